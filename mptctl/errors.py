@@ -1,0 +1,62 @@
+"""Errors that a user can act on: one line each, with the exit code that the command ends with."""
+
+from __future__ import annotations
+
+
+class MptctlError(Exception):
+    """An error that names the thing, what is wrong with it, and what to do, in one line.
+
+    The command line prints the message without a traceback (``--debug`` shows it) and exits with
+    ``exit_code``.
+    """
+
+    exit_code = 1
+
+
+class UsageError(MptctlError):
+    """A flag, a recipe or a run folder that cannot be used as asked."""
+
+    exit_code = 2
+
+
+class GateFailed(MptctlError):
+    """A release gate, or a search for an acceptable release, did not pass."""
+
+    exit_code = 3
+
+
+class DataError(MptctlError):
+    """Pictures, a split or predictions that are missing, damaged or contradictory."""
+
+    exit_code = 4
+
+
+class CheckpointError(MptctlError):
+    """A checkpoint that is damaged, foreign, unsafe, or does not fit what it is used for."""
+
+    exit_code = 5
+
+
+class NonFiniteError(MptctlError):
+    """A loss, gradient or logit that is NaN or infinite."""
+
+    exit_code = 6
+
+
+class StorageError(MptctlError):
+    """A disk that is full or a folder that cannot be written."""
+
+    exit_code = 7
+
+
+class Stopped(MptctlError):
+    """A run that saved its state and ended on a signal.
+
+    Args:
+        message: what was saved, and the command that resumes it.
+        signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
+    """
+
+    def __init__(self, message: str, signum: int) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + signum
