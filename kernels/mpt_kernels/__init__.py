@@ -1,0 +1,6 @@
+"""The fused MPT loss: biased cross-entropy and two focal distillations, values and gradient in one pass."""
+
+from mpt_kernels.loss import MptLossOutput, backend_for, mpt_loss
+from mpt_kernels.module import MPTLoss
+
+__all__ = ["MPTLoss", "MptLossOutput", "backend_for", "mpt_loss"]

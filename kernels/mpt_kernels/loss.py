@@ -1,0 +1,209 @@
+"""The one signature, `mpt_loss`: checks its arguments and hands them to a backend."""
+
+import importlib.util
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from mpt_kernels import reference
+from mpt_kernels.reference import Distance, Reduction, Settings
+
+Backend = Literal["auto", "reference", "triton"]
+
+
+class MptLossOutput(NamedTuple):
+    """What `mpt_loss` returns; everything stays on the device of the logits.
+
+    loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
+    terms: scalars "ce" and, where that teacher distils, "fd_old" and "fd_ref", each as it enters the loss:
+        with its weights and lambda, over the normaliser.
+    grad: (N, C) in the logits' type, d loss / d logits times `grad_scale`.
+    correct: int64 scalars "student" and, where given, "old" and "ref": valid rows whose first largest logit,
+        without bias, is the target's.
+    """
+
+    loss: Tensor
+    terms: dict[str, Tensor]
+    grad: Tensor
+    correct: dict[str, Tensor]
+
+
+def mpt_loss(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None = None,
+    ref_logits: Tensor | None = None,
+    *,
+    num_old: int,
+    k: float | Tensor = 0.0,
+    distance: Distance | None = "kl",
+    lam: float = 1.0,
+    lam_old: float | None = None,
+    lam_ref: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 5.0,
+    tau: float = 5.0,
+    tau_squared: bool = False,
+    lm_reduction: Reduction = "mean",
+    ce_focus: float = 0.0,
+    ignore_index: int = -100,
+    normalizer: float | Tensor | None = None,
+    grad_scale: float | Tensor | None = None,
+    backend: Backend = "auto",
+) -> MptLossOutput:
+    """Margin preserving training: loss, its terms, its gradient and the number of right answers, in one pass.
+
+    loss = ce + fd_old + fd_ref, each the sum over valid rows divided by `normalizer` (Eq. 3):
+    ce is -log softmax(z + Delta)[y], Delta = k on new classes (Eq. 1, 2), times 1 + ce_focus * 1(old right);
+    fd_x is lam_x * (alpha + beta * 1(teacher right)) * distance(teacher, z) (Eq. 4 to 6), without the bias.
+    Nothing here waits for the device. The result is detached: call `logits.backward(out.grad)`, or use
+    `MPTLoss`.
+
+    Args:
+        logits: (N, C) of the student, old classes first. float32, bfloat16, float16 or float64; any strides.
+        target: (N,) int64 or int32, 0..C-1 or `ignore_index`.
+        old_logits: (N, num_old) of the old model, any float type; or None. Compared with
+            `logits[:, :num_old]`.
+        ref_logits: (N, C) of the reference model, or an ensemble's mean, any float type; or None.
+        num_old: number of old classes, 0..C.
+        k: bias of the new classes, a number or a tensor of one or (N,) values.
+        distance: "kl" (Eq. 5), "lm" (Eq. 6), or None: no distillation, teachers are only counted.
+        lam: weight of both distillations; `lam_old` and `lam_ref` take its place for one. At 0 that teacher
+            does not distil.
+        alpha, beta: focal weight of a sample is alpha, and alpha + beta where the teacher is right.
+        tau: temperature of the KL distance, > 0.
+        tau_squared: multiply the KL distance by tau^2.
+        lm_reduction: "mean" (as the published code) or "sum" over classes.
+        ce_focus: extra weight of the cross-entropy where the old model is right (1 in PCT-naive).
+        ignore_index: rows with this target count nowhere, and their gradient is 0.
+        normalizer: what sums over rows are divided by, a number or a scalar tensor; None: the number of valid
+            rows. At 0 loss and gradient are 0.
+        grad_scale: factor of the gradient alone, a number or a scalar tensor, applied before rounding.
+        backend: "auto" takes Triton for CUDA tensors and the reference elsewhere; see `backend_for`.
+
+    Raises:
+        ValueError: shapes, types or settings that do not fit; on a CPU also a target outside 0..C-1. On a
+            GPU, where looking would mean waiting, such a target makes loss and gradient NaN instead.
+    """
+    settings = Settings(
+        num_old=num_old,
+        distance=distance,
+        lam_old=lam if lam_old is None else lam_old,
+        lam_ref=lam if lam_ref is None else lam_ref,
+        alpha=alpha,
+        beta=beta,
+        tau=tau,
+        tau_squared=tau_squared,
+        lm_reduction=lm_reduction,
+        ce_focus=ce_focus,
+        ignore_index=ignore_index,
+    )
+    _check(logits, target, old_logits, ref_logits, k, settings)
+    inputs = (logits.detach(), target, _detached(old_logits), _detached(ref_logits))
+    if backend_for(logits, backend) == "triton":
+        from mpt_kernels import triton_backend
+
+        return triton_backend.mpt_loss(*inputs, k, settings, normalizer, grad_scale)
+    return _by_reference(*inputs, k, settings, normalizer, grad_scale)
+
+
+def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
+    """Which backend `mpt_loss` takes for these logits.
+
+    "auto" is Triton for float32, bfloat16 and float16 tensors on CUDA where Triton is installed, and else the
+    reference.
+
+    Raises:
+        ValueError: an unknown backend, or Triton for what it does not compute.
+    """
+    if backend not in get_args(Backend):
+        raise ValueError(f"backend {backend!r} is unknown; choose one of {', '.join(get_args(Backend))}")
+    if backend == "reference":
+        return "reference"
+    if backend == "auto":
+        fits = logits.is_cuda and logits.dtype in TRITON_TYPES and _has_triton()
+        return "triton" if fits else "reference"
+    if logits.dtype not in TRITON_TYPES:
+        raise ValueError(f"the triton backend computes float32, bfloat16 and float16, not {logits.dtype}")
+    if not _has_triton():
+        raise ValueError("the triton backend needs the package triton, which is not installed")
+    return "triton"
+
+
+TRITON_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _by_reference(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    settings: Settings,
+    normalizer: float | Tensor | None,
+    grad_scale: float | Tensor | None,
+) -> MptLossOutput:
+    arguments = (logits, target, old_logits, ref_logits, k, settings)
+    rows = reference.mpt_rows(*arguments)
+    over = reference.reciprocal(normalizer, target, settings.ignore_index, rows.ce.dtype)
+    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
+    scale = over if grad_scale is None else over * grad_scale
+    grad = (reference.mpt_gradient(*arguments) * scale).to(logits.dtype)
+    valid = target != settings.ignore_index
+    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
+    correct = {
+        name: (reference.first_maximum_is(answer, target) & valid).sum()
+        for name, answer in answers.items()
+        if answer is not None
+    }
+    return MptLossOutput(sum(terms.values(), torch.zeros_like(over)), terms, grad, correct)
+
+
+def _detached(logits: Tensor | None) -> Tensor | None:
+    return None if logits is None else logits.detach()
+
+
+def _check(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    s: Settings,
+) -> None:
+    if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point():
+        raise ValueError(
+            f"logits must be a float (N, C) with C > 0, not {logits.dtype} {tuple(logits.shape)}"
+        )
+    n, c = logits.shape
+    if target.shape != (n,) or target.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"target must be int64 or int32 ({n},), not {target.dtype} {tuple(target.shape)}")
+    if not 0 <= s.num_old <= c:
+        raise ValueError(f"num_old must lie in 0..{c}, the number of classes, not {s.num_old}")
+    for name, teacher, width in (("old_logits", old_logits, s.num_old), ("ref_logits", ref_logits, c)):
+        if teacher is not None and (teacher.shape != (n, width) or not teacher.is_floating_point()):
+            shape = tuple(teacher.shape)
+            raise ValueError(f"{name} must be a float ({n}, {width}), not {teacher.dtype} {shape}")
+    if isinstance(k, Tensor) and k.shape not in ((), (1,), (n,)):
+        raise ValueError(f"k must be a number or one per row ({n},), not {tuple(k.shape)}")
+    if s.distance not in (None, *get_args(Distance)):
+        raise ValueError(f"distance {s.distance!r} is unknown; choose kl, lm or None")
+    if s.lm_reduction not in get_args(Reduction):
+        raise ValueError(f"lm_reduction {s.lm_reduction!r} is unknown; choose mean or sum")
+    if s.distance == "kl" and not s.tau > 0:
+        raise ValueError(f"tau must be positive, not {s.tau}")
+    if s.ce_focus != 0.0 and old_logits is None:
+        raise ValueError("ce_focus needs old_logits: it weights the samples that the old model gets right")
+    # Looking into a tensor is free on a CPU only; a compiled graph leaves it to gather, which raises too.
+    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+        outside = (target != s.ignore_index) & ((target < 0) | (target >= c))
+        if bool(outside.any()):
+            value = target[outside][0].item()
+            raise ValueError(
+                f"target {value} lies outside 0..{c - 1} and is not ignore_index ({s.ignore_index})"
+            )

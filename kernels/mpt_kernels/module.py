@@ -1,0 +1,64 @@
+"""`MPTLoss`: the fused loss as a PyTorch criterion, differentiable by autograd."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mpt_kernels.loss import MptLossOutput, mpt_loss
+from mpt_kernels.reference import compute_dtype, reciprocal
+
+
+class MPTLoss(nn.Module):
+    """`mpt_loss` with its settings fixed, for `criterion(logits, target, ...).loss.backward()`.
+
+    The gradient comes out of the forward pass; backward only scales it. A training loop of one's own saves
+    that scaling: `logits.backward(mpt_loss(...).grad)`.
+
+    Args:
+        settings: the keyword arguments of `mpt_loss`, without `normalizer` and `grad_scale`.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.settings = settings
+
+    def forward(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        old_logits: Tensor | None = None,
+        ref_logits: Tensor | None = None,
+        normalizer: float | Tensor | None = None,
+    ) -> MptLossOutput:
+        """Arguments and result of `mpt_loss`, with a `loss` that is differentiable in `logits` (once).
+
+        `grad` is left undivided by the normaliser: in float16 that keeps small gradients from vanishing
+        before a loss scaler gets to multiply them.
+        """
+        ignore_index = self.settings.get("ignore_index", -100)
+        rows = (target != ignore_index).sum() if normalizer is None else normalizer
+        out = mpt_loss(
+            logits, target, old_logits, ref_logits, normalizer=rows, grad_scale=rows, **self.settings
+        )
+        over = reciprocal(rows, target, ignore_index, compute_dtype(logits))
+        loss: Tensor = _Attach.apply(logits, out.loss, out.grad, over)
+        return out._replace(loss=loss)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.settings.items())
+
+
+class _Attach(torch.autograd.Function):
+    """Ties a loss that is already computed to the logits, by a gradient that is already computed."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, loss: Tensor, grad: Tensor, over: Tensor) -> Tensor:
+        ctx.save_for_backward(grad, over)
+        return loss.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
+        grad, over = ctx.saved_tensors
+        return (grad.to(over.dtype) * (upstream[0] * over)).to(grad.dtype), None, None, None

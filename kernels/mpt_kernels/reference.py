@@ -1,0 +1,267 @@
+"""The specification: biased cross-entropy and focal distillation in plain PyTorch, values and gradient.
+
+Equations are those of Ricci, Biondi, Pernici and Del Bimbo, "Margin Preserving Training" (AAAI 2026,
+arXiv 2511.08322). Every other backend is tested against this room, and a CPU uses it.
+
+Shapes: N rows, C classes of the student, of which the first `num_old` are old. Half precision is
+computed in float32; float64 stays float64.
+
+What happens at the edges, here and in every backend:
+
+- Where two logits tie for the maximum the first one is the answer; a row with a NaN is never right.
+- A class to which the teacher gives probability 0 adds nothing to the KL distance, also where the
+  student's logit is -inf. Where the teacher's probability is positive and the student's is 0, it is +inf.
+- In logit matching two equal logits are 0 apart, also two of -inf; one -inf against a finite logit is +inf.
+- A student logit of -inf is a class that is ruled out: probability and gradient 0. If it is the label's, the
+  loss is +inf. A row of nothing but -inf has no softmax: NaN.
+- A row whose target is `ignore_index` adds nothing, whatever it holds. No valid row: loss 0, gradient 0.
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+Distance = Literal["kl", "lm"]
+Reduction = Literal["mean", "sum"]
+
+
+class Settings(NamedTuple):
+    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field."""
+
+    num_old: int
+    distance: Distance | None = "kl"
+    lam_old: float = 1.0
+    lam_ref: float = 1.0
+    alpha: float = 1.0
+    beta: float = 5.0
+    tau: float = 5.0
+    tau_squared: bool = False
+    lm_reduction: Reduction = "mean"
+    ce_focus: float = 0.0
+    ignore_index: int = -100
+
+
+class Rows(NamedTuple):
+    """One number per sample of each part, all (N,); None where the part is off. 0 on ignored rows."""
+
+    ce: Tensor
+    fd_old: Tensor | None
+    fd_ref: Tensor | None
+
+
+def compute_dtype(logits: Tensor) -> torch.dtype:
+    """The type that the loss is computed in: float64 for float64 logits, else float32."""
+    return torch.float64 if logits.dtype == torch.float64 else torch.float32
+
+
+def first_maximum_is(logits: Tensor, target: Tensor) -> Tensor:
+    """Whether the first of the largest logits is the target's.
+
+    Said without argmax, which does not promise the first maximum on every device.
+
+    Args:
+        logits: (N, C), any float type. C may be 0.
+        target: (N,) integer; a target outside 0..C-1 is never the answer.
+
+    Returns:
+        (N,) bool.
+    """
+    width = logits.shape[1]
+    known = (target >= 0) & (target < width)
+    if width == 0:
+        return known
+    column = torch.arange(width, device=logits.device)
+    label = torch.where(known, target, 0).long().unsqueeze(1)
+    own = logits.gather(1, label)
+    unbeaten = torch.where(column < label, logits < own, logits <= own)
+    return known & unbeaten.all(dim=1)
+
+
+def biased_logits(logits: Tensor, num_old: int, k: float | Tensor) -> Tensor:
+    """z + Delta, Delta = 0 for old classes and k for new ones (Eq. 2).
+
+    Args:
+        logits: (N, C).
+        num_old: number of old classes, the first columns.
+        k: the bias, one number or (N,).
+    """
+    is_new = torch.arange(logits.shape[1], device=logits.device) >= num_old
+    bias = _on_device(k, logits.device, logits.dtype).reshape(-1, 1)
+    return logits + torch.where(is_new, bias, 0.0)
+
+
+def biased_cross_entropy(logits: Tensor, target: Tensor, num_old: int, k: float | Tensor = 0.0) -> Tensor:
+    """Margin-calibrated cross-entropy, -log softmax(z + Delta)[y] (Eq. 1 and 2).
+
+    Args:
+        logits: (N, C).
+        target: (N,) integer, 0..C-1.
+        num_old: number of old classes.
+        k: bias of the new classes, one number or (N,).
+
+    Returns:
+        (N,), one loss per sample.
+    """
+    log_p = F.log_softmax(biased_logits(logits, num_old, k), dim=1)
+    return -log_p.gather(1, target.long().unsqueeze(1)).squeeze(1)
+
+
+def focal_weight(teacher_logits: Tensor, target: Tensor, alpha: float, beta: float) -> Tensor:
+    """alpha + beta * 1(argmax z_teacher == y) (Eq. 4), in the teacher's type.
+
+    Args:
+        teacher_logits: (N, C_teacher).
+        target: (N,) integer; a class that the teacher does not know counts as not right.
+
+    Returns:
+        (N,) weights.
+    """
+    return alpha + beta * first_maximum_is(teacher_logits, target).to(teacher_logits.dtype)
+
+
+def kl_distance(student: Tensor, teacher: Tensor, tau: float = 5.0, tau_squared: bool = False) -> Tensor:
+    """KL(softmax(z_teacher / tau) || softmax(z_student / tau)) (Eq. 5).
+
+    Args:
+        student, teacher: (N, C) of one type.
+        tau: temperature.
+        tau_squared: multiply by tau^2 (Hinton's factor); off in the paper's code.
+
+    Returns:
+        (N,), one distance per sample.
+    """
+    log_q_teacher = F.log_softmax(teacher / tau, dim=1)
+    log_q_student = F.log_softmax(student / tau, dim=1)
+    q_teacher = log_q_teacher.exp()
+    # Both sides are masked before the subtraction: -inf - -inf would leave a NaN in the gradient of `where`.
+    counts = q_teacher != 0
+    difference = log_q_teacher.where(counts, 0.0) - log_q_student.where(counts, 0.0)
+    distance = (q_teacher * difference).sum(dim=1)
+    return distance * tau * tau if tau_squared else distance
+
+
+def lm_distance(student: Tensor, teacher: Tensor, reduction: Reduction = "mean") -> Tensor:
+    """Half the squared difference of the logits, their mean (published code) or sum (Eq. 6) over classes.
+
+    Args:
+        student, teacher: (N, C) of one type. C = 0 gives 0.
+        reduction: "mean" or "sum".
+
+    Returns:
+        (N,), one distance per sample.
+    """
+    half_square = 0.5 * _difference(student, teacher).square().sum(dim=1)
+    return half_square / max(student.shape[1], 1) if reduction == "mean" else half_square
+
+
+def mpt_rows(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    s: Settings,
+) -> Rows:
+    """The parts of Eq. 3 per sample, weighted as they enter the loss: loss = sum of all parts / normaliser.
+
+    Differentiable in `logits`. Arguments as in `mpt_kernels.mpt_loss`.
+    """
+    valid = target != s.ignore_index
+    z, y = _masked(logits, valid, compute_dtype(logits)), target.where(valid, 0)
+    old = None if old_logits is None else _masked(old_logits, valid, z.dtype)
+    ref = None if ref_logits is None else _masked(ref_logits, valid, z.dtype)
+
+    ce = biased_cross_entropy(z, y, s.num_old, k)
+    if s.ce_focus != 0.0 and old is not None:
+        ce = _weighted(focal_weight(old, y, 1.0, s.ce_focus), ce)
+    fd_old = fd_ref = None
+    if s.distance is not None and old is not None and s.lam_old != 0.0:
+        fd_old = _weighted(focal_weight(old, y, s.alpha, s.beta), _distance(z[:, : s.num_old], old, s))
+        fd_old = s.lam_old * fd_old.where(valid, 0.0)
+    if s.distance is not None and ref is not None and s.lam_ref != 0.0:
+        fd_ref = _weighted(focal_weight(ref, y, s.alpha, s.beta), _distance(z, ref, s))
+        fd_ref = s.lam_ref * fd_ref.where(valid, 0.0)
+    return Rows(ce.where(valid, 0.0), fd_old, fd_ref)
+
+
+def mpt_gradient(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    s: Settings,
+) -> Tensor:
+    """d (sum of all parts of a row) / d logits, (N, C) in the compute type; not divided by any normaliser.
+
+    With p = softmax(z + Delta), q_s and q_t the softmaxes at tau: w_ce (p - onehot), and for each teacher
+    lam w (q_s - q_t) / tau for KL or lam w (z_s - z_t) / C_t for logit matching by the mean.
+    """
+    valid = target != s.ignore_index
+    z, y = _masked(logits, valid, compute_dtype(logits)), target.where(valid, 0)
+    grad = F.softmax(biased_logits(z, s.num_old, k), dim=1)
+    label = y.long().unsqueeze(1)
+    grad.scatter_add_(1, label, -torch.ones_like(label, dtype=z.dtype))
+    if old_logits is not None:
+        old = _masked(old_logits, valid, z.dtype)
+        if s.ce_focus != 0.0:
+            grad *= focal_weight(old, y, 1.0, s.ce_focus).unsqueeze(1)
+        if s.distance is not None and s.lam_old != 0.0:
+            weight = s.lam_old * focal_weight(old, y, s.alpha, s.beta).unsqueeze(1)
+            grad[:, : s.num_old] += weight * _distance_gradient(z[:, : s.num_old], old, s)
+    if ref_logits is not None and s.distance is not None and s.lam_ref != 0.0:
+        ref = _masked(ref_logits, valid, z.dtype)
+        weight = s.lam_ref * focal_weight(ref, y, s.alpha, s.beta).unsqueeze(1)
+        grad += weight * _distance_gradient(z, ref, s)
+    return grad.where(valid.unsqueeze(1), 0.0)
+
+
+def reciprocal(
+    normalizer: float | Tensor | None, target: Tensor, ignore_index: int, dtype: torch.dtype
+) -> Tensor:
+    """1 / normalizer as a scalar of `dtype`; 0 where it is 0. None stands for the number of valid rows."""
+    if normalizer is None:
+        normalizer = (target != ignore_index).sum()
+    value = _on_device(normalizer, target.device, dtype).reshape(())
+    return torch.where(value == 0, 0.0, 1.0 / value)
+
+
+def _on_device(value: float | Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    # A number is filled in on the device: copying it there would wait for the device.
+    if isinstance(value, Tensor):
+        return value.to(device=device, dtype=dtype)
+    return torch.full((), value, device=device, dtype=dtype)
+
+
+def _masked(logits: Tensor, valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """Ignored rows become 0 on the way in, so that a NaN in them cannot come back through a derivative."""
+    return logits.to(dtype).where(valid.unsqueeze(1), 0.0)
+
+
+def _weighted(weight: Tensor, loss: Tensor) -> Tensor:
+    # A (N,) by (N, 1) product would broadcast to (N, N) and turn the weights into a constant.
+    if weight.shape != loss.shape:
+        raise ValueError(f"weights {tuple(weight.shape)} and losses {tuple(loss.shape)} differ in shape")
+    return weight * loss
+
+
+def _distance(student: Tensor, teacher: Tensor, s: Settings) -> Tensor:
+    if s.distance == "kl":
+        return kl_distance(student, teacher, s.tau, s.tau_squared)
+    return lm_distance(student, teacher, s.lm_reduction)
+
+
+def _distance_gradient(student: Tensor, teacher: Tensor, s: Settings) -> Tensor:
+    if s.distance == "kl":
+        factor = s.tau if s.tau_squared else 1.0 / s.tau
+        return (F.softmax(student / s.tau, dim=1) - F.softmax(teacher / s.tau, dim=1)) * factor
+    difference = _difference(student, teacher)
+    return difference / max(student.shape[1], 1) if s.lm_reduction == "mean" else difference
+
+
+def _difference(student: Tensor, teacher: Tensor) -> Tensor:
+    """student - teacher, 0 for two equal infinities. Masked on the way in for the sake of the gradient."""
+    same = student == teacher
+    return student.where(~same, 0.0) - teacher.where(~same, 0.0)
