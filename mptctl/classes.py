@@ -126,6 +126,7 @@ def columns_for(model_names: Sequence[str], wanted: Sequence[str], what: str) ->
             if names
         ]
         raise CheckpointError(
-            f"{what}: its classes are not those of the split: it {'; it '.join(parts)}; use a model of this split, or run split with --old-classes"
+            f"{what}: its classes are not those of the split: it {'; it '.join(parts)}; "
+            "use a model of this split, or run split with --old-classes"
         )
     return label_map(wanted, model_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,7 +17,6 @@ from mptctl.errors import UsageError
 
 Source = Literal["digits", "cifar10", "cifar100", "imagefolder"]
 MethodName = Literal[
-    "plain",
     "no-treatment",
     "pct-naive",
     "pct-kl",
@@ -190,7 +190,7 @@ class Recipe(_Group):
 
     def to_yaml(self) -> str:
         """The recipe as the YAML that `load_recipe` reads back to an equal recipe."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+        return str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
 
 def preset_folder() -> Path:
@@ -252,6 +252,15 @@ def validate_recipe(content: object, where: str) -> Recipe:
         raise UsageError(f"recipe {where}: {_explain(key, first)}") from error
 
 
+def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
+    """Turn the name and settings of a method into its part of a recipe.
+
+    Raises:
+        UsageError: an unknown name or setting, with the nearest valid one.
+    """
+    return validate_recipe({"method": dict(content)}, str(content.get("name", ""))).method
+
+
 def recipe_keys() -> dict[str, Any]:
     """Every dotted key of a recipe with its pydantic field, in order."""
     groups = {name: field.annotation for name, field in Recipe.model_fields.items()}
@@ -279,14 +288,14 @@ class _SafeLoader(yaml.SafeLoader):
     """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
+        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
             raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1}: aliases are not allowed")
         return super().compose_node(parent, index)
 
 
 _SafeLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    __import__("re").compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$"),
+    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$"),
     list("-+0123456789"),
 )
 

@@ -1,0 +1,303 @@
+"""The checkpoint: one file format, written atomically, checked when read, never unpickled unsafely."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+from mptctl.errors import CheckpointError, StorageError
+from mptctl.recipe import Recipe
+
+FORMAT = "mptctl-checkpoint"
+SCHEMA_VERSION = 1
+
+
+class CheckpointMeta(BaseModel):
+    """What a checkpoint says of itself.
+
+    Attributes:
+        schema_version: of this file format.
+        origin: trained here, or imported from elsewhere.
+        recipe: the run's recipe.
+        class_names: in the order of the model's logits.
+        num_old: how many of them are old classes.
+        split_fingerprint: of the split that it was trained on; None for an imported model.
+        epoch: finished epochs.
+        step_in_epoch: optimizer steps done in the epoch after those.
+        global_step: optimizer steps done in all.
+        metrics: validation figures at the time of saving, as fractions; None is n/a.
+        best_error: lowest validation error so far; None before the first validation.
+        teachers: role to digest of the checkpoint that was the teacher.
+        versions: of what computed it.
+        git_commit: of the checkout that the code ran from, where there is one.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = SCHEMA_VERSION
+    origin: Literal["trained", "imported"] = "trained"
+    recipe: Recipe
+    class_names: tuple[str, ...]
+    num_old: int
+    split_fingerprint: str | None = None
+    epoch: int = 0
+    step_in_epoch: int = 0
+    global_step: int = 0
+    metrics: dict[str, float | None] = {}
+    best_error: float | None = None
+    teachers: dict[str, str] = {}
+    versions: dict[str, str] = {}
+    git_commit: str | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and verified.
+
+    Attributes:
+        path: where it came from.
+        meta: what it says of itself.
+        model: the model's state dict, on the CPU.
+        training: optimizer and random state, for resuming; None in a checkpoint that is only for use.
+        digest: SHA-256 over meta and tensors, in hexadecimal.
+    """
+
+    path: Path
+    meta: CheckpointMeta
+    model: dict[str, Tensor]
+    training: dict[str, Any] | None
+    digest: str
+
+
+def save_checkpoint(
+    path: Path,
+    meta: CheckpointMeta,
+    model: dict[str, Tensor],
+    training: dict[str, Any] | None = None,
+    keep_previous: Path | None = None,
+) -> str:
+    """Write a checkpoint so that at every moment either the old or the new file is whole.
+
+    Args:
+        path: the file.
+        meta: what it says of itself.
+        model: the model's state dict.
+        training: optimizer and random state, of tensors and plain values.
+        keep_previous: where the file that ``path`` held before goes.
+
+    Returns:
+        The digest.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; the file that was there stays.
+    """
+    meta_json = meta.model_dump_json()
+    digest = _digest(meta_json, model, training)
+    buffer = io.BytesIO()
+    content = {"format": FORMAT, "meta": meta_json, "model": model, "training": training, "digest": digest}
+    torch.save(content, buffer)
+    write_atomically(path, buffer.getbuffer(), keep_previous)
+    return digest
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint, safely, and verify its digest.
+
+    Raises:
+        CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
+    """
+    content = _load_safely(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} --arch NAME "
+            "--class-names FILE"
+        )
+    try:
+        meta_json, model, training = content["meta"], content["model"], content["training"]
+        found = _digest(meta_json, model, training)
+        if content["digest"] != found:
+            raise CheckpointError(
+                f"{path}: damaged: digest expected {content['digest'][:16]}, found {found[:16]}{_valid_beside(path)}"
+            )
+        version = json.loads(meta_json).get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise CheckpointError(
+                f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; use the one that wrote it"
+            )
+        meta = CheckpointMeta.model_validate_json(meta_json)
+    except (KeyError, TypeError, AttributeError, ValidationError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(str(error).split())[:120]}") from error
+    return Checkpoint(path, meta, model, training, found)
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read the weights of a model that was trained elsewhere.
+
+    Takes a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or ``model``;
+    prefixes that wrappers leave (``module.``, ``_orig_mod.``) are removed.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
+    """
+    content = _load_safely(path)
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+            break
+    if (
+        not isinstance(content, dict)
+        or not content
+        or not all(isinstance(v, Tensor) for v in content.values())
+    ):
+        raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
+    return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Path | None = None) -> None:
+    """Replace a file by another one, or leave it as it is.
+
+    The content goes to a temporary file in the same folder, is flushed to the disk, and is renamed.
+
+    Args:
+        path: the file.
+        content: what it shall hold.
+        keep_previous: where the file that ``path`` held before goes.
+
+    Raises:
+        StorageError: with how much is needed and how much is free.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if keep_previous is not None and path.exists():
+            _keep(path, keep_previous)
+        os.replace(partial, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise storage_error(path, error, len(content)) from error
+
+
+def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
+    """Say what kept a file from being written, in one line."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and needed is not None:
+        free = shutil.disk_usage(path.parent).free
+        return StorageError(
+            f"{path}: no room: {needed / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free; "
+            "what was there before is kept; make room and use --resume"
+        )
+    return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another --run-root")
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """Give a file a second name, so that at no moment there is neither the old nor the new one."""
+    second = previous.with_name(f".{previous.name}.partial")
+    second.unlink(missing_ok=True)
+    try:
+        os.link(path, second)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, second)
+    os.replace(second, previous)
+
+
+def _load_safely(path: Path) -> Any:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
+    if not head:
+        raise CheckpointError(f"{path}: not a checkpoint: the file is empty{_valid_beside(path)}")
+    is_archive = head == b"PK\x03\x04"
+    if not is_archive and head[:1] != b"\x80":
+        raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
+        message = str(error)
+        names = sorted(
+            set(re.findall(r"GLOBAL ([\w.]+)", message)) | set(re.findall(r"`([\w.]+)` was not", message))
+        )
+        if names:
+            raise CheckpointError(
+                f"{path}: refused: it holds {', '.join(names[:3])}, which is not weights and could run code; "
+                "save a plain state dict of tensors instead"
+            ) from None
+        if is_archive and "central directory" in message:
+            raise CheckpointError(
+                f"{path}: incomplete: the archive ends too early{_valid_beside(path)}"
+            ) from None
+        if is_archive:
+            raise CheckpointError(
+                f"{path}: damaged: {' '.join(message.split())[:100]}{_valid_beside(path)}"
+            ) from None
+        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(message.split())[:100]}") from None
+
+
+def _valid_beside(path: Path) -> str:
+    """Name the newest checkpoint in the same folder that loads, for a message."""
+    beside = [p for p in path.parent.glob("*.pt") if p != path and p.stat().st_size > 0]
+    for candidate in sorted(beside, key=lambda p: p.stat().st_mtime_ns, reverse=True):
+        if _is_valid(candidate):
+            return f"; the newest valid one beside it is {candidate.name}"
+    return "; there is no valid one beside it"
+
+
+def _is_valid(path: Path) -> bool:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        return bool(content["digest"] == _digest(content["meta"], content["model"], content["training"]))
+    except Exception:  # whatever is wrong with it, it is not a valid checkpoint
+        return False
+
+
+def _digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:
+    state = hashlib.sha256(meta_json.encode())
+    _hash_into(state, {"model": model, "training": training})
+    return state.hexdigest()
+
+
+def _hash_into(state: Any, value: Any) -> None:
+    """Feed nested plain values and tensors to a hash, with type and shape: none can pass as another."""
+    if isinstance(value, Tensor):
+        tensor = value.detach().cpu().contiguous()
+        state.update(f"T{tensor.dtype}{tuple(tensor.shape)}".encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    elif isinstance(value, dict):
+        state.update(f"D{len(value)}".encode())
+        for key, item in value.items():
+            state.update(f"K{key!r}".encode())
+            _hash_into(state, item)
+    elif isinstance(value, (list, tuple)):
+        state.update(f"L{len(value)}".encode())
+        for item in value:
+            _hash_into(state, item)
+    else:
+        state.update(f"V{value!r}".encode())

@@ -1,0 +1,73 @@
+"""Does confidence mean what it says? ECE, adaptive ECE and the bins of a reliability diagram."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import NonFiniteError
+from mptctl.evaluation.summary import Bin
+
+# Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4: both errors with 15 bins.
+BINS = 15
+
+
+class Calibration(NamedTuple):
+    """Calibration errors in fractions, and the bins of equal width."""
+
+    ece: float
+    aece: float
+    bins: list[Bin]
+
+
+def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Calibration | None:
+    """Calibration of one model's answers; None without samples.
+
+    confidence: (N,) probability of the answer, 0 to 1. right: (N,) whether the answer was right.
+    ECE: bins of equal width (Naeini et al. 2015); AECE: bins of equal count (Nguyen and O'Connor 2015).
+    A bin holds low < confidence <= high, the first one its lower edge too: without that, the smallest
+    confidence, and every sample where all confidences are equal, would fall out of the adaptive bins.
+    Raises NonFiniteError where a confidence is NaN.
+    """
+    if np.isnan(confidence).any():
+        raise NonFiniteError(
+            f"{int(np.isnan(confidence).sum())} confidences are NaN: look at the model's logits"
+        )
+    if not confidence.size:
+        return None
+    width = np.linspace(0, 1, BINS + 1)
+    # Edges between the sorted confidences, interpolated so that the bins share the samples evenly.
+    count = np.interp(
+        np.linspace(0, confidence.size - 1, BINS + 1), np.arange(confidence.size), np.sort(confidence)
+    )
+    bins = _bins(confidence, right, width)
+    return Calibration(_error(bins), _error(_bins(confidence, right, count)), bins)
+
+
+def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_], edges: NDArray[np.float64]) -> list[Bin]:
+    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, edges.size - 2)
+    n = np.bincount(place, minlength=edges.size - 1)
+    summed = np.bincount(place, weights=confidence, minlength=n.size)
+    hits = np.bincount(place, weights=right, minlength=n.size)
+    return [
+        Bin(
+            low=float(edges[i]),
+            high=float(edges[i + 1]),
+            n=int(n[i]),
+            confidence=float(summed[i] / n[i]) if n[i] else None,
+            accuracy=float(hits[i] / n[i]) if n[i] else None,
+        )
+        for i in range(n.size)
+    ]
+
+
+def _error(bins: list[Bin]) -> float:
+    total = sum(b.n for b in bins)
+    gaps = (
+        b.n * abs(b.accuracy - b.confidence)
+        for b in bins
+        if b.accuracy is not None and b.confidence is not None
+    )
+    return sum(gaps) / total

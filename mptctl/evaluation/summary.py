@@ -1,0 +1,281 @@
+"""The typed result of a comparison: these models are the JSON that `mptctl evaluate --json` prints.
+
+Rates are fractions. A rate whose denominator is zero is not defined and reads `null`, never 0.
+Unless a field says otherwise, a rate is over the test samples of the old classes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Interval = tuple[float, float]
+Answer = Literal["yes", "no", "undecided"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Rate(_Model):
+    """A rate beside its count, its denominator and its interval."""
+
+    value: float | None = Field(description="count / of; null where `of` is zero")
+    count: int = Field(description="numerator")
+    of: int | float = Field(description="denominator: samples, or the expected number of flips for Rel-NFR")
+    ci95: Interval | None = Field(description="95 % interval: Wilson, or paired bootstrap for Rel-NFR")
+
+
+class Counts(_Model):
+    """The four cells of the flip table, over test samples of the old classes."""
+
+    both_right: int = Field(description="old right, new right")
+    negative_flips: int = Field(description="old right, new wrong")
+    positive_flips: int = Field(description="old wrong, new right")
+    both_wrong: int = Field(description="old wrong, new wrong")
+
+    @property
+    def total(self) -> int:
+        return self.both_right + self.negative_flips + self.positive_flips + self.both_wrong
+
+    @property
+    def old_right(self) -> int:
+        return self.both_right + self.negative_flips
+
+    @property
+    def new_wrong(self) -> int:
+        return self.negative_flips + self.both_wrong
+
+
+class Rates(_Model):
+    """The five flip rates with their counts and intervals."""
+
+    nfr: Rate = Field(description="negative flips / samples (Eq. 7)")
+    pfr: Rate = Field(description="positive flips / samples")
+    rel_nfr: Rate = Field(description="negative flips / those of independent errors (Eq. 8)")
+    nfi: Rate = Field(description="negative flips / errors of the new model")
+    churn: Rate = Field(description="changed answers, right or wrong / samples")
+
+
+class Bin(_Model):
+    """One bar of a reliability diagram."""
+
+    low: float = Field(description="lower edge of confidence, exclusive but in the first bin")
+    high: float = Field(description="upper edge of confidence, inclusive")
+    n: int = Field(description="samples in the bin")
+    confidence: float | None = Field(description="mean confidence in the bin")
+    accuracy: float | None = Field(description="share of right answers in the bin")
+
+
+class Errors(_Model):
+    """Error rates of one model by the class of the sample."""
+
+    old_classes: Rate = Field(description="over samples of old classes")
+    new_classes: Rate = Field(description="over samples of the other classes")
+    all_classes: Rate = Field(description="over all test samples")
+
+
+class ModelSummary(_Model):
+    """One model by itself."""
+
+    name: str = Field(description="where its answers came from")
+    classes: int | None = Field(description="number of classes it can answer, where known")
+    er_old_classes: float = Field(description="error rate on samples of old classes")
+    er_new_classes: float | None = Field(description="error rate on samples of the other classes")
+    er_all: float = Field(description="error rate on all test samples")
+    ece: float | None = Field(
+        description="expected calibration error, 15 bins of equal width, classes it knows"
+    )
+    aece: float | None = Field(
+        description="adaptive calibration error, 15 bins of equal count, classes it knows"
+    )
+    errors: Errors = Field(description="the error rates with counts and intervals")
+    reliability: list[Bin] | None = Field(description="the bins of `ece`")
+
+
+class Difference(_Model):
+    """A paired difference of error rates over samples of the old classes."""
+
+    value: float = Field(description="error of the new model minus error of the old one")
+    ci95: Interval = Field(description="paired bootstrap, 95 %")
+
+
+class Equivalence(_Model):
+    """Is NFR below a margin?"""
+
+    margin: float = Field(description="the margin, a fraction")
+    confidence: float = Field(description="level of the interval that decides")
+    ci: Interval = Field(description="Wilson interval of NFR at that level")
+    below: Answer = Field(
+        description="yes: the interval lies below the margin; no: at or above it; else undecided"
+    )
+
+
+class NoiseFloor(_Model):
+    """What another training of the old model would flip by itself."""
+
+    name: str = Field(description="the third model")
+    nfr: Rate = Field(description="NFR of the old model replaced by the third one")
+    rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
+    er_old_classes: float = Field(description="error of the third model on samples of old classes")
+
+
+class ConfidenceRow(_Model):
+    """Flips among right answers of the old model, by its confidence in them."""
+
+    low: float = Field(description="lower edge of the old model's confidence, inclusive")
+    high: float = Field(description="upper edge, exclusive but in the last row")
+    flips: Rate = Field(description="negative flips / right answers of the old model in this range")
+
+
+class Destinations(_Model):
+    """Where the flipped samples went."""
+
+    to_old_class: Rate = Field(description="flips whose new answer is another old class / flips")
+    to_new_class: Rate = Field(
+        description="flips whose new answer is a class that the old model did not know / flips"
+    )
+
+
+class MarginGroup(_Model):
+    """Logit margins (true class minus best other class) of one model on one group of samples."""
+
+    model: Literal["old", "new"] = Field(description="whose logits")
+    samples: Literal["old classes", "new classes"] = Field(description="the class of the samples")
+    n: int = Field(description="samples with a finite margin")
+    mean: float | None = Field(description="mean margin, logits")
+    quantiles: tuple[float, float, float, float, float] | None = Field(description="5, 25, 50, 75, 95 %")
+    negative: Rate = Field(description="margins below zero / n")
+    histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
+
+
+class Margins(_Model):
+    """Logit margins before and after (Pleiss et al. 2020)."""
+
+    edges: list[float] = Field(description="edges of the histograms, common to all groups")
+    groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
+
+
+class SweepPoint(_Model):
+    """The rates when `bias` is taken off the logits of the new classes after training."""
+
+    bias: float = Field(description="logits")
+    nfr: float = Field(description="NFR at this bias")
+    er_old_classes: float = Field(description="error on samples of old classes")
+    er_new_classes: float | None = Field(description="error on samples of the other classes")
+    er_all: float = Field(description="error on all samples")
+
+
+class SweepCurve(_Model):
+    """What a bias after training buys for free, with one model's logits."""
+
+    name: str = Field(description="the model whose logits are biased")
+    role: Literal["new", "baseline"] = Field(
+        description="the model that is judged, or the one given by --baseline"
+    )
+    points: list[SweepPoint] = Field(
+        description="from no bias to the one that takes 99 % of the new classes' answers"
+    )
+    nfr_at_new_error: float | None = Field(
+        description="lowest NFR on the curve at an error on all classes no higher than the new model's own"
+    )
+
+
+class ClassRow(_Model):
+    """One old class."""
+
+    label: str = Field(description="the true class")
+    n: int = Field(description="its test samples")
+    negative_flips: int = Field(description="old right, new wrong")
+    positive_flips: int = Field(description="old wrong, new right")
+    nfr: Rate = Field(description="its negative flips / its samples")
+    er_old: float = Field(description="error of the old model on it")
+    er_new: float = Field(description="error of the new model on it")
+    taken_by: str | None = Field(description="the answer that took most of its flips")
+
+
+class PairRow(_Model):
+    """Flips from one class to one wrong answer."""
+
+    label: str = Field(description="the true class")
+    answer: str = Field(description="the new model's answer")
+    new_class: bool = Field(description="the old model did not know that answer")
+    flips: int = Field(description="negative flips")
+
+
+class TakerRow(_Model):
+    """Flips that one wrong answer took from all classes."""
+
+    answer: str = Field(description="the new model's answer")
+    new_class: bool = Field(description="the old model did not know that answer")
+    flips: int = Field(description="negative flips")
+
+
+class FlippedSample(_Model):
+    """One negative flip."""
+
+    id: str = Field(description="the sample")
+    label: str = Field(description="the true class, which was the old model's answer")
+    answer: str = Field(description="the new model's answer")
+    new_class: bool = Field(description="the old model did not know that answer")
+    old_confidence: float | None = Field(description="the old model's confidence in the right answer")
+    new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
+
+
+class GateCheck(_Model):
+    """One limit."""
+
+    name: Literal["max-nfr", "max-rel-nfr", "max-er-increase"] = Field(description="the option that set it")
+    limit: float = Field(description="a fraction")
+    value: float | None = Field(description="the point value")
+    tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
+    passed: bool = Field(description="tested <= limit; false where it is not defined")
+    message: str = Field(description="the same in a sentence")
+
+
+class Gate(_Model):
+    """May this replacement be released?"""
+
+    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
+    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
+    max_er_increase: float | None = Field(
+        default=None, description="limit on the error increase, old classes"
+    )
+    confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
+    passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    failed: list[str] = Field(default_factory=list, description="names of the limits that failed")
+    checks: list[GateCheck] = Field(default_factory=list, description="every limit that was set")
+
+
+class FlipReport(_Model):
+    """The comparison of two models."""
+
+    n: int = Field(description="test samples")
+    n_old: int = Field(description="test samples of the old classes")
+    counts: Counts = Field(description="the flip table")
+    nfr: float = Field(description="negative flip rate")
+    pfr: float = Field(description="positive flip rate")
+    rel_nfr: float | None = Field(description="NFR / ((1 - ER_old) * ER_new)")
+    nfi: float | None = Field(description="negative flips / errors of the new model")
+    churn: float = Field(description="changed answers / samples")
+    old: ModelSummary = Field(description="the model in production")
+    new: ModelSummary = Field(description="its replacement")
+    nfr_ci95: Interval = Field(description="Wilson interval of NFR")
+    mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
+    gate: Gate = Field(description="the limits and whether they hold")
+    rates: Rates = Field(description="the flip rates with counts and intervals")
+    er_difference: Difference = Field(description="change of error on samples of old classes")
+    equivalence: Equivalence | None = Field(description="with --margin")
+    noise_floor: NoiseFloor | None = Field(description="with --noise-floor")
+    by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
+    destinations: Destinations = Field(description="old class or new class")
+    margins: Margins | None = Field(description="needs logits")
+    bias_sweep: list[SweepCurve] = Field(
+        description="needs the new model's logits and new classes; else empty"
+    )
+    per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
+    pairs: list[PairRow] = Field(description="class to answer, most flips first")
+    takers: list[TakerRow] = Field(description="answers that took flips, most first")
+    worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
+    warnings: list[str] = Field(description="what a reader of the numbers should know")

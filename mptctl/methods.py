@@ -1,0 +1,248 @@
+"""Methods: name -> which teachers, which terms. A new method is an entry in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mpt_kernels import mpt_loss
+from mpt_kernels.reference import Rows, Settings, first_maximum_is, mpt_rows, reciprocal
+from mptctl.losses.topk import topk_lm_distance
+from mptctl.recipe import MethodRecipe, validate_method
+
+# Weight of each distillation where the recipe names none (the paper's settings).
+LAMBDA = {"kl": 1.0, "lm": 0.4}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A loss with its settings.
+
+    Attributes:
+        name: as in the recipe.
+        needs_old: the old model's logits are wanted.
+        needs_ref: the reference's logits are wanted; with several references, their mean.
+        settings: of the fused loss.
+        k: bias of the new classes.
+        top_k: match only so many logits of each teacher, outside the fused loss; None: all, inside it.
+        start_epoch: first epoch, counted from 0, with the teachers; before it, plain cross-entropy.
+    """
+
+    name: str
+    needs_old: bool
+    needs_ref: bool
+    settings: Settings
+    k: float = 0.0
+    top_k: int | None = None
+    start_epoch: int = 0
+
+    def for_epoch(self, epoch: int) -> Method:
+        """The method as it is in one epoch: teachers that join later are left out before."""
+        if epoch >= self.start_epoch:
+            return self
+        plain = self.settings._replace(distance=None, ce_focus=0.0)
+        return replace(self, needs_old=False, needs_ref=False, settings=plain, top_k=None, start_epoch=0)
+
+    def __call__(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        old_logits: Tensor | None = None,
+        ref_logits: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        """Loss and its terms, differentiable in the logits.
+
+        Args:
+            logits: (N, C) of the student, old classes first, without bias.
+            target: (N,) int64; rows of -100 are ignored.
+            old_logits: (N, C_old), for methods that need the old model.
+            ref_logits: (N, C), for methods that need the reference.
+
+        Returns:
+            Scalars: ``loss``, the sum of ``ce``, and of ``fd_old`` and ``fd_ref`` where the method has them, each
+            as it enters the loss and averaged over the batch.
+
+        Raises:
+            ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.
+        """
+        old_logits, ref_logits = self._wanted(old_logits, ref_logits)
+        rows = self._rows(logits, target, old_logits, ref_logits)
+        over = reciprocal(None, target, self.settings.ignore_index, rows.ce.dtype)
+        return _terms(rows, over)
+
+    def value_and_grad(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        old_logits: Tensor | None = None,
+        ref_logits: Tensor | None = None,
+        normalizer: float | Tensor | None = None,
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Loss, terms, right answers and the gradient at once: what the training loop uses.
+
+        Args:
+            logits, target, old_logits, ref_logits: as in a call.
+            normalizer: what sums over rows are divided by; None is the number of valid rows.
+
+        Returns:
+            The terms of a call, detached, with the counts ``correct`` (of the student) and, where the teacher is
+            given, ``correct_old`` and ``correct_ref``; and d loss / d logits: (N, C) in the logits' type.
+
+        Raises:
+            ValueError: as in a call.
+        """
+        old_logits, ref_logits = self._wanted(old_logits, ref_logits)
+        if self.top_k is None:
+            out = mpt_loss(
+                logits,
+                target,
+                old_logits,
+                ref_logits,
+                k=self.k,
+                normalizer=normalizer,
+                **_keywords(self.settings),
+            )
+            counts = {_COUNT[role]: count for role, count in out.correct.items()}
+            return {"loss": out.loss, **out.terms, **counts}, out.grad
+        leaf = logits.detach().requires_grad_()
+        with torch.enable_grad():
+            rows = self._rows(leaf, target, old_logits, ref_logits)
+            over = reciprocal(normalizer, target, self.settings.ignore_index, rows.ce.dtype)
+            terms = _terms(rows, over)
+            (grad,) = torch.autograd.grad(terms["loss"], leaf)
+        answers = {"student": logits, "old": old_logits, "ref": ref_logits}
+        valid = target != self.settings.ignore_index
+        counts = {
+            _COUNT[role]: (first_maximum_is(answer.detach(), target) & valid).sum()
+            for role, answer in answers.items()
+            if answer is not None
+        }
+        return {name: term.detach() for name, term in terms.items()} | counts, grad
+
+    def _rows(
+        self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
+    ) -> Rows:
+        if self.top_k is None:
+            return mpt_rows(logits, target, old_logits, ref_logits, self.k, self.settings)
+        s = self.settings
+        valid = target != s.ignore_index
+        rows = mpt_rows(logits, target, None, None, self.k, s._replace(distance=None))
+        z = logits.to(rows.ce.dtype).where(valid.unsqueeze(1), 0.0)
+        matched: list[Tensor | None] = []
+        for teacher, lam, width in ((old_logits, s.lam_old, s.num_old), (ref_logits, s.lam_ref, z.shape[1])):
+            if teacher is None or lam == 0.0:
+                matched.append(None)
+                continue
+            distance = topk_lm_distance(z[:, :width], teacher.to(z.dtype), self.top_k)
+            matched.append(lam * distance.where(valid, 0.0))
+        return Rows(rows.ce, matched[0], matched[1])
+
+    def _wanted(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Teachers that the method needs; a teacher that it does not need changes nothing."""
+        for role, needed, given in (("old", self.needs_old, old), ("ref", self.needs_ref, ref)):
+            if needed and given is None:
+                raise ValueError(f"{self.name} needs {role}_logits")
+        return (old if self.needs_old else None), (ref if self.needs_ref else None)
+
+
+def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
+    """A method by name.
+
+    Args:
+        name: one of `mptctl.recipe.METHOD_NAMES`.
+        num_old: number of old classes, the first columns of the logits.
+        settings: keys of the recipe's ``method`` group; what is not named is the paper's.
+
+    Raises:
+        UsageError: an unknown name or setting, with the nearest valid one.
+    """
+    return method_of(validate_method({"name": name, **settings}), num_old)
+
+
+def method_of(recipe: MethodRecipe, num_old: int) -> Method:
+    """The method that a recipe describes, for a split with ``num_old`` old classes."""
+    return _TABLE[recipe.name](recipe, num_old)
+
+
+def _plain(recipe: MethodRecipe, num_old: int) -> Method:
+    return Method(recipe.name, False, False, Settings(num_old, distance=None))
+
+
+def _pct_naive(recipe: MethodRecipe, num_old: int) -> Method:
+    settings = Settings(num_old, distance=None, ce_focus=recipe.naive_weight)
+    return Method(recipe.name, True, False, settings)
+
+
+def _focal(distance: str | None, *, ref: bool, bias: bool) -> Callable[[MethodRecipe, int], Method]:
+    """Focal distillation from the old model, and from the reference where ``ref``; with the bias where ``bias``."""
+
+    def build(recipe: MethodRecipe, num_old: int) -> Method:
+        lam = recipe.lam if recipe.lam is not None else LAMBDA.get(distance or "", 0.0)
+        settings = Settings(
+            num_old,
+            distance=distance,  # type: ignore[arg-type]
+            lam_old=lam,
+            lam_ref=lam,
+            alpha=recipe.alpha,
+            beta=recipe.beta,
+            tau=recipe.tau,
+            tau_squared=recipe.tau_squared,
+            lm_reduction=recipe.lm_reduction,
+        )
+        taught = distance is not None
+        return Method(recipe.name, taught, taught and ref, settings, k=recipe.k if bias else 0.0)
+
+    return build
+
+
+def _elodi(*, top_k: bool) -> Callable[[MethodRecipe, int], Method]:
+    def build(recipe: MethodRecipe, num_old: int) -> Method:
+        settings = Settings(
+            num_old,
+            distance="lm",
+            lam_old=recipe.elodi_old,
+            lam_ref=recipe.elodi_ref,
+            alpha=1.0,
+            beta=0.0,
+            lm_reduction="mean" if top_k else recipe.lm_reduction,
+        )
+        return Method(
+            recipe.name,
+            True,
+            True,
+            settings,
+            top_k=recipe.elodi_top_k if top_k else None,
+            start_epoch=recipe.elodi_start_epoch,
+        )
+
+    return build
+
+
+_TABLE: dict[str, Callable[[MethodRecipe, int], Method]] = {
+    "no-treatment": _plain,
+    "pct-naive": _pct_naive,
+    "pct-kl": _focal("kl", ref=False, bias=False),
+    "pct-lm": _focal("lm", ref=False, bias=False),
+    "mpt-kl": _focal("kl", ref=True, bias=True),
+    "mpt-lm": _focal("lm", ref=True, bias=True),
+    "mpt-nodistill": _focal(None, ref=False, bias=True),
+    "mpt-kl-nobias": _focal("kl", ref=True, bias=False),
+    "mpt-lm-nobias": _focal("lm", ref=True, bias=False),
+    "elodi": _elodi(top_k=False),
+    "elodi-topk": _elodi(top_k=True),
+}
+
+_COUNT = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
+
+
+def _terms(rows: Rows, over: Tensor) -> dict[str, Tensor]:
+    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
+    return {"loss": torch.stack(list(terms.values())).sum(), **terms}
+
+
+def _keywords(settings: Settings) -> dict[str, Any]:
+    return settings._asdict()

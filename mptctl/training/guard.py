@@ -1,0 +1,57 @@
+"""Non-finite numbers: the update is skipped on the device, and found out without waiting for it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class NonFiniteGuard:
+    """Watches each step, and from the first one that is not finite on lets no weight move.
+
+    Everything stays on the device; only `failed` waits for it, so it is asked now and then.
+
+    Args:
+        model: whose floating buffers (batch statistics), which change in the forward pass, are kept aside.
+        device: of the model.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        self._buffers = [b for b in model.buffers() if b.is_floating_point()]
+        self._kept = [b.clone() for b in self._buffers]
+        self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
+        self._record: dict[str, Tensor] = {}
+
+    def before_forward(self) -> None:
+        """Keep the buffers as they are, unless a step has failed already."""
+        failed = self.skip > 0
+        for kept, buffer in zip(self._kept, self._buffers, strict=True):
+            torch.where(failed, kept, buffer, out=kept)
+
+    def check(self, terms: dict[str, Tensor], gradients: list[Tensor], step: int) -> None:
+        """Look at one step before its update.
+
+        Args:
+            terms: scalars of the loss; kept for the message.
+            gradients: of all trained weights.
+            step: global number of the step.
+        """
+        norms = torch._foreach_norm(gradients)
+        finite = torch.isfinite(terms["loss"]) & torch.isfinite(torch.stack(norms)).all()
+        already = self.skip > 0
+        now = {**terms, "step": torch.full((), float(step), device=self.skip.device)}
+        self._record = {
+            name: torch.where(already, self._record.get(name, value), value) for name, value in now.items()
+        }
+        self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
+
+    def failed(self) -> dict[str, float] | None:
+        """Terms and ``step`` of the first step that was not finite; None if there was none. Waits for the device."""
+        if not bool(self.skip > 0):
+            return None
+        return {name: float(value) for name, value in self._record.items()}
+
+    def restore(self) -> None:
+        """Put the buffers back to what they were before the step that failed."""
+        for kept, buffer in zip(self._kept, self._buffers, strict=True):
+            buffer.copy_(kept)

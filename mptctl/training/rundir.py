@@ -1,0 +1,247 @@
+"""The run folder: what is in it, who may write it, and how a run is found again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mptctl.checkpoint import storage_error, write_atomically
+from mptctl.errors import CheckpointError, UsageError
+
+LOCK = "lock"
+
+
+class EnvironmentFile(BaseModel):
+    """``environment.json``: what computed the run.
+
+    Attributes:
+        command: the command line, as it was given.
+        started: local time of the start, ISO 8601.
+        versions: of Python and of the packages that compute.
+        device: the device's own name.
+        cpu_threads: threads of torch.
+        git_commit: of the checkout that the code ran from, where there is one.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    command: list[str]
+    started: str
+    versions: dict[str, str]
+    device: str
+    cpu_threads: int
+    git_commit: str | None
+
+
+class MetricsLine(BaseModel):
+    """One line of ``metrics.jsonl``.
+
+    Attributes:
+        event: ``step`` (means since the line before), ``epoch`` (validation), ``checkpoint`` or ``done``.
+        epoch: counted from 1.
+        step: optimizer steps done in all.
+        lr: learning rate of the last step.
+        terms: the loss and its parts, each as it enters the loss, per sample.
+        train_error: part of training pictures that the student got wrong.
+        images_per_s: training speed.
+        data_wait: part of the time that the model waited for pictures.
+        val_error: on validation samples of all classes that the model knows.
+        val_error_old: of old classes.
+        val_nfr: negative flips against the old model over validation samples of old classes.
+        seconds_left: expected time to the end of the run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: Literal["step", "epoch", "checkpoint", "done"]
+    epoch: int
+    step: int
+    lr: float | None = None
+    terms: dict[str, float] | None = None
+    train_error: float | None = None
+    images_per_s: float | None = None
+    data_wait: float | None = None
+    val_error: float | None = None
+    val_error_old: float | None = None
+    val_nfr: float | None = None
+    seconds_left: float | None = None
+
+
+class RunDir:
+    """One run's folder.
+
+    Attributes:
+        path: of the folder. ``best`` (what `evaluate` takes), ``last`` and ``previous`` (what ``--resume`` takes),
+            ``recipe``, ``split``, ``metrics``, ``environment`` are the files in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.best = path / "best.pt"
+        self.last = path / "last.pt"
+        self.previous = path / "previous.pt"
+        self.recipe = path / "recipe.yaml"
+        self.split = path / "split.json"
+        self.metrics = path / "metrics.jsonl"
+        self.environment = path / "environment.json"
+        self.tensorboard = path / "tensorboard"
+
+    @contextlib.contextmanager
+    def locked(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
+        """Make the folder, and hold it against every other process while the run goes on.
+
+        The kernel drops the lock with the process, so a killed run leaves none behind.
+
+        Raises:
+            UsageError: another process trains into it, or it holds a run and neither flag was given.
+            StorageError: it cannot be made.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock: IO[str] = open(self.path / LOCK, "w")  # noqa: SIM115 (held over the yield)
+        except OSError as error:
+            raise storage_error(self.path, error) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"{self.path}: another process is training into it; wait for it, or use another --name"
+                ) from None
+            held = [p.name for p in self.path.iterdir() if p.name != LOCK]
+            if held and not resume and not overwrite:
+                raise UsageError(
+                    f"{self.path}: already holds a run; go on with --resume, start anew with --overwrite, "
+                    "or use another --name"
+                )
+            if overwrite:
+                self._empty()
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            try:
+                yield
+            finally:
+                (self.path / LOCK).unlink(missing_ok=True)
+
+    def write_start(self, recipe_yaml: str, split_json: str, device: torch.device) -> None:
+        """Write what the run is made of: recipe, split and environment."""
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
+        environment = EnvironmentFile(
+            command=[Path(sys.argv[0]).name, *sys.argv[1:]],
+            started=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),
+            versions=versions(),
+            device=name,
+            cpu_threads=torch.get_num_threads(),
+            git_commit=git_commit(),
+        )
+        write_atomically(self.recipe, recipe_yaml.encode())
+        write_atomically(self.split, split_json.encode())
+        write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
+
+    def append_metrics(self, line: MetricsLine) -> None:
+        """Add one line to ``metrics.jsonl``."""
+        try:
+            with open(self.metrics, "a", encoding="utf-8") as file:
+                file.write(line.model_dump_json(exclude_none=True) + "\n")
+        except OSError as error:
+            raise storage_error(self.metrics, error) from error
+
+    def read_metrics(self) -> list[MetricsLine]:
+        """All lines of ``metrics.jsonl``; a last line that a kill cut short is left out."""
+        if not self.metrics.exists():
+            return []
+        lines = []
+        for text in self.metrics.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValidationError):
+                lines.append(MetricsLine.model_validate_json(text))
+        return lines
+
+    def forget_after(self, step: int) -> int:
+        """Take lines past a step out of ``metrics.jsonl``: a resumed run writes them again.
+
+        Returns:
+            How many steps had been logged past it.
+        """
+        lines = self.read_metrics()
+        kept = [line for line in lines if line.step <= step and line.event != "done"]
+        text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
+        write_atomically(self.metrics, text.encode())
+        return max((line.step for line in lines), default=step) - step
+
+    def _empty(self) -> None:
+        for item in self.path.iterdir():
+            if item.name == LOCK:
+                continue
+            if item.is_dir() and not item.is_symlink():
+                shutil.rmtree(item)
+            else:
+                item.unlink()
+
+
+def find_checkpoint(run: str, run_root: Path) -> Path:
+    """The checkpoint that a run's name, its folder or a file stands for.
+
+    Args:
+        run: a name below ``run_root``, a run folder, or a ``.pt`` file.
+        run_root: where runs are.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    for folder in (run_root / run, Path(run).expanduser()):
+        if (folder / "best.pt").is_file():
+            return folder / "best.pt"
+        if folder.is_file():
+            return folder
+    state = "its run is not finished" if (run_root / run / "last.pt").is_file() else "no such run or file"
+    raise CheckpointError(
+        f"{run}: {state}; looked for {run_root / run / 'best.pt'} and for a file of that name"
+    )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that compute."""
+    found = {"python": platform.python_version()}
+    for package in ("mptctl", "torch", "torchvision", "nvidia-dali-cuda130", "triton", "numpy", "ray"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+@cache
+def git_commit() -> str | None:
+    """Commit of the checkout that this code runs from, with ``-dirty`` where files differ; None outside one."""
+    folder = Path(__file__).parent
+    try:
+        out = subprocess.run(
+            ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return out.stdout.strip() or None
+
+
+def as_json(model: BaseModel) -> dict[str, Any]:
+    """A typed model as the plain data of its JSON."""
+    content: dict[str, Any] = json.loads(model.model_dump_json())
+    return content
