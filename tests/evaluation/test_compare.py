@@ -1,0 +1,356 @@
+"""The comparison: a table counted by hand, the published numbers, and what must hold for any table."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.evaluation.compare import compare
+from mptctl.evaluation.predictions import Predictions, build_predictions
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def wilson_by_formula(k: int, n: int) -> tuple[float, float]:
+    z = 1.959963984540054
+    centre = (k + z * z / 2) / (n + z * z)
+    half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
+    return centre - half, centre + half
+
+
+class TestTwentySamples:
+    """Every number of the hand-counted table in conftest.py."""
+
+    def test_counts_and_rates(self, twenty: tuple[Predictions, Predictions]) -> None:
+        report = compare(*twenty)
+        assert (report.n, report.n_old) == (20, 14)
+        assert report.counts.model_dump() == {
+            "both_right": 7,
+            "negative_flips": 3,  # s04, s05, s09
+            "positive_flips": 2,  # s06, s12
+            "both_wrong": 2,  # s07, s13
+        }
+        assert report.nfr == pytest.approx(3 / 14)
+        assert report.pfr == pytest.approx(2 / 14)
+        assert report.rel_nfr == pytest.approx((3 / 14) / ((10 / 14) * (5 / 14)))
+        assert report.rel_nfr == pytest.approx(0.84)
+        assert report.nfi == pytest.approx(3 / 5)
+        assert report.churn == pytest.approx(
+            6 / 14
+        )  # the five flips, and s13 from one wrong answer to another
+        assert report.mcnemar_p == pytest.approx(1.0)  # 3 against 2: 2 * P(X <= 2), 5 fair coins, at most 1
+        assert report.nfr_ci95 == pytest.approx(wilson_by_formula(3, 14))
+
+    def test_every_rate_stands_beside_its_count_and_denominator(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        report = compare(*twenty)
+        rates = report.rates
+        assert [(r.count, r.of) for r in (rates.nfr, rates.pfr, rates.nfi, rates.churn)] == [
+            (3, 14),
+            (2, 14),
+            (3, 5),
+            (6, 14),
+        ]
+        assert rates.rel_nfr.count == 3
+        assert rates.rel_nfr.of == pytest.approx(50 / 14)
+        assert rates.pfr.ci95 == pytest.approx(wilson_by_formula(2, 14))
+        assert rates.nfi.ci95 == pytest.approx(wilson_by_formula(3, 5))
+        assert rates.churn.ci95 == pytest.approx(wilson_by_formula(6, 14))
+
+    def test_errors_of_both_models(self, twenty: tuple[Predictions, Predictions]) -> None:
+        report = compare(*twenty)
+        assert report.old.er_old_classes == pytest.approx(4 / 14)
+        assert report.old.er_new_classes == 1
+        assert report.old.er_all == pytest.approx(10 / 20)
+        assert report.new.er_old_classes == pytest.approx(5 / 14)
+        assert report.new.er_new_classes == pytest.approx(2 / 6)
+        assert report.new.er_all == pytest.approx(7 / 20)
+        assert report.new.errors.new_classes.ci95 == pytest.approx(wilson_by_formula(2, 6))
+        assert report.er_difference.value == pytest.approx(1 / 14)
+        assert (report.old.classes, report.new.classes) == (2, 4)
+
+    def test_calibration_on_the_classes_that_each_model_knows(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        report = compare(*twenty)
+        # old, 14 samples: .62 right 2 of 4, .82 right 3 of 5, .95 right 5 of 5
+        assert report.old.ece == pytest.approx((4 * 0.12 + 5 * 0.22 + 5 * 0.05) / 14)
+        # new, 20 samples: .43 right 3 of 4, .70 right 10 of 16
+        assert report.new.ece == pytest.approx((4 * 0.32 + 16 * 0.075) / 20)
+        # Each adaptive bin holds one confidence here, so that both errors agree.
+        assert report.old.aece == pytest.approx(report.old.ece)
+        assert report.old.reliability is not None
+        assert [(b.n, b.accuracy) for b in report.old.reliability if b.n] == [(4, 0.5), (5, 0.6), (5, 1.0)]
+
+    def test_where_flips_came_from_and_went(self, twenty: tuple[Predictions, Predictions]) -> None:
+        report = compare(*twenty)
+        assert report.by_confidence is not None
+        assert [(row.low, row.high, row.flips.count, row.flips.of) for row in report.by_confidence] == [
+            (0.0, 0.5, 0, 0),
+            (0.5, 0.7, 1, 2),
+            (0.7, 0.9, 1, 3),
+            (0.9, 0.99, 1, 5),
+            (0.99, 1.0, 0, 0),
+        ]
+        assert (report.destinations.to_old_class.count, report.destinations.to_old_class.of) == (1, 3)
+        assert (report.destinations.to_new_class.count, report.destinations.to_new_class.of) == (2, 3)
+        a, b = report.per_class
+        assert (a.label, a.n, a.negative_flips, a.positive_flips, a.taken_by) == ("a", 7, 2, 1, "b")
+        assert (a.er_old, a.er_new, a.nfr.value) == pytest.approx((2 / 7, 3 / 7, 2 / 7))
+        assert (b.label, b.n, b.negative_flips, b.positive_flips, b.taken_by) == ("b", 7, 1, 1, "c")
+        assert (b.er_old, b.er_new, b.nfr.value) == pytest.approx((2 / 7, 2 / 7, 1 / 7))
+        assert [(p.label, p.answer, p.new_class, p.flips) for p in report.pairs] == [
+            ("a", "b", False, 1),
+            ("a", "c", True, 1),
+            ("b", "c", True, 1),
+        ]
+        assert [(t.answer, t.new_class, t.flips) for t in report.takers] == [("c", True, 2), ("b", False, 1)]
+        assert [(f.id, f.label, f.answer, f.new_class) for f in report.worst_flips] == [
+            ("s09", "b", "c", True),
+            ("s04", "a", "b", False),
+            ("s05", "a", "c", True),
+        ]
+        assert report.worst_flips[0].old_confidence == pytest.approx(0.95)
+        assert report.worst_flips[0].new_confidence == pytest.approx(0.70)
+
+    def test_margins(self, twenty: tuple[Predictions, Predictions]) -> None:
+        report = compare(*twenty)
+        assert report.margins is not None
+        old, new, new_on_new = report.margins.groups
+        sure, sure_new, unsure = math.log(0.70 / 0.10), math.log(0.95 / 0.05), math.log(0.43 / 0.19)
+        assert (old.n, old.negative.count) == (14, 4)
+        assert (new.n, new.negative.count) == (14, 5)
+        assert (new_on_new.n, new_on_new.negative.count) == (6, 2)
+        assert old.mean == pytest.approx(
+            (5 * sure_new + 1 * math.log(0.82 / 0.18)) / 14
+        )  # 3 - 2 at .82, 2 - 2 at .62
+        assert new.mean == pytest.approx((7 * sure + 2 * unsure - 5 * sure) / 14)
+        assert new_on_new.mean == pytest.approx((3 * sure + unsure - unsure - sure) / 6)
+        assert sum(old.histogram) == 14
+
+    def test_free_bias_starts_at_the_model_itself(self, twenty: tuple[Predictions, Predictions]) -> None:
+        report = compare(*twenty)
+        (curve,) = report.bias_sweep
+        start = curve.points[0]
+        assert (
+            start.bias,
+            start.nfr,
+            start.er_old_classes,
+            start.er_new_classes,
+            start.er_all,
+        ) == pytest.approx((0, 3 / 14, 5 / 14, 2 / 6, 7 / 20))
+        # Above ln(.43 / .19) sample s19 falls to an old class; up to ln 7 nothing else changes.
+        assert curve.points[-2].er_all == pytest.approx(8 / 20)
+        assert curve.nfr_at_new_error == pytest.approx(3 / 14)
+
+    def test_the_json_holds_the_promised_keys(self, twenty: tuple[Predictions, Predictions]) -> None:
+        page = json.loads(compare(*twenty).model_dump_json())
+        for key in ("n", "n_old", "counts", "nfr", "pfr", "rel_nfr", "nfi", "churn", "old", "new"):
+            assert key in page
+        assert {"er_old_classes", "ece", "aece"} <= page["old"].keys()
+        assert {"er_old_classes", "er_all", "ece", "aece"} <= page["new"].keys()
+        assert len(page["nfr_ci95"]) == 2
+        assert 0 <= page["mcnemar_p"] <= 1
+        assert page["gate"]["max_nfr"] is None
+        assert page["gate"]["passed"] is True
+
+
+@pytest.mark.parametrize("name", ["c100_k4", "c1000_k1p5"])
+def test_nfr_and_rel_nfr_equal_the_published_code(name: str) -> None:
+    golden = np.load(GOLDEN / f"{name}.npz")
+    num_old = int(golden["num_old"])
+    target = golden["target"]
+    ids = np.arange(len(target))
+    old = build_predictions("old", ids, target, logits=golden["old_logits"])
+    new = build_predictions("new", ids, target, logits=golden["ref_logits"])
+    report = compare(old, new)
+    assert report.n_old == int((target < num_old).sum())
+    assert report.nfr == pytest.approx(float(golden["nfr"]), rel=1e-12)
+    assert report.rel_nfr == pytest.approx(float(golden["rel_nfr"]), rel=1e-12)
+
+
+def answers(name: str, labels: list[int], preds: list[int], order: list[int] | None = None) -> Predictions:
+    rows = np.array(order if order is not None else range(len(labels)))
+    return build_predictions(name, rows, np.array(labels)[rows], np.array(preds)[rows])
+
+
+LABELS = st.integers(0, 4)
+TRIPLES = st.lists(st.tuples(LABELS, LABELS, LABELS), min_size=1, max_size=60)
+
+
+@given(TRIPLES)
+def test_swapping_the_models_swaps_negative_and_positive_flips(rows: list[tuple[int, int, int]]) -> None:
+    labels, one, two = (list(column) for column in zip(*rows, strict=True))
+    there = compare(answers("one", labels, one), answers("two", labels, two))
+    back = compare(answers("two", labels, two), answers("one", labels, one))
+    assert (there.nfr, there.pfr) == (back.pfr, back.nfr)
+    assert there.churn == back.churn
+    assert there.mcnemar_p == pytest.approx(back.mcnemar_p)
+    assert there.old.er_old_classes == back.new.er_old_classes
+    assert there.er_difference.value == pytest.approx(-back.er_difference.value)
+
+
+@given(TRIPLES)
+def test_counts_add_up(rows: list[tuple[int, int, int]]) -> None:
+    labels, one, two = (list(column) for column in zip(*rows, strict=True))
+    old_classes = sorted({str(label) for label in labels})[:2]
+    report = compare(answers("one", labels, one), answers("two", labels, two), old_classes=old_classes)
+    counts = report.counts
+    assert counts.total == report.n_old == sum(str(label) in old_classes for label in labels)
+    assert report.old.er_old_classes == pytest.approx(
+        (counts.positive_flips + counts.both_wrong) / report.n_old, abs=1e-12
+    )
+    assert report.er_difference.value == pytest.approx(
+        report.new.er_old_classes - report.old.er_old_classes, abs=1e-12
+    )
+    flips = counts.negative_flips
+    assert sum(row.negative_flips for row in report.per_class) == flips
+    assert sum(row.n for row in report.per_class) == report.n_old
+    assert sum(row.flips for row in report.pairs) == flips
+    assert sum(row.flips for row in report.takers) == flips
+    assert report.destinations.to_old_class.count + report.destinations.to_new_class.count == flips
+    assert report.churn >= report.nfr + report.pfr - 1e-12
+
+
+@given(TRIPLES, st.randoms(use_true_random=False))
+def test_the_order_of_ids_does_not_matter(rows: list[tuple[int, int, int]], random: object) -> None:
+    labels, one, two = (list(column) for column in zip(*rows, strict=True))
+    order = list(range(len(labels)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    straight = compare(answers("one", labels, one), answers("two", labels, two))
+    shuffled = compare(answers("one", labels, one, order), answers("two", labels, two, order[::-1]))
+    assert straight == shuffled
+
+
+def test_order_of_ids_does_not_matter_with_logits(twenty: tuple[Predictions, Predictions]) -> None:
+    old, new = twenty
+    back = slice(None, None, -1)
+    assert new.logits is not None
+    turned = build_predictions(
+        "new", new.ids[back], new.labels[back], logits=new.logits[back], classes=new.classes
+    )
+    assert compare(old, new) == compare(old, turned)
+
+
+def test_order_of_logit_columns_does_not_matter(twenty: tuple[Predictions, Predictions]) -> None:
+    old, new = twenty
+    assert new.logits is not None
+    mixed = build_predictions(
+        "new", new.ids, new.labels, logits=new.logits[:, [2, 0, 3, 1]], classes=("c", "a", "d", "b")
+    )
+    one, two = compare(old, new), compare(old, mixed)
+    assert (one.counts, one.pairs, one.margins, one.new.errors) == (
+        two.counts,
+        two.pairs,
+        two.margins,
+        two.new.errors,
+    )
+    # The first and the last point may tie at a bias: there the first column wins.
+    assert one.bias_sweep[0].points[:-1] == two.bias_sweep[0].points[:-1]
+
+
+class TestUndefined:
+    def test_no_sample_of_an_old_class_is_a_data_error(self) -> None:
+        old = build_predictions("old", np.arange(2), np.array([3, 3]), np.array([0, 1]), classes=("0", "1"))
+        with pytest.raises(DataError, match="none of its 2 samples is of an old class"):
+            compare(old, answers("new", [3, 3], [3, 3]))
+
+    def test_a_new_model_without_errors_has_no_rel_nfr(self) -> None:
+        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [0, 1]))
+        assert report.nfr == 0
+        assert report.rel_nfr is None
+        assert report.rates.rel_nfr.ci95 is None
+        assert report.nfi is None
+        assert '"rel_nfr":null' in report.model_dump_json()
+
+    def test_an_old_model_that_is_never_right_has_no_rel_nfr(self) -> None:
+        report = compare(answers("old", [0, 1], [1, 0]), answers("new", [0, 1], [0, 0]))
+        assert report.rel_nfr is None
+        assert report.nfi == 0
+
+    def test_without_logits_what_needs_them_is_null(self) -> None:
+        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [1, 1]))
+        assert report.old.ece is None
+        assert report.old.reliability is None
+        assert report.by_confidence is None
+        assert report.margins is None
+        assert report.bias_sweep == []
+        assert report.worst_flips[0].old_confidence is None
+        assert report.old.er_new_classes is None
+
+
+class TestOldClasses:
+    def test_without_classes_all_labels_are_old_and_it_says_so(self) -> None:
+        report = compare(answers("old", [0, 1, 2], [0, 1, 1]), answers("new", [0, 1, 2], [0, 1, 2]))
+        assert report.n_old == 3
+        assert "all 3 labels count as old" in report.warnings[0]
+
+    def test_the_old_files_classes_are_the_old_ones(self) -> None:
+        old = build_predictions(
+            "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
+        )
+        report = compare(old, answers("new", [0, 1, 2], [0, 2, 2]))
+        assert (report.n_old, report.nfr, report.warnings) == (2, 0.5, [])
+
+    def test_the_option_wins(self) -> None:
+        old = build_predictions(
+            "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
+        )
+        assert compare(old, answers("new", [0, 1, 2], [0, 2, 2]), old_classes=["0"]).n_old == 1
+
+    def test_an_unknown_class_in_the_option_is_named(self) -> None:
+        with pytest.raises(DataError, match="zebra"):
+            compare(answers("old", [0], [0]), answers("new", [0], [0]), old_classes=["0", "zebra"])
+
+    @pytest.mark.parametrize(("origin", "error"), [("file", DataError), ("checkpoint", CheckpointError)])
+    def test_old_classes_that_the_new_model_lacks_are_named(
+        self, origin: str, error: type[Exception]
+    ) -> None:
+        ids, labels = np.arange(2), np.array(["cat", "dog"])
+        old = build_predictions("old", ids, labels, labels, classes=("cat", "dog"))
+        new = build_predictions(
+            "new",
+            ids,
+            labels,
+            np.array(["cat", "cat"]),
+            classes=("cat", "hound"),
+            origin=origin,  # type: ignore[arg-type]
+        )
+        with pytest.raises(error, match=r"does not know 1 of the 2 old classes \(dog\)"):
+            compare(old, new)
+
+
+class TestOtherModels:
+    def test_noise_floor_is_the_flips_of_another_training(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        preds = old.preds.copy()
+        preds[[0, 5]] = ["b", "a"]  # one flip each way among the old classes
+        other = build_predictions("seed-1", old.ids, old.labels, preds, classes=old.classes)
+        floor = compare(old, new, noise_floor=other).noise_floor
+        assert floor is not None
+        assert (floor.name, floor.nfr.count, floor.nfr.of) == ("seed-1", 1, 14)
+        assert floor.er_old_classes == pytest.approx(4 / 14)
+
+    def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
+        old, new = twenty
+        report = compare(old, new, baseline=new)
+        assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
+        assert report.bias_sweep[0].points == report.bias_sweep[1].points
+
+
+def test_margin_of_equivalence(twenty: tuple[Predictions, Predictions]) -> None:
+    # NFR is 3 of 14: its 95 % interval is 7.6 % to 47.6 %.
+    verdicts = {m: compare(*twenty, margin=m).equivalence for m in (0.05, 0.2, 0.5)}
+    assert {m: e and e.below for m, e in verdicts.items()} == {0.05: "no", 0.2: "undecided", 0.5: "yes"}
+    with pytest.raises(UsageError, match="--margin"):
+        compare(*twenty, margin=2.0)
