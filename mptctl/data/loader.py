@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+import torch
 from torch import Tensor
+
+from mptctl.data.manifest import Part
+from mptctl.data.passes import LoaderState, LoaderStats, Pass
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.recipe import DataRecipe
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,126 @@ class Loader(Protocol):
     reason: str  # why this loader was chosen, one sentence for the log
     steps_per_epoch: int  # global batches of one pass
     num_samples: int  # samples of this part, over all workers
+    stats: LoaderStats  # images, time that the consumer waited, queue depth; reset() begins anew
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """Batches of one pass from ``start_step`` on: this worker's slice of each global batch.
 
-        A short last batch is dropped in training, never in evaluation.
+        A short last batch is dropped in training, never in evaluation, where a worker whose slice of
+        it is empty gets no batch for that step.
         """
+        ...
+
+    def state(self, epoch: int, step: int) -> LoaderState:
+        """Where a run stands before ``step`` of ``epoch``, with what it must match to go on from there."""
         ...
 
     def close(self) -> None:
         """Stop threads and free memory; safe to call twice."""
         ...
+
+
+def make_loader(
+    split: Split,
+    data: DataRecipe,
+    part: Part,
+    *,
+    batch_size: int,
+    seed: int,
+    train: bool,
+    device: torch.device,
+    num_classes: int | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+    cache_dir: Path | None = None,
+    dtype: torch.dtype = torch.float32,
+    progress: Callable[[int, int], None] | None = None,
+) -> Loader:
+    """Choose a loader by size, device and what is installed, unless the recipe names one.
+
+    Args:
+        split: which pictures, and their labels.
+        data: picture size, augmentation, normalisation and the loader's settings.
+        part: ``train``, ``val`` or ``test``.
+        batch_size: samples of a global batch, over all workers.
+        seed: seed of order and augmentation.
+        train: shuffled and augmented, or every sample once in the manifest's order.
+        device: where batches shall be.
+        num_classes: only samples of the first so many classes.
+        rank, world_size: which worker this is, of how many.
+        cache_dir: folder for decoded pictures; default ``cache`` below the split's run root.
+        dtype: type of the pictures.
+        progress: called with (pictures decoded, pictures in all) while the resident loader decodes.
+
+    Raises:
+        UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
+        DataError: a picture is gone, changed or damaged.
+    """
+    work = Pass(
+        split=split, data=data, part=part, batch_size=batch_size, seed=seed, train=train, device=device,
+        num_classes=num_classes, rank=rank, world_size=world_size, dtype=dtype,
+    )  # fmt: skip
+    kind, reason = choose_loader(work)
+    if kind == "resident":
+        from mptctl.data.resident import ResidentLoader
+
+        return ResidentLoader(work, reason, cache_dir or split.run_root / "cache", progress)
+    if kind == "dali":
+        from mptctl.data.dali import DaliLoader
+
+        return DaliLoader(work, reason, cache_dir or split.run_root / "cache")
+    from mptctl.data.threaded import ThreadedLoader
+
+    return ThreadedLoader(work, reason)
+
+
+def choose_loader(work: Pass) -> tuple[str, str]:
+    """Which loader serves a pass, and why.
+
+    Returns:
+        ``resident``, ``dali`` or ``threaded``, and one sentence.
+
+    Raises:
+        UsageError: the recipe names a loader that cannot serve this pass.
+    """
+    data, files = work.data, work.split.manifest.has_files
+    resized_crops = work.train and data.augment == "random-resized-crop"
+    gigabytes = work.resident_bytes / 1e9
+    fits = gigabytes <= data.resident_limit_gb
+    has_dali = importlib.util.find_spec("nvidia.dali") is not None if _has_nvidia() else False
+    if data.loader == "resident":
+        if resized_crops:
+            raise UsageError(
+                "data.loader resident: keeps pictures at one size and cannot crop them as stored "
+                "(data.augment random-resized-crop); use auto, dali or threaded"
+            )
+        return "resident", "the recipe asks for it"
+    if data.loader == "dali":
+        if not files:
+            raise UsageError(
+                f"data.loader dali: reads picture files, and {work.split.manifest.source} is one array; use auto"
+            )
+        if not has_dali:
+            raise UsageError(
+                "data.loader dali: nvidia-dali is not installed; install it, or use auto or threaded"
+            )
+        return "dali", "the recipe asks for it"
+    if data.loader == "threaded":
+        return "threaded", "the recipe asks for it"
+    size = f"{work.num_samples:,} pictures take {gigabytes:.2f} GB decoded"
+    if fits and not resized_crops:
+        return "resident", f"{size}, below data.resident_limit_gb {data.resident_limit_gb:g}"
+    why = (
+        "random-resized-crop needs pictures as stored"
+        if resized_crops
+        else f"{size}, above data.resident_limit_gb {data.resident_limit_gb:g}"
+    )
+    if not files:
+        return "threaded", f"{why}, and DALI reads only files"
+    if not has_dali:
+        return "threaded", f"{why}, and DALI is not installed"
+    return "dali", why
+
+
+def _has_nvidia() -> bool:
+    return importlib.util.find_spec("nvidia") is not None

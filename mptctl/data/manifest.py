@@ -1,0 +1,197 @@
+"""Which pictures exist: one row each, in one index space over training, validation and test part."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.data.atomic import replacing
+from mptctl.errors import DataError
+
+Part = Literal["train", "val", "test"]
+TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
+PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
+
+# How a row's bytes are read. PLAIN: every decoder agrees with PIL. ODD: only PIL's reading counts
+# (CMYK, palettes, transparency). ARRAY: not a file of its own, but a row of the source's array.
+PLAIN, ODD, ARRAY = 0, 1, 2
+
+MANIFEST_VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """Every picture of a source. Rows of the source's training part come first, then those of its test part.
+
+    Attributes:
+        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        root: data folder; None for the embedded digits.
+        class_names: in the source's own order.
+        labels: (M,) int32 index into ``class_names``.
+        parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
+        heights, widths: (M,) int32, in pixels.
+        kinds: (M,) uint8: PLAIN, ODD or ARRAY.
+        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64;
+            None for arrays.
+        sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; None for arrays.
+        content: digest of the source's array; empty for files.
+    """
+
+    source: str
+    root: Path | None
+    class_names: tuple[str, ...]
+    labels: NDArray[np.int32]
+    parts: NDArray[np.uint8]
+    heights: NDArray[np.int32]
+    widths: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+    path_bytes: NDArray[np.uint8] | None = None
+    path_offsets: NDArray[np.int64] | None = None
+    sizes: NDArray[np.int64] | None = None
+    mtimes: NDArray[np.int64] | None = None
+    content: str = ""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def has_files(self) -> bool:
+        """Whether each picture is a file of its own."""
+        return self.path_bytes is not None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of what the rows say. Where the data lie and when they were copied is not part of it."""
+        digest = hashlib.blake2b(digest_size=16)
+        head = [MANIFEST_VERSION, self.source, list(self.class_names), self.content, len(self)]
+        digest.update(json.dumps(head).encode())
+        for column in (self.labels, self.parts, self.kinds, self.path_bytes, self.path_offsets, self.sizes):
+            if column is not None:
+                digest.update(np.ascontiguousarray(column).data)
+        return digest.hexdigest()
+
+    def relative_path(self, index: int) -> str:
+        """Path of one picture below the root, with ``/`` between folders."""
+        assert self.path_bytes is not None
+        assert self.path_offsets is not None
+        start, stop = self.path_offsets[index], self.path_offsets[index + 1]
+        return os.fsdecode(self.path_bytes[start:stop].tobytes())
+
+    def file(self, index: int) -> str:
+        """Full path of one picture."""
+        return os.path.join(str(self.root), self.relative_path(index))
+
+    def ids(self, indices: NDArray[np.int64]) -> NDArray[np.str_]:
+        """Names by which predictions of different programs are matched.
+
+        Args:
+            indices: (n,) rows of the manifest.
+
+        Returns:
+            (n,) paths below the data root, or ``train/00042``, ``test/00042`` for rows of an array.
+        """
+        if self.has_files:
+            return np.array([self.relative_path(i) for i in indices.tolist()], dtype=np.str_)
+        first_test = int(np.count_nonzero(self.parts != TEST))
+        return np.array(
+            [f"train/{i:05d}" if i < first_test else f"test/{i - first_test:05d}" for i in indices.tolist()],
+            dtype=np.str_,
+        )
+
+    def check_unchanged(self, indices: NDArray[np.int64]) -> None:
+        """Compare files with what they were when they were checked. Does nothing for arrays.
+
+        Args:
+            indices: (n,) rows of the manifest.
+
+        Raises:
+            DataError: a file is gone or has another size or time of change; it is named.
+        """
+        if self.sizes is None or self.mtimes is None:
+            return
+        for i in indices.tolist():
+            path = self.file(i)
+            try:
+                now = os.stat(path)
+            except OSError as error:
+                raise DataError(
+                    f"{path}: gone since split ({error.strerror}); restore it, or run split --overwrite"
+                ) from error
+            if now.st_size != self.sizes[i] or now.st_mtime_ns != self.mtimes[i]:
+                raise DataError(
+                    f"{path}: changed since split; restore it, or run split --overwrite to check it again"
+                )
+
+    def with_parts(self, parts: NDArray[np.uint8]) -> Manifest:
+        """The same rows with another division into parts."""
+        return replace(self, parts=parts)
+
+    def save(self, path: Path) -> str:
+        """Write everything but the root to one ``.npz`` file.
+
+        Raises:
+            StorageError: the file cannot be written.
+        """
+        columns = {name: getattr(self, name) for name in _COLUMNS if getattr(self, name) is not None}
+        head = {"version": MANIFEST_VERSION, "source": self.source, "content": self.content}
+        head["class_names"] = list(self.class_names)  # type: ignore[assignment]
+        with replacing(path) as stream:
+            np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), **columns)
+        return self.fingerprint
+
+
+_COLUMNS = (
+    "labels", "parts", "heights", "widths", "kinds", "path_bytes", "path_offsets", "sizes", "mtimes",
+)  # fmt: skip
+
+
+def load_manifest(path: Path, root: Path | None) -> Manifest:
+    """Read what `Manifest.save` wrote.
+
+    Args:
+        path: the ``.npz`` file.
+        root: where the data lie now; None for the embedded digits.
+
+    Raises:
+        DataError: not there, damaged, or of another version.
+    """
+    advice = "run mptctl split again with --overwrite"
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            head: dict[str, Any] = json.loads(archive["head"].tobytes())
+            columns = {name: archive[name] for name in _COLUMNS if name in archive}
+        if head["version"] != MANIFEST_VERSION:
+            raise DataError(f"{path}: a manifest of version {head['version']}; {advice}")
+        return Manifest(
+            source=head["source"],
+            root=root,
+            class_names=tuple(head["class_names"]),
+            content=head["content"],
+            **columns,
+        )
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: not there; {advice}") from error
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path}: not a readable manifest; {advice}") from error
+
+
+def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Lay paths end to end.
+
+    Returns:
+        (total,) bytes, and (n + 1,) offsets at which each path begins; the last is where the table ends.
+    """
+    encoded = [os.fsencode(path) for path in paths]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+    np.cumsum([len(path) for path in encoded], out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets

@@ -1,0 +1,201 @@
+"""Order, crop and flip as a pure function of (seed, epoch, sample index), whoever reads the pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.recipe import DataRecipe
+
+_WORD = (1 << 64) - 1
+# Increment and multipliers of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014; constants of its author's
+# public reference, Vigna 2015).
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+
+# What a random number is for. Each sample has one number of each field in each epoch.
+_ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
+VALIDATION_FIELD = 8  # used by split to draw the validation part
+
+# torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
+_CROP_TRIES = 10
+
+Indices = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Views:
+    """What is seen of each picture: a window of it, mirrored or not. All arrays are (n,).
+
+    With ``pad-crop`` and ``none`` the window is of the picture already resized and centre-cropped to
+    a square, and may reach over its edge, where there are zeros; with ``random-resized-crop`` it is
+    of the picture as stored, and resized afterwards.
+    """
+
+    top: NDArray[np.int64]
+    left: NDArray[np.int64]
+    height: NDArray[np.int64]
+    width: NDArray[np.int64]
+    flip: NDArray[np.bool_]
+
+    def __getitem__(self, rows: slice) -> Views:
+        return Views(self.top[rows], self.left[rows], self.height[rows], self.width[rows], self.flip[rows])
+
+
+@dataclass(frozen=True)
+class EpochPlan:
+    """The pictures of every epoch of a run.
+
+    Nothing in it depends on batch size, number of workers, loader, or which classes are selected: a
+    subset keeps the relative order and the views of the whole.
+
+    Attributes:
+        seed: seed of the run.
+        data: the recipe's picture size and augmentation.
+    """
+
+    seed: int
+    data: DataRecipe
+
+    def order(self, epoch: int, indices: Indices) -> Indices:
+        """The samples in the order of one epoch.
+
+        Args:
+            epoch: counted from 0.
+            indices: (n,) rows of the manifest, ascending.
+
+        Returns:
+            (n,) the same rows, permuted.
+        """
+        return indices[np.argsort(random_keys(self.seed, epoch, indices, _ORDER), kind="stable")]
+
+    def views(
+        self, epoch: int, indices: Indices, heights: NDArray[np.int32], widths: NDArray[np.int32]
+    ) -> Views:
+        """Training crop and flip of each sample.
+
+        Args:
+            epoch: counted from 0.
+            indices: (n,) rows of the manifest, in any order.
+            heights, widths: (n,) size of each picture as stored, in pixels.
+
+        Returns:
+            A window and a flip for each.
+        """
+        size = self.data.image_size
+        if self.data.flip:
+            flip = (random_keys(self.seed, epoch, indices, _FLIP) >> np.uint64(63)).astype(np.bool_)
+        else:
+            flip = np.zeros(len(indices), dtype=np.bool_)
+        if self.data.augment == "random-resized-crop":
+            return self._resized_crops(epoch, indices, heights, widths, flip)
+        side = np.full(len(indices), size, dtype=np.int64)
+        if self.data.augment == "none":
+            zero = np.zeros(len(indices), dtype=np.int64)
+            return Views(zero, zero, side, side, flip)
+        places = np.int64(2 * self.data.padding + 1)
+        top = _below(random_keys(self.seed, epoch, indices, _TOP), places) - self.data.padding
+        left = _below(random_keys(self.seed, epoch, indices, _LEFT), places) - self.data.padding
+        return Views(top, left, side, side, flip)
+
+    def _resized_crops(
+        self,
+        epoch: int,
+        indices: Indices,
+        heights: NDArray[np.int32],
+        widths: NDArray[np.int32],
+        flip: NDArray[np.bool_],
+    ) -> Views:
+        """Windows of random area and aspect (Szegedy et al., 2015), drawn as torchvision draws them."""
+        high, wide = heights.astype(np.int64), widths.astype(np.int64)
+        height, width = _largest_window(high, wide, self.data.ratio)
+        centred = np.ones(len(indices), dtype=np.bool_)
+        low_scale, high_scale = self.data.scale
+        low_log, high_log = np.log(self.data.ratio)
+        for attempt in range(_CROP_TRIES):
+            field = _TRIES + 2 * attempt
+            share = _uniform(random_keys(self.seed, epoch, indices, field))
+            lean = _uniform(random_keys(self.seed, epoch, indices, field + 1))
+            area = (low_scale + (high_scale - low_scale) * share) * (high * wide)
+            aspect = np.exp(low_log + (high_log - low_log) * lean)
+            w = np.rint(np.sqrt(area * aspect)).astype(np.int64)
+            h = np.rint(np.sqrt(area / aspect)).astype(np.int64)
+            take = centred & (w > 0) & (w <= wide) & (h > 0) & (h <= high)
+            height, width = np.where(take, h, height), np.where(take, w, width)
+            centred &= ~take
+            if not centred.any():
+                break
+        top = _below(random_keys(self.seed, epoch, indices, _TOP), high - height + 1)
+        left = _below(random_keys(self.seed, epoch, indices, _LEFT), wide - width + 1)
+        top = np.where(centred, (high - height) // 2, top)
+        left = np.where(centred, (wide - width) // 2, left)
+        return Views(top, left, height, width, flip)
+
+
+def random_keys(seed: int, epoch: int, indices: Indices, field: int) -> Keys:
+    """One random 64-bit number a sample, a function of the four arguments alone.
+
+    Args:
+        seed: seed of the run.
+        epoch: counted from 0.
+        indices: (n,) rows of the manifest.
+        field: what the number is for; numbers of different fields are independent.
+
+    Returns:
+        (n,) uniform over all 64-bit words.
+    """
+    # The three scalars are mixed one after the other: a plain sum would make (seed 1, epoch 0) equal
+    # to (seed 0, epoch 1).
+    state = 0
+    for word in (seed, epoch, field):
+        state = _mix_int((state + _GOLDEN + word) & _WORD)
+    counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + np.full(1, state, dtype=np.uint64)
+    return _mix(_mix(counter))
+
+
+def worker_share(size: int, rank: int, world_size: int) -> slice:
+    """One worker's contiguous part of a global batch; the parts of all workers make up the whole.
+
+    Args:
+        size: samples in the global batch.
+        rank: which worker, from 0.
+        world_size: how many workers.
+    """
+    return slice(size * rank // world_size, size * (rank + 1) // world_size)
+
+
+def _mix(x: Keys) -> Keys:
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
+    return x ^ (x >> np.uint64(31))
+
+
+def _mix_int(x: int) -> int:
+    x = ((x ^ (x >> 30)) * _MIX_1) & _WORD
+    x = ((x ^ (x >> 27)) * _MIX_2) & _WORD
+    return x ^ (x >> 31)
+
+
+def _uniform(keys: Keys) -> NDArray[np.float64]:
+    """Numbers in [0, 1) with all 53 bits of a double."""
+    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _below(keys: Keys, limit: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
+    """Integers from 0 to limit - 1; the bias of this reduction is below limit / 2**32."""
+    bound = np.asarray(limit).astype(np.uint64)
+    return (((keys >> np.uint64(32)) * bound) >> np.uint64(32)).astype(np.int64)
+
+
+def _largest_window(
+    high: NDArray[np.int64], wide: NDArray[np.int64], ratio: tuple[float, float]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Largest window whose aspect lies within the limits: what is taken when no draw fits."""
+    aspect = wide / high
+    height = np.where(aspect < ratio[0], np.rint(wide / ratio[0]), high)
+    width = np.where(aspect > ratio[1], np.rint(high * ratio[1]), wide)
+    return np.minimum(height, high).astype(np.int64), np.minimum(width, wide).astype(np.int64)

@@ -1,0 +1,275 @@
+"""The sources of pictures: embedded digits, CIFAR as torchvision keeps it, and folders of classes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
+from mptctl.data.plan import random_keys
+from mptctl.data.verify import Progress, Verify, check_files
+from mptctl.errors import DataError, UsageError
+from mptctl.recipe import Source
+
+OnBad = Literal["fail", "quarantine"]
+EXTENSIONS = (".jpg", ".jpeg", ".png")
+# The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.
+_DIGITS_SEED = 0
+_CIFAR = {
+    # name: (class in torchvision, folder)
+    "cifar10": ("CIFAR10", "cifar-10-batches-py"),
+    "cifar100": ("CIFAR100", "cifar-100-python"),
+}
+
+
+def read_source(
+    source: Source,
+    root: Path | None,
+    *,
+    verify: Verify = "header",
+    on_bad: OnBad = "fail",
+    download: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Manifest, list[str]]:
+    """List a source's pictures and check them.
+
+    Args:
+        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        root: data folder; not used for the digits.
+        verify: ``header``, or ``decode`` to decode every file as well.
+        on_bad: ``fail``, or ``quarantine`` to keep bad files out.
+        download: fetch CIFAR where it is not there; torchvision checks what comes.
+        progress: called with (files done, files in all).
+
+    Returns:
+        The manifest, with parts TRAIN, TEST and BAD, and one line for each file that is kept out.
+
+    Raises:
+        UsageError: no data root where one is needed.
+        DataError: nothing there, a layout other than expected, or bad files, all of them named.
+    """
+    if source == "digits":
+        return _array_manifest(source, None), []
+    if root is None:
+        raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
+    root = root.expanduser().resolve()
+    if download and source in _CIFAR:
+        _torchvision_cifar(source, root, train=True, download=True)
+    if not root.is_dir():
+        raise DataError(f"{root}: not a folder; expected {_expected(source)} in it")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise DataError(f"{root}: not readable; expected {_expected(source)} in it")
+    if source in _CIFAR:
+        return _array_manifest(source, root), []
+    return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
+
+
+def scan_folder(
+    root: Path,
+    *,
+    verify: Verify = "header",
+    on_bad: OnBad = "fail",
+    needs_test: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Manifest, list[str]]:
+    """List and check ``train/CLASS/*`` and ``val/CLASS/*``; ``val/`` becomes the test part.
+
+    Args and errors: as `read_source`; without ``needs_test`` the folder ``val/`` may be missing.
+    """
+    names = _class_folders(root / "train")
+    if not names:
+        raise DataError(f"{root}: holds no class folder below train/; expected {_expected('imagefolder')}")
+    if needs_test and not (root / "val").is_dir():
+        raise DataError(f"{root}: holds no val/; expected {_expected('imagefolder')}")
+    strangers = sorted(set(_class_folders(root / "val")) - set(names))
+    if strangers:
+        raise DataError(
+            f"{root / 'val'}: classes that train/ does not have: {_some(strangers)}; give both the same folders"
+        )
+    paths: list[str] = []
+    labels: list[int] = []
+    for part in ("train", "val"):
+        for label, name in enumerate(names):
+            files = _picture_files(root / part / name)
+            if part == "train" and not files:
+                raise DataError(
+                    f"{root / part / name}: holds no picture ({', '.join(EXTENSIONS)}); "
+                    "add some or remove the folder"
+                )
+            paths += [f"{part}/{name}/{file}" for file in files]
+            labels += [label] * len(files)
+        if part == "train":
+            first_test = len(paths)
+    if needs_test and first_test == len(paths):
+        raise DataError(
+            f"{root / 'val'}: holds no picture in its class folders; expected {_expected('imagefolder')}"
+        )
+    found = check_files(str(root), paths, verify=verify, progress=progress)
+    parts = np.full(len(paths), TRAIN, dtype=np.uint8)
+    parts[first_test:] = TEST
+    problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
+    if problems and on_bad == "fail":
+        raise DataError(
+            "\n".join(
+                [f"{len(problems)} of {len(paths)} pictures cannot be used; repair or remove them, "
+                 "or keep them out with --on-bad quarantine:", *problems]
+            )
+        )  # fmt: skip
+    parts[[row for row, _ in found.problems]] = BAD
+    path_bytes, path_offsets = pack_paths(paths)
+    manifest = Manifest(
+        source="imagefolder",
+        root=root,
+        class_names=tuple(names),
+        labels=np.array(labels, dtype=np.int32),
+        parts=parts,
+        heights=found.heights,
+        widths=found.widths,
+        kinds=found.kinds,
+        path_bytes=path_bytes,
+        path_offsets=path_offsets,
+        sizes=found.sizes,
+        mtimes=found.mtimes,
+    )
+    return manifest, problems
+
+
+@lru_cache(maxsize=1)
+def read_array(source: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
+    """All pictures of a source that is one array, training part first.
+
+    Returns:
+        (M, H, W, 3) uint8 pictures, (M,) int32 labels in the source's order, and the number of training rows.
+
+    Raises:
+        DataError: the files are not there or not those that torchvision keeps.
+    """
+    if source == "digits":
+        return _digits()
+    assert root is not None
+    parts = [_torchvision_cifar(source, root, train=train) for train in (True, False)]
+    pictures = np.concatenate([part[0] for part in parts])
+    labels = np.concatenate([part[1] for part in parts])
+    return pictures, labels, len(parts[0][1])
+
+
+def array_of(manifest: Manifest) -> NDArray[np.uint8]:
+    """(M, H, W, 3) uint8 pictures of a manifest without files.
+
+    Raises:
+        DataError: they are not what they were when the manifest was made.
+    """
+    pictures, _, _ = read_array(manifest.source, manifest.root)
+    if _digest(pictures) != manifest.content:
+        raise DataError(
+            f"{manifest.source} in {manifest.root}: changed since split; restore it, or run split --overwrite"
+        )
+    return pictures
+
+
+def _array_manifest(source: Source, root: Path | None) -> Manifest:
+    pictures, labels, num_train = read_array(source, root)
+    parts = np.full(len(labels), TRAIN, dtype=np.uint8)
+    parts[num_train:] = TEST
+    return Manifest(
+        source=source,
+        root=root,
+        class_names=_array_class_names(source, root),
+        labels=labels,
+        parts=parts,
+        heights=np.full(len(labels), pictures.shape[1], dtype=np.int32),
+        widths=np.full(len(labels), pictures.shape[2], dtype=np.int32),
+        kinds=np.full(len(labels), ARRAY, dtype=np.uint8),
+        content=_digest(pictures),
+    )
+
+
+def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    labels = np.asarray(found.target, dtype=np.int32)
+    # Grey levels are 0..16.
+    grey = np.rint(np.asarray(found.images) * (255 / 16)).astype(np.uint8)
+    keys = random_keys(_DIGITS_SEED, 0, np.arange(len(labels)), 0)
+    is_train = np.zeros(len(labels), dtype=np.bool_)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        is_train[rows[np.argsort(keys[rows])[: len(rows) // 2]]] = True
+    order = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
+    pictures = np.repeat(grey[order][..., None], 3, axis=-1)
+    return pictures, labels[order], int(is_train.sum())
+
+
+def _torchvision_cifar(
+    source: str, root: Path, *, train: bool, download: bool = False
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    dataset = _open_cifar(source, root, train=train, download=download)
+    return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
+
+
+def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False):  # type: ignore[no-untyped-def]
+    from torchvision import datasets
+
+    name, folder = _CIFAR[source]
+    try:
+        with warnings.catch_warnings():
+            # The files are pickles of an old numpy, which a new one remarks on.
+            warnings.simplefilter("ignore")
+            return getattr(datasets, name)(str(root), train=train, download=download)
+    except (RuntimeError, OSError) as error:
+        raise DataError(
+            f"{root / folder}: not there or not the files that torchvision keeps; "
+            f"unpack them there, or let split {source} --download fetch them"
+        ) from error
+
+
+def _array_class_names(source: Source, root: Path | None) -> tuple[str, ...]:
+    if source == "digits":
+        return tuple(str(digit) for digit in range(10))
+    assert root is not None
+    return tuple(_open_cifar(source, root, train=False).classes)
+
+
+def _digest(pictures: NDArray[np.uint8]) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
+
+
+def _class_folders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def _picture_files(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    try:
+        return sorted(
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.name.lower().endswith(EXTENSIONS) and entry.name[0] != "." and entry.is_file()
+        )
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def _expected(source: str) -> str:
+    if source == "imagefolder":
+        return "train/ and val/ with one folder of pictures per class"
+    return f"{_CIFAR[source][1]}/, as torchvision keeps it"
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
