@@ -119,6 +119,8 @@ class RunDir:
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.stat(self.path / LOCK).st_ino != os.fstat(lock.fileno()).st_ino:
+                    raise OSError("the lock was taken and given back in between")
             except OSError:
                 raise UsageError(
                     f"{self.path}: another process is training into it; wait for it, or use another --name"

@@ -1,0 +1,79 @@
+"""The command line: which verbs there are, and how an error ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from mptctl import __version__
+from mptctl.cli.import_ import import_
+from mptctl.cli.train_baseline import train_baseline
+from mptctl.cli.train_mpt import train_mpt
+from mptctl.cli.train_old import train_old
+from mptctl.cli.train_ref import train_ref
+from mptctl.errors import MptctlError
+
+app = typer.Typer(
+    name="mptctl",
+    help="Train image classifiers that replace the one in production without breaking what it got right, "
+    "measure what a replacement breaks, and refuse a release that breaks too much.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mptctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    if debug:
+        os.environ["MPTCTL_DEBUG"] = "1"
+
+
+app.command("import")(import_)
+app.command("train-old")(train_old)
+app.command("train-ref")(train_ref)
+app.command("train-mpt")(train_mpt)
+app.command("train-baseline")(train_baseline)
+
+
+def main() -> None:
+    """Run the command line; an error is one line on standard error and the exit code of its kind."""
+    os.environ.pop("MPTCTL_DEBUG", None)
+    try:
+        code = app(standalone_mode=False)
+    except MptctlError as error:
+        code = _fail(str(error), error.exit_code, error)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        code = _fail("stopped", 130, error)
+    except BrokenPipeError:
+        # Whoever read the output has closed it; nothing more can be said there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except typer.BadParameter.__bases__ as error:  # the parser's own errors: wrong flags and values
+        message = error.format_message()  # type: ignore[attr-defined]
+        code = _fail(f"{message.rstrip('.')}; mptctl --help lists what there is", 2, error)
+    sys.exit(code or 0)
+
+
+def _fail(message: str, code: int, error: BaseException) -> int:
+    if os.environ.get("MPTCTL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    typer.echo(f"mptctl: {' '.join(message.split())}", err=True)
+    return code

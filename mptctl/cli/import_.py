@@ -1,0 +1,52 @@
+"""`mptctl import`: a model that was trained elsewhere becomes a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+
+
+def import_(
+    weights: Annotated[Path, typer.Argument(metavar="WEIGHTS", help="File with a state dict.")],
+    arch: Annotated[str, typer.Option("--arch", metavar="NAME", help="Architecture, by torchvision's name.")],
+    class_names: Annotated[
+        Path,
+        typer.Option(
+            "--class-names", metavar="FILE", help="Class names, one a line, in the order of the logits."
+        ),
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="RUN", help="Run folder below the run root.")
+    ] = "old",
+    run_root: opt.RunRoot = Path("runs"),
+    recipe: opt.RecipeName = None,
+    overrides: opt.Overrides = None,
+    overwrite: opt.Overwrite = False,
+) -> None:
+    """Bring in a model that was trained elsewhere, as old model or as reference.
+
+    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that.
+
+    Examples:
+
+        mptctl import production.pt --arch resnet18 --class-names classes.txt
+
+        mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
+    """
+    from mptctl.training.importing import import_model
+
+    path = import_model(
+        weights,
+        arch=arch,
+        class_names_file=class_names,
+        folder=run_root / name,
+        run_root=run_root,
+        recipe_name=recipe,
+        overrides=overrides or [],
+        overwrite=overwrite,
+    )
+    typer.echo(str(path))

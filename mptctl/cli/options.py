@@ -1,0 +1,66 @@
+"""Options that several verbs share, so that they read the same everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunRoot = Annotated[
+    Path, typer.Option("--run-root", metavar="DIR", help="Folder of the split and of all run folders.")
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe", metavar="NAME_OR_FILE", help="Preset or YAML file. [default: by the split's source]"
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a recipe key, such as optim.lr=0.05. Repeatable."
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", metavar="RUN", help="Run folder below the run root. [default: the verb's]"),
+]
+Old = Annotated[
+    str, typer.Option("--old", metavar="RUN", help="Old model: run name, run folder or .pt file.")
+]
+Refs = Annotated[
+    list[str] | None,
+    typer.Option("--ref", metavar="RUN", help="Reference model; repeated, an ensemble. [default: ref]"),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that is in the folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", metavar="N", help="Seed of weights, order and augmentation. [default: the recipe's]"
+    ),
+]
+IndependentSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="Seed of weights, order and augmentation. "
+        "[default: the recipe's plus an offset, so that this model is independent of the update]",
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. [default: the recipe's]"),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check everything, say what would be done, write nothing.")
+]
+PrintRecipe = Annotated[
+    bool, typer.Option("--print-recipe", help="Print the complete recipe as YAML and end.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+CacheTeachers = Annotated[
+    bool, typer.Option("--cache-teachers", help="Keep teacher logits on disk and share them between runs.")
+]

@@ -1,0 +1,105 @@
+"""Several workers: who this one is, what they agree on, and what happens when one is gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from mptctl.errors import MptctlError
+
+T = TypeVar("T")
+# How long a worker waits for another one before it gives up; a validation pass of one worker lies in between.
+TIMEOUT = timedelta(minutes=10)
+
+
+class Workers:
+    """The processes of one run, as `torchrun` starts them; a single process is a run of one worker.
+
+    Attributes:
+        rank: of this worker; 0 writes and reports.
+        size: number of workers.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank = rank
+        self.size = size
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker writes files and reports."""
+        return self.rank == 0
+
+    def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """The model with gradients averaged over the workers in the backward pass."""
+        if self.size == 1:
+            return model
+        devices = [device] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Whether the flag is set on any worker; all workers must ask."""
+        if self.size == 1:
+            return flag
+        value = torch.tensor(float(flag), device=device)
+        self.guarded(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
+        return bool(value > 0)
+
+    def sum(self, value: Tensor) -> Tensor:
+        """Sum over the workers, in place."""
+        if self.size > 1:
+            self.guarded(lambda: dist.all_reduce(value))
+        return value
+
+    def maximum(self, value: Tensor) -> Tensor:
+        """Maximum over the workers, in place."""
+        if self.size > 1:
+            self.guarded(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
+        return value
+
+    def wait(self) -> None:
+        """Wait until all workers are here."""
+        if self.size > 1:
+            self.guarded(dist.barrier)
+
+    def guarded(self, communicate: Callable[[], T]) -> T:
+        """Do something that needs the other workers, and say so plainly when one is gone.
+
+        Raises:
+            MptctlError: another worker died or did not answer in time.
+        """
+        try:
+            return communicate()
+        except RuntimeError as error:
+            if self.size == 1 or not _is_communication(error):
+                raise
+            raise MptctlError(
+                f"worker {self.rank} of {self.size}: another worker is gone; look at its message, "
+                "then start all of them again with --resume"
+            ) from error
+
+
+@contextmanager
+def workers(device: torch.device) -> Iterator[Workers]:
+    """Join the workers that `torchrun` started, over NCCL on GPUs and gloo elsewhere; alone otherwise."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Workers()
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    try:
+        yield Workers(dist.get_rank(), size)
+    finally:
+        dist.destroy_process_group()
+
+
+def _is_communication(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    signs = ("connection", "peer", "timed out", "timeout", "nccl", "gloo", "socket")
+    return isinstance(error, dist.DistError) or any(sign in text for sign in signs)

@@ -1,0 +1,232 @@
+"""The one training loop: every method, every verb, every trial of a sweep."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mptctl.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.data.loader import Batch
+from mptctl.errors import NonFiniteError, Stopped
+from mptctl.methods import Method
+from mptctl.models import set_training_mode
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.meter import Meter
+from mptctl.training.optim import learning_rate
+from mptctl.training.run import FitResult, Observer, Run
+from mptctl.training.validate import Validation
+
+# Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
+AGREE_EVERY = 10
+
+
+def fit(run: Run, observer: Observer) -> FitResult:
+    """Train until the recipe's end.
+
+    Raises:
+        NonFiniteError: a loss or gradient is not finite; the weights of the step before are saved.
+        Stopped: a signal asked for it; everything is saved.
+        StorageError: a checkpoint could not be written; the one before is kept.
+    """
+    started = time.monotonic()
+    observer.started(run.folder.path.name, run.total_steps, run.progress.global_step, run.notes)
+    student: nn.Module = run.workers.wrap(run.model, run.device)
+    if run.recipe.runtime.compile:
+        student = torch.compile(student)  # type: ignore[assignment]
+    guard = NonFiniteGuard(run.model, run.device)
+    meter = Meter(run, observer)
+    validation = Validation(None, None, None)
+    try:
+        while run.progress.global_step < run.total_steps:
+            run.workers.guarded(lambda: _train_epoch(run, student, guard, meter))
+            if run.progress.step_in_epoch >= run.train.steps_per_epoch:
+                run.progress.epoch += 1
+                run.progress.step_in_epoch = 0
+            validation = _validate_and_save(run, meter)
+        if run.validator is None and run.workers.leads:
+            _save_best(run, validation)
+        meter.event("done", validation)
+    finally:
+        meter.close()
+    seconds = time.monotonic() - started
+    result = FitResult(run.folder, run.progress.global_step, validation, run.progress.best_error, seconds)
+    observer.finished(result)
+    return result
+
+
+def train_step(
+    run: Run, student: nn.Module, guard: NonFiniteGuard, method: Method, batch: Batch, global_rows: int
+) -> tuple[dict[str, Tensor], float]:
+    """One optimizer step; nothing in it waits for the device.
+
+    Args:
+        run: the run.
+        student: the model as it is called (wrapped, compiled).
+        guard: against numbers that are not finite.
+        method: as it is in this epoch.
+        batch: this worker's part of the global batch.
+        global_rows: pictures of the global batch, over all workers.
+
+    Returns:
+        The step's terms and counts as scalars on the device, and its learning rate.
+    """
+    optim, runtime = run.recipe.optim, run.recipe.runtime
+    rate = learning_rate(optim, run.progress.global_step, run.train.steps_per_epoch, run.total_steps)
+    for group in run.optimizer.param_groups:
+        group["lr"] = rate
+    guard.before_forward()
+    # Gradients are averaged over the workers afterwards, hence the division by their number here.
+    normalizer = global_rows / run.workers.size
+    totals: dict[str, Tensor] = {}
+    for start, piece in _pieces(batch, optim.accumulate):
+        old = ref = None
+        if run.teachers is not None and (method.needs_old or method.needs_ref):
+            answers = run.teachers.logits(
+                piece, run.progress.epoch, old=method.needs_old, ref=method.needs_ref
+            )
+            old, ref = answers.old, answers.ref
+        with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
+            logits = student(piece.images)
+        terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
+        logits.backward(grad)
+        totals = {name: totals[name] + term for name, term in terms.items()} if start else terms
+    parameters = [p for p in run.model.parameters() if p.grad is not None]
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if optim.clip_grad_norm is not None:
+        nn.utils.clip_grad_norm_(parameters, optim.clip_grad_norm)
+    guard.check(totals, gradients, run.progress.global_step)
+    run.workers.maximum(guard.skip)
+    run.optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
+    run.optimizer.step()
+    run.optimizer.zero_grad()
+    return totals, rate
+
+
+def training_state(run: Run) -> dict[str, Any]:
+    """What a resumed run needs beside weights and progress: the optimizer's and the random generators' state."""
+    state: dict[str, Any] = {"optimizer": run.optimizer.state_dict(), "rng": torch.get_rng_state()}
+    if run.device.type == "cuda":
+        state["rng_cuda"] = torch.cuda.get_rng_state(run.device)
+    return state
+
+
+def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Meter) -> None:
+    """Train from where the run is to the end of its epoch, or to the run's last step."""
+    set_training_mode(run.model, run.recipe.model)
+    method = run.method.for_epoch(run.progress.epoch)
+    save_every = run.recipe.runtime.checkpoint_every_steps
+    global_rows = run.recipe.optim.batch_size
+    # On a CPU looking at a number costs nothing, so that a run stops at the very step.
+    look_always = run.device.type == "cpu"
+    batches = run.train.epoch(run.progress.epoch, run.progress.step_in_epoch)
+    asked = time.monotonic()
+    for batch in batches:
+        waited = time.monotonic() - asked
+        terms, rate = train_step(run, student, guard, method, batch, global_rows)
+        run.progress.step_in_epoch += 1
+        run.progress.global_step += 1
+        time_for_line = meter.step(terms, rate, global_rows, waited)
+        stop = bool(run.stop)
+        if run.workers.size > 1:
+            agree = run.progress.global_step % AGREE_EVERY == 0
+            time_for_line = agree and run.workers.any(time_for_line, run.device)
+            stop = agree and run.workers.any(stop, run.device)
+        if time_for_line or stop or look_always:
+            _stop_on_non_finite(run, guard, rate)
+        if time_for_line or stop:
+            meter.flush()
+        if stop:
+            _save_last(run, meter)
+            raise Stopped(
+                f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}; "
+                f"go on with: {run.resume_command}",
+                run.stop.signum or 15,
+            )
+        if save_every and run.progress.global_step % save_every == 0:
+            _stop_on_non_finite(run, guard, rate)
+            _save_last(run, meter)
+        if run.progress.global_step >= run.total_steps:
+            break
+        asked = time.monotonic()
+    _stop_on_non_finite(run, guard, 0.0)
+    meter.flush()
+
+
+def _pieces(batch: Batch, accumulate: int) -> list[tuple[int, Batch]]:
+    if accumulate == 1:
+        return [(0, batch)]
+    parts = zip(
+        batch.images.tensor_split(accumulate),
+        batch.labels.tensor_split(accumulate),
+        batch.index.tensor_split(accumulate),
+        strict=True,
+    )
+    return [(i, Batch(*part)) for i, part in enumerate(parts)]
+
+
+def _stop_on_non_finite(run: Run, guard: NonFiniteGuard, rate: float) -> None:
+    failed = guard.failed()
+    if failed is None:
+        return
+    guard.restore()
+    step = int(failed.pop("step"))
+    values = ", ".join(f"{n} {v:.4g}" for n, v in failed.items() if not n.startswith("correct"))
+    if run.workers.leads:
+        run.progress.step_in_epoch -= run.progress.global_step - step
+        run.progress.global_step = step
+        save_checkpoint(
+            run.folder.path / "nonfinite.pt", _meta(run, Validation(None, None, None)), run.model.state_dict()
+        )
+    raise NonFiniteError(
+        f"{run.folder.path}: step {step + 1}: not finite: {values}, learning rate {rate:.4g}; the weights before "
+        "that step are in nonfinite.pt; lower optim.lr, or set optim.clip_grad_norm"
+    )
+
+
+def _validate_and_save(run: Run, meter: Meter) -> Validation:
+    validation = Validation(None, None, None)
+    if run.validator is not None and run.workers.leads:
+        validation = run.validator.run(run.model)
+        meter.event("epoch", validation)
+        best = run.progress.best_error
+        if validation.error is not None and (best is None or validation.error < best):
+            run.progress.best_error = validation.error
+            _save_best(run, validation)
+    _save_last(run, meter, validation)
+    return validation
+
+
+def _save_best(run: Run, validation: Validation) -> None:
+    save_checkpoint(run.folder.best, _meta(run, validation), run.model.state_dict())
+
+
+def _save_last(run: Run, meter: Meter, validation: Validation | None = None) -> None:
+    if run.workers.leads:
+        save_checkpoint(
+            run.folder.last,
+            _meta(run, validation or Validation(None, None, None)),
+            run.model.state_dict(),
+            training_state(run),
+            keep_previous=run.folder.previous,
+        )
+        meter.event("checkpoint")
+    run.workers.wait()
+
+
+def _meta(run: Run, validation: Validation) -> CheckpointMeta:
+    return run.meta.model_copy(
+        update={
+            "epoch": run.progress.epoch,
+            "step_in_epoch": run.progress.step_in_epoch,
+            "global_step": run.progress.global_step,
+            "best_error": run.progress.best_error,
+            "metrics": {
+                "val_error": validation.error,
+                "val_error_old": validation.error_old,
+                "val_nfr": validation.nfr,
+            },
+        }
+    )

@@ -1,0 +1,292 @@
+"""From a recipe and a split to a run: loaders, model, teachers, method, and where to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mptctl.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
+from mptctl.data.loader import make_loader
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.methods import method_of
+from mptctl.models import build_model
+from mptctl.recipe import Recipe, differences
+from mptctl.teachers import Teachers, TeacherSource
+from mptctl.training.distributed import Workers, workers
+from mptctl.training.fit import fit
+from mptctl.training.optim import build_optimizer
+from mptctl.training.run import FitResult, Observer, Progress, Run
+from mptctl.training.rundir import RunDir, git_commit, versions
+from mptctl.training.signals import StopRequest, stop_on_signals
+from mptctl.training.validate import Validator
+
+# What may change between a run and its continuation: where and how fast it computes, not what.
+MAY_CHANGE = (
+    "data.loader",
+    "data.workers",
+    "data.prefetch",
+    "data.hw_decoder_load",
+    "data.resident_limit_gb",
+    "runtime.device",
+    "runtime.threads",
+    "runtime.checkpoint_every_steps",
+    "runtime.cache_limit_gb",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that somebody asked for.
+
+    Attributes:
+        recipe: what to do, complete.
+        split: the data.
+        folder: where the run is written.
+        old: checkpoint of the old model; wanted by most methods, and used in validation where it is given.
+        refs: checkpoints of the references.
+        only_old_classes: train the old model, which knows the old classes alone.
+        resume: go on with what is in the folder.
+        overwrite: throw away what is in the folder.
+        resume_command: what a stopped run tells the user to type.
+        cache_dir: where decoded pictures are kept; None: beside the split.
+    """
+
+    recipe: Recipe
+    split: Split
+    folder: Path
+    old: Path | None = None
+    refs: tuple[Path, ...] = ()
+    only_old_classes: bool = False
+    resume: bool = False
+    overwrite: bool = False
+    resume_command: str = "the same command with --resume"
+    cache_dir: Path | None = None
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the trained model knows."""
+        return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
+
+
+def train(job: Job, observer: Observer) -> FitResult:
+    """Do a job: assemble the run, hold its folder, train.
+
+    Raises:
+        MptctlError: every kind; see `fit`, `RunDir.locked`, `Teachers`, `make_loader`.
+    """
+    device = choose_device(job.recipe.runtime.device)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch_settings(job.recipe, device))
+        team = stack.enter_context(workers(device))
+        folder = RunDir(job.folder)
+        if team.leads:
+            stack.enter_context(folder.locked(resume=job.resume, overwrite=job.overwrite))
+        stop = stack.enter_context(stop_on_signals())
+        run = assemble(job, device, team, stop)
+        stack.callback(run.train.close)
+        if run.validator is not None:
+            stack.callback(run.validator.loader.close)
+        if team.leads:
+            folder.write_start(job.recipe.to_yaml(), job.split.file.model_dump_json(indent=2), device)
+        return fit(run, observer)
+
+
+def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -> Run:
+    """Make everything that a run needs, and put it where the last checkpoint left off.
+
+    Raises:
+        UsageError: a teacher that the method needs is not given.
+        CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
+    """
+    recipe, split = job.recipe, job.split
+    method = method_of(recipe.method, split.classes.num_old)
+    for needed, given, flag in ((method.needs_old, job.old, "--old"), (method.needs_ref, job.refs, "--ref")):
+        if needed and not given:
+            raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
+    # A method that does not use the old model still reports flips against it in validation.
+    teachers = None
+    if job.old is not None or job.refs:
+        refs = job.refs if method.needs_ref else ()
+        teachers = Teachers(job.old, refs, split.classes, recipe.data, recipe.runtime, device)
+    names = split.classes.names[: job.num_classes]
+    meta = CheckpointMeta(
+        recipe=recipe,
+        class_names=names,
+        num_old=split.classes.num_old,
+        split_fingerprint=split.fingerprint,
+        teachers=teachers.digests if teachers else {},
+        versions=versions(),
+        git_commit=git_commit(),
+    )
+    torch.manual_seed(recipe.runtime.seed)
+    model = build_model(recipe.model, job.num_classes, recipe.data.image_size)
+    model = model.to(device)
+    if recipe.runtime.channels_last:
+        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = build_optimizer(recipe.optim, model)
+    common = {
+        "seed": recipe.runtime.seed,
+        "device": device,
+        "num_classes": job.num_classes,
+        "cache_dir": job.cache_dir,
+    }
+    loader = make_loader(
+        split,
+        recipe.data,
+        "train",
+        batch_size=recipe.optim.batch_size,
+        train=True,
+        rank=team.rank,
+        world_size=team.size,
+        **common,
+    )
+    if loader.steps_per_epoch == 0:
+        raise UsageError(
+            f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
+            "set a smaller one"
+        )
+    validator = _validator(job, device, teachers, common)
+    run = Run(
+        recipe=recipe,
+        folder=RunDir(job.folder),
+        meta=meta,
+        model=model,
+        method=method,
+        teachers=teachers if method.needs_old or method.needs_ref else None,
+        optimizer=optimizer,
+        train=loader,
+        validator=validator,
+        device=device,
+        workers=team,
+        progress=Progress(),
+        stop=stop,
+        resume_command=job.resume_command,
+        notes=[loader.reason],
+    )
+    if job.resume:
+        _resume(run)
+    return run
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that a recipe names; ``auto`` is the first GPU where there is one.
+
+    Raises:
+        UsageError: it is not a device, or not there.
+    """
+    if name == "auto":
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        return torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"runtime.device {name}: unknown; use auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UsageError(f"runtime.device {name}: not there; mptctl doctor lists what is usable")
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+@contextlib.contextmanager
+def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    """Threads and determinism of a run; what was set before comes back afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    if recipe.runtime.threads:
+        torch.set_num_threads(recipe.runtime.threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = not recipe.runtime.deterministic
+        if recipe.runtime.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+
+
+def _validator(
+    job: Job, device: torch.device, teachers: TeacherSource | None, common: dict[str, object]
+) -> Validator | None:
+    if not len(job.split.indices("val", job.num_classes)):
+        return None
+    loader = make_loader(
+        job.split,
+        job.recipe.data,
+        "val",
+        batch_size=job.recipe.optim.batch_size,
+        train=False,
+        **common,  # type: ignore[arg-type]
+    )
+    reduced = job.recipe.runtime.precision == "bf16"
+    old_teachers = teachers if job.old is not None else None
+    return Validator(loader, job.split.classes.num_old, old_teachers, (device.type, reduced))
+
+
+def _resume(run: Run) -> None:
+    checkpoint, notes = _newest(run.folder)
+    _refuse_differences(checkpoint.meta, run.meta, checkpoint.path)
+    state = checkpoint.training
+    assert state is not None
+    run.model.load_state_dict(checkpoint.model)
+    run.optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["rng"])
+    if "rng_cuda" in state and run.device.type == "cuda":
+        torch.cuda.set_rng_state(state["rng_cuda"], run.device)
+    meta = checkpoint.meta
+    run.progress = Progress(meta.epoch, meta.step_in_epoch, meta.global_step, meta.best_error)
+    lost = run.folder.forget_after(meta.global_step) if run.workers.leads else 0
+    if lost:
+        notes.append(f"{lost} logged steps after the checkpoint are computed again")
+    run.notes.extend(notes)
+
+
+def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
+    """The newest checkpoint that can be resumed from, and what had to be passed over."""
+    notes: list[str] = []
+    problem: CheckpointError | None = None
+    for path in (folder.last, folder.previous):
+        if not path.exists():
+            continue
+        try:
+            checkpoint = load_checkpoint(path)
+        except CheckpointError as error:
+            problem = error
+            notes.append(f"warning: {error}")
+            continue
+        if checkpoint.training is None:
+            problem = CheckpointError(f"{path}: holds no optimizer state; it is for use, not for --resume")
+            continue
+        notes.append(f"goes on from {path.name}, step {checkpoint.meta.global_step}")
+        return checkpoint, notes
+    if problem is not None:
+        raise problem
+    raise CheckpointError(f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume")
+
+
+def _refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
+    lines = [
+        line for line in differences(before.recipe, now.recipe) if line.partition(":")[0] not in MAY_CHANGE
+    ]
+    lines += [
+        f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
+        for key in ("split_fingerprint", "class_names", "teachers")
+        if getattr(before, key) != getattr(now, key)
+    ]
+    if lines:
+        raise CheckpointError(
+            f"{path}: this is another run: {'; '.join(lines)}; resume it as it was, or use another --name"
+        )
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

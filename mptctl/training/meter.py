@@ -1,0 +1,102 @@
+"""The meter: sums up steps on the device, and writes a line of progress now and then."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import torch
+from tensorboardX import SummaryWriter
+from torch import Tensor
+
+from mptctl.training.run import Observer, Run
+from mptctl.training.rundir import MetricsLine
+from mptctl.training.validate import Validation
+
+# Seconds between two lines of progress; each one waits for the device once.
+PROGRESS_SECONDS = 1.0
+
+
+class Meter:
+    """Sums up steps on the device and writes a line now and then."""
+
+    def __init__(self, run: Run, observer: Observer) -> None:
+        self.run = run
+        self.observer = observer
+        self.writer: SummaryWriter | None = None
+        if run.workers.leads:
+            # Nothing but a resumed run's own steps may follow the step that it resumes from.
+            self.writer = SummaryWriter(str(run.folder.tensorboard), purge_step=run.progress.global_step + 1)
+        self._reset()
+
+    def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
+        """Take one step in; True when it is time for a line."""
+        self.sums = {n: self.sums[n] + t for n, t in terms.items()} if self.sums else dict(terms)
+        self.steps += 1
+        self.rows += rows
+        self.rate = rate
+        self.waited += waited
+        return time.monotonic() - self.since >= PROGRESS_SECONDS
+
+    def flush(self) -> None:
+        """Write a line of what was taken in since the last one; waits for the device."""
+        if not self.steps:
+            return
+        names = sorted(self.sums)
+        sums = self.run.workers.sum(torch.stack([self.sums[n].double() for n in names]).float().cpu())
+        values = dict(zip(names, sums.tolist(), strict=True))
+        seconds = max(time.monotonic() - self.since, 1e-9)
+        left = self.run.total_steps - self.run.progress.global_step
+        divisor = self.steps * self.run.workers.size
+        line = MetricsLine(
+            event="step",
+            epoch=self.run.progress.epoch + 1,
+            step=self.run.progress.global_step,
+            lr=self.rate,
+            terms={n: v / divisor for n, v in values.items() if not n.startswith("correct")},
+            train_error=1.0 - values["correct"] / self.rows,
+            images_per_s=self.rows / seconds,
+            data_wait=min(1.0, self.waited / seconds),
+            seconds_left=left * seconds / self.steps,
+        )
+        self._write(line)
+        self._reset()
+
+    def event(
+        self, event: Literal["epoch", "checkpoint", "done"], validation: Validation | None = None
+    ) -> None:
+        """Write a line that is not about steps."""
+        self._write(
+            MetricsLine(
+                event=event,
+                epoch=max(self.run.progress.epoch, 1),
+                step=self.run.progress.global_step,
+                val_error=validation.error if validation else None,
+                val_error_old=validation.error_old if validation else None,
+                val_nfr=validation.nfr if validation else None,
+            )
+        )
+
+    def close(self) -> None:
+        """Close the TensorBoard file."""
+        if self.writer is not None:
+            self.writer.close()
+
+    def _write(self, line: MetricsLine) -> None:
+        if self.writer is None:
+            return
+        self.run.folder.append_metrics(line)
+        scalars = line.model_dump(
+            exclude_none=True, exclude={"event", "epoch", "step", "terms", "seconds_left"}
+        )
+        for name, value in {**scalars, **{f"terms/{n}": v for n, v in (line.terms or {}).items()}}.items():
+            self.writer.add_scalar(name, value, line.step)
+        self.observer.line(line)
+
+    def _reset(self) -> None:
+        self.sums: dict[str, Tensor] = {}
+        self.steps = 0
+        self.rows = 0
+        self.rate = 0.0
+        self.waited = 0.0
+        self.since = time.monotonic()
