@@ -11,7 +11,7 @@ import typer
 from mptctl.cli import options as opt
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.predict import Answers
+    from mptctl.evaluation.sources import Answers
     from mptctl.evaluation.summary import FlipReport
 
 MODEL = "run name, run folder, .pt file, or predictions file (.npz, .csv, .parquet)"
@@ -26,8 +26,11 @@ class Sort(StrEnum):
     name = "name"
 
 
-def _percent(flag: str, text: str, low: float = 0.0) -> typer.models.OptionInfo:
-    return typer.Option(flag, metavar="PCT", min=low, max=100.0, help=text, rich_help_panel="Release gate")
+def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel="Release gate"
+    )
+    return option
 
 
 def evaluate(
@@ -35,12 +38,7 @@ def evaluate(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its replacement, in the same forms.")],
     run_root: opt.RunRoot = Path("runs"),
     max_nfr: Annotated[float | None, _percent("--max-nfr", "Largest negative flip rate.")] = None,
-    max_rel_nfr: Annotated[
-        float | None,
-        typer.Option(
-            "--max-rel-nfr", metavar="PCT", min=0.0, help="Largest Rel-NFR.", rich_help_panel="Release gate"
-        ),
-    ] = None,
+    max_rel_nfr: Annotated[float | None, _percent("--max-rel-nfr", "Largest Rel-NFR.", high=None)] = None,
     max_er_increase: Annotated[
         float | None,
         _percent("--max-er-increase", "Largest increase of error on old classes, in points.", -100.0),
@@ -50,15 +48,17 @@ def evaluate(
         typer.Option(
             "--confidence",
             metavar="LEVEL",
-            help="The upper end of the interval at this level must pass, such as 0.95. [default: the value]",
+            help="The upper end of the interval at this level must pass, such as 0.95; default: the value.",
             rich_help_panel="Release gate",
         ),
     ] = None,
-    margin: Annotated[float | None, _percent("--margin", "Say whether NFR is below this: yes, no, undecided.")] = None,
+    margin: Annotated[
+        float | None, _percent("--margin", "Say whether NFR is below this: yes, no, undecided.")
+    ] = None,
     old_classes: Annotated[
         Path | None,
         typer.Option(
-            "--old-classes", metavar="FILE", help="Old class labels, one a line. [default: what OLD knows]"
+            "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
         ),
     ] = None,
     noise_floor: Annotated[
@@ -83,7 +83,10 @@ def evaluate(
     figures: Annotated[
         Path | None,
         typer.Option(
-            "--figures", metavar="DIR", help="Write the figures as PNG and SVG.", rich_help_panel="More output"
+            "--figures",
+            metavar="DIR",
+            help="Write the figures as PNG and SVG.",
+            rich_help_panel="More output",
         ),
     ] = None,
     markdown: Annotated[
@@ -122,7 +125,7 @@ def evaluate(
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the classes.")] = Sort.flips,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all. [default: what fits]"),
+        typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the bootstrap.")] = 0,
     device: Annotated[
@@ -131,8 +134,9 @@ def evaluate(
 ) -> None:
     """Compare the model in production with its replacement, and gate the release.
 
-    Prints the flip table over test samples of the old classes. Exits with 3 where a limit is exceeded,
-    or where the rate that it limits is not defined.
+    Prints the flip table over test samples of the old classes.
+
+    Exits with 3 where a limit is exceeded, or where the rate that it limits is not defined.
 
     Examples:
 
@@ -199,12 +203,10 @@ def _read_labels(path: Path) -> list[str]:
 
 
 def _answers(names: list[str], run_root: Path, device: str) -> Answers:
-    from mptctl.evaluation.predictions import is_predictions_file, read_predictions
-
     from rich.console import Console
     from rich.progress import Progress
 
-    from mptctl.evaluation.predict import answers_of
+    from mptctl.evaluation.sources import answers_of
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -59,9 +59,9 @@ def check_gate(counts: Counts, limits: Limits, seed: int = 0) -> Gate:
         if level is not None and value is not None:
             tested = interval[1] if interval else None
         passed = tested is not None and tested <= limit + ROUNDING
-        shown = "n/a" if value is None else f"{100 * value:.2f} %"
+        shown = "n/a" if value is None else f"{100 * value:.2f}%"
         if level is not None and tested is not None:
-            shown += f" (at most {100 * tested:.2f} % with {100 * level:g} % confidence)"
+            shown += f" (at most {100 * tested:.2f}% with {100 * level:g}% confidence)"
         word = "is within" if passed else "exceeds" if tested is not None else "cannot be held against"
         checks.append(
             GateCheck.model_validate(
@@ -71,7 +71,7 @@ def check_gate(counts: Counts, limits: Limits, seed: int = 0) -> Gate:
                     "value": value,
                     "tested": tested,
                     "passed": passed,
-                    "message": f"{what} {shown} {word} the limit of {100 * limit:g} %",
+                    "message": f"{what} {shown} {word} the limit of {100 * limit:g}%",
                 }
             )
         )

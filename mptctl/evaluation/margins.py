@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mptctl.evaluation.statistics import rate
 from mptctl.evaluation.summary import MarginGroup, Margins
 
-BINS = 40
+BINS = 30
 Group = tuple[Literal["old", "new"], Literal["old classes", "new classes"], NDArray[np.float64]]
 
 

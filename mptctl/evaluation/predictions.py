@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import struct
 import zipfile
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, NonFiniteError, StorageError, UsageError
+from mptctl.data.atomic import replacing
+from mptctl.errors import DataError, NonFiniteError, UsageError
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
@@ -167,7 +167,7 @@ def read_predictions(path: Path) -> Predictions:
 
 
 def save_predictions(predictions: Predictions, path: Path) -> None:
-    """Write an uncompressed ``.npz`` that `read_predictions` reads back, whole or not at all."""
+    """Write an uncompressed ``.npz`` that `read_predictions` reads back; StorageError where it cannot be."""
     arrays: dict[str, NDArray[Any]] = {
         "id": predictions.ids,
         "label": predictions.labels,
@@ -177,17 +177,8 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         arrays["classes"] = np.array(predictions.classes, dtype=np.str_)
     if predictions.logits is not None:
         arrays["logits"] = predictions.logits
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise StorageError(
-            f"{path}: cannot be written ({error.strerror}); free space or choose another place"
-        ) from error
+    with replacing(path) as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
 
 
 def first(names: list[str]) -> str:

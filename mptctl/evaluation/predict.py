@@ -1,0 +1,133 @@
+"""From models of ours to their predictions on the test part of the split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mptctl.checkpoint import Checkpoint
+from mptctl.data.loader import make_loader
+from mptctl.data.passes import SeenMask
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, DataError
+from mptctl.evaluation.predictions import Predictions, build_predictions, first
+from mptctl.recipe import DataRecipe
+from mptctl.teachers import model_of
+from mptctl.training.job import choose_device
+
+
+def predict(
+    checkpoints: Sequence[Checkpoint],
+    split: Split,
+    device: str = "auto",
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Predictions]:
+    """Logits of models of ours on the whole test part; models that see pictures the same way share one pass.
+
+    Args:
+        checkpoints: the models; each sees pictures as its own recipe says, and computes in float32.
+        split: whose test part is asked.
+        device: where they compute.
+        progress: called with (pictures seen, pictures in all).
+
+    Raises:
+        CheckpointError: a model knows classes that the split does not.
+        DataError: the split has no test picture, or pictures that are gone or damaged.
+        NonFiniteError: logits that are NaN.
+    """
+    rows = split.indices("test")
+    if not len(rows):
+        raise DataError("the split has no test picture; add a test part to the data and run split again")
+    for checkpoint in checkpoints:
+        unknown = [name for name in checkpoint.meta.class_names if name not in set(split.classes.names)]
+        if unknown:
+            raise CheckpointError(
+                f"{checkpoint.path}: knows {len(unknown)} classes that the split does not ({first(unknown)}); "
+                "use a model of this split's class names, or run split with these classes"
+            )
+    groups: dict[DataRecipe, list[int]] = {}
+    for i, checkpoint in enumerate(checkpoints):
+        groups.setdefault(_eyes(checkpoint.meta.recipe.data), []).append(i)
+    logits: dict[int, NDArray[np.float32]] = {}
+    for number, (data, members) in enumerate(groups.items()):
+        done = number * len(rows)
+        report = None
+        if progress is not None:
+            tell, total = progress, len(groups) * len(rows)
+            report = lambda seen, done=done, tell=tell, total=total: tell(done + seen, total)  # noqa: E731
+        found = _one_pass([checkpoints[i] for i in members], split, rows, data, choose_device(device), report)
+        logits |= dict(zip(members, found, strict=True))
+    ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
+    return [
+        build_predictions(
+            str(checkpoint.path),
+            ids,
+            labels,
+            logits=logits[i],
+            classes=checkpoint.meta.class_names,
+            origin="checkpoint",
+        )
+        for i, checkpoint in enumerate(checkpoints)
+    ]
+
+
+def pictures_of(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
+    """A reader of test pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
+    rows = split.indices("test")
+    row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
+
+    def read(sample: str) -> NDArray[np.uint8] | None:
+        try:
+            return split.picture(row_of[sample])
+        except (KeyError, DataError):
+            return None
+
+    return read
+
+
+def _eyes(data: DataRecipe) -> DataRecipe:
+    """The recipe without what only training looks at, so that models that see alike are found alike."""
+    plain = DataRecipe.model_validate({})
+    only_training = ("augment", "padding", "flip", "scale", "ratio")
+    return data.model_copy(update={key: getattr(plain, key) for key in only_training})
+
+
+@torch.inference_mode()
+def _one_pass(
+    checkpoints: list[Checkpoint],
+    split: Split,
+    rows: NDArray[np.int64],
+    data: DataRecipe,
+    device: torch.device,
+    progress: Callable[[int], None] | None,
+) -> list[NDArray[np.float32]]:
+    """Logits (n, C) of each model for the test rows, in their order."""
+    models = []
+    for checkpoint in checkpoints:
+        model = model_of(checkpoint).eval().to(device)
+        if checkpoint.meta.recipe.runtime.channels_last:
+            model = model.to(memory_format=torch.channels_last)
+        models.append(model)
+    place = np.full(len(split.manifest), -1, dtype=np.int64)
+    place[rows] = np.arange(len(rows))
+    logits = [np.empty((len(rows), len(c.meta.class_names)), dtype=np.float32) for c in checkpoints]
+    seen = SeenMask(len(split.manifest))
+    batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in checkpoints)
+    loader = make_loader(split, data, "test", batch_size=batch_size, seed=0, train=False, device=device)
+    try:
+        count = 0
+        for batch in loader.epoch(0):
+            seen.add(batch.index)
+            at = place[batch.index.numpy()]
+            for model, out in zip(models, logits, strict=True):
+                out[at] = model(batch.images).float().cpu().numpy()
+            count += len(at)
+            if progress is not None:
+                progress(count)
+    finally:
+        loader.close()
+    seen.check(rows)
+    return logits

@@ -1,0 +1,47 @@
+"""Pictures of flipped samples, ready to stand inside a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A sample's picture by its id, (H, W, 3) uint8; None where there is none.
+PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
+
+# Longest side in pixels; 24 pictures of natural scenes then stay near one megabyte.
+LARGEST = 160
+
+
+def pictures_below(root: Path) -> PictureReader:
+    """Read pictures whose ids are paths below `root`; what lies outside it or is no picture reads as None."""
+    base = root.resolve()
+
+    def read(sample: str) -> NDArray[np.uint8] | None:
+        from PIL import Image
+
+        path = (base / sample).resolve()
+        if not path.is_relative_to(base) or not path.is_file():
+            return None
+        try:
+            with Image.open(path) as picture:
+                return np.asarray(picture.convert("RGB"))
+        except (OSError, ValueError, Image.DecompressionBombError):
+            return None
+
+    return read
+
+
+def data_url(picture: NDArray[np.uint8]) -> str:
+    """A picture (H, W, 3) as a PNG in a data URL, no side longer than `LARGEST` pixels."""
+    from PIL import Image
+
+    image = Image.fromarray(picture)
+    image.thumbnail((LARGEST, LARGEST))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

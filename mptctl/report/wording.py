@@ -1,0 +1,145 @@
+"""The words and rows that every report shares, so that terminal, Markdown and HTML say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mptctl.evaluation.summary import ClassRow, FlipReport, Interval, Rate
+
+NOT_DEFINED = "n/a"
+SortKey = Literal["flips", "nfr", "error", "name"]
+
+
+@dataclass(frozen=True)
+class RateLine:
+    """One line of the table of rates."""
+
+    name: str
+    meaning: str
+    rate: Rate
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """One line of the table of both models: a figure, old and new."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What stands on top.
+
+    Attributes:
+        state: of the gate; ``open`` where no limit is set.
+        title: a few words.
+        sentences: what it rests on, the most important first.
+    """
+
+    state: Literal["passed", "failed", "open"]
+    title: str
+    sentences: tuple[str, ...]
+
+
+def percent(fraction: float | None, digits: int = 2) -> str:
+    """A fraction as percent with its sign; a rate that is not defined as n/a."""
+    return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f}%"
+
+
+def span(interval: Interval | None, digits: int = 2) -> str:
+    """An interval of fractions in percent."""
+    if interval is None:
+        return NOT_DEFINED
+    return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f}%"
+
+
+def ratio(rate: Rate) -> str:
+    """Count and denominator; an expected count is no whole number."""
+    of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
+    return f"{rate.count:,} / {of}"
+
+
+def p_value(p: float) -> str:
+    """A p-value with as many digits as mean something."""
+    return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
+
+
+def rate_lines(report: FlipReport) -> list[RateLine]:
+    """The flip rates, over test samples of the old classes."""
+    rates = report.rates
+    lines = [
+        RateLine("NFR", "right before, wrong now", rates.nfr),
+        RateLine("PFR", "wrong before, right now", rates.pfr),
+        RateLine("Rel-NFR", "flips / expected by chance", rates.rel_nfr),
+        RateLine("NFI", "flips / new errors", rates.nfi),
+        RateLine("churn", "answer changed", rates.churn),
+    ]
+    if report.noise_floor is not None:
+        lines.append(RateLine("noise floor", "NFR of old retrained", report.noise_floor.nfr))
+    return lines
+
+
+def model_lines(report: FlipReport) -> list[ModelLine]:
+    """Errors and calibration of both models."""
+    old, new = report.old, report.new
+    return [
+        ModelLine("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
+        ModelLine("error, new classes", percent(old.er_new_classes), percent(new.er_new_classes)),
+        ModelLine("error, all classes", percent(old.er_all), percent(new.er_all)),
+        ModelLine("ECE, classes it knows", percent(old.ece), percent(new.ece)),
+        ModelLine("AECE, classes it knows", percent(old.aece), percent(new.aece)),
+    ]
+
+
+def verdict(report: FlipReport) -> Verdict:
+    """The answer first: may this replacement be released, and on what that rests."""
+    gate = report.gate
+    flips = report.rates.nfr
+    sentences = [check.message + "." for check in gate.checks]
+    sentences.append(
+        f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right are wrong "
+        f"now: NFR {percent(flips.value)} (95% interval {span(flips.ci95)})."
+    )
+    change = report.er_difference
+    sentences.append(
+        f"Error on old classes went from {percent(report.old.er_old_classes)} to "
+        f"{percent(report.new.er_old_classes)}: {100 * change.value:+.2f} points ({100 * change.ci95[0]:+.2f} to "
+        f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)})."
+    )
+    if report.equivalence is not None:
+        e = report.equivalence
+        sentences.append(
+            f"Is NFR below {100 * e.margin:g}% with {100 * e.confidence:g}% confidence? {e.below}."
+        )
+    if report.noise_floor is not None:
+        floor = report.noise_floor
+        sentences.append(
+            f"Training the old model again ({floor.name}) flips {percent(floor.nfr.value)} by itself."
+        )
+    for curve in report.bias_sweep:
+        if curve.role == "baseline" and curve.nfr_at_new_error is not None:
+            sentences.append(
+                f"A bias on {curve.name} reaches NFR {percent(curve.nfr_at_new_error)} at no more error on "
+                "all classes, without training."
+            )
+        elif curve.role == "baseline":
+            sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
+    if not gate.checks:
+        return Verdict("open", f"NFR {percent(flips.value)}", tuple(sentences))
+    if gate.passed:
+        return Verdict("passed", "Gate passed", tuple(sentences))
+    return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))
+
+
+def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
+    """Classes, worst first by the chosen column; or by name."""
+    if key == "name":
+        return sorted(rows, key=lambda row: row.label)
+    if key == "nfr":
+        return sorted(rows, key=lambda row: (-(row.nfr.value or 0), -row.negative_flips, row.label))
+    if key == "error":
+        return sorted(rows, key=lambda row: (-(row.er_new - row.er_old), -row.negative_flips, row.label))
+    return rows
