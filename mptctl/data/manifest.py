@@ -143,8 +143,8 @@ class Manifest:
             StorageError: the file cannot be written.
         """
         columns = {name: getattr(self, name) for name in _COLUMNS if getattr(self, name) is not None}
-        head = {"version": MANIFEST_VERSION, "source": self.source, "content": self.content}
-        head["class_names"] = list(self.class_names)  # type: ignore[assignment]
+        head: dict[str, object] = {"version": MANIFEST_VERSION, "source": self.source}
+        head |= {"class_names": list(self.class_names), "content": self.content}
         with replacing(path) as stream:
             np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), **columns)
         return self.fingerprint

@@ -14,7 +14,9 @@ from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.manifest import PLAIN, Manifest
+from mptctl.data.plan import Views
 from mptctl.errors import DataError
+from mptctl.recipe import DataRecipe
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -34,7 +36,8 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
     try:
         if kind == PLAIN:
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-            return decode_image(encoded, mode=ImageReadMode.RGB)
+            decoded: Tensor = decode_image(encoded, mode=ImageReadMode.RGB)
+            return decoded
         return torch.from_numpy(rgb(data)).permute(2, 0, 1)
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
         raise DataError(
@@ -69,6 +72,48 @@ def fit(image: Tensor, resize: int, size: int) -> Tensor:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
+
+
+def fitted_size(
+    sizes: NDArray[np.int32], resize: int, size: int
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """What `fit` does, in numbers.
+
+    Args:
+        sizes: (n, 2) height and width of each picture.
+        resize: shorter side, in pixels.
+        size: side of the square.
+
+    Returns:
+        (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the square.
+    """
+    short = sizes.min(axis=1, keepdims=True)
+    # torchvision cuts the long side's fraction off, and rounds half a pixel of the anchor to even.
+    resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
+    square = np.rint((resized - size) / 2.0)
+    return resized.astype(np.float32), square.astype(np.int32)
+
+
+def see(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
+    """Cut one picture as the plan says.
+
+    Args:
+        image: (3, H, W) uint8, as stored.
+        data: picture size and kind of augmentation.
+        views: windows and flips, of which ``row`` is this picture's.
+        row: which of them.
+
+    Returns:
+        (3, S, S) uint8, S being the recipe's picture size.
+    """
+    size = data.image_size
+    top, left = int(views.top[row]), int(views.left[row])
+    height, width = int(views.height[row]), int(views.width[row])
+    if data.augment == "random-resized-crop":
+        image = vision.resize(image[:, top : top + height, left : left + width], [size, size], antialias=True)
+    else:
+        image = vision.crop(fit(image, size, size), top, left, height, width)  # zeros beyond the edge
+    return image.flip(-1) if views.flip[row] else image
 
 
 def decode_file(manifest: Manifest, index: int) -> Tensor:

@@ -57,9 +57,10 @@ class ResidentLoader(PlannedLoader):
         def put(item: Batch | BaseException | None) -> None:
             while not stop.is_set():
                 try:
-                    return ready.put(item, timeout=0.1)
+                    ready.put(item, timeout=0.1)
+                    return
                 except queue.Full:
-                    continue
+                    pass
 
         def work_ahead() -> None:
             try:

@@ -106,7 +106,7 @@ class Split:
         from mptctl.data.pictures import rgb
 
         if not self.manifest.has_files:
-            return self.array[index]
+            return np.asarray(self.array[index])
         self.manifest.check_unchanged(np.array([index]))
         path = Path(self.manifest.file(index))
         try:
@@ -192,7 +192,7 @@ def make_split(
         request=request,
         class_names=list(classes.names),
         num_old=classes.num_old,
-        counts=counts,  # type: ignore[arg-type]
+        counts=counts,
         quarantined=quarantined,
         verify=verify,
         manifest_fingerprint=manifest.fingerprint,

@@ -1,0 +1,232 @@
+"""DALI driven by the plan: it reads, decodes, resizes and normalises what the plan names, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from mptctl.data.atomic import replacing
+from mptctl.data.manifest import ODD
+from mptctl.data.passes import Job, Pass, PlannedLoader
+from mptctl.data.pictures import fitted_size, rgb, usable_cores
+from mptctl.data.verify import check_file
+from mptctl.errors import DataError
+
+if TYPE_CHECKING:
+    from mptctl.data.loader import Batch
+
+Int32 = NDArray[np.int32]
+# What a source callback hands to DALI: paths, window to decode (anchor, shape), size to resize to,
+# where to cut the square out of it, where to cut the training window out of that, and flips.
+Inputs = tuple[list[NDArray[np.uint8]], Int32, Int32, NDArray[np.float32], Int32, Int32, Int32]
+
+
+class DaliLoader(PlannedLoader):
+    """One DALI pipeline for all epochs; each batch of inputs comes from a job of the plan.
+
+    ``dali-cpu`` decodes on the CPU, for training there. ``dali-mixed`` decodes on the GPU, JPEGs partly
+    in its hardware decoder, and its batches never pass through the host.
+    """
+
+    def __init__(self, work: Pass, reason: str, cache_dir: Path) -> None:
+        super().__init__(work, reason)
+        self.name = "dali-mixed" if work.device.type == "cuda" else "dali-cpu"
+        self._substitutes = _rewrite_odd(work, cache_dir)
+        self._jobs: Iterator[Job] = iter(())
+        self._in_flight: deque[Job] = deque()
+        self._pipeline: Any = None
+
+    def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
+        """Run the pipeline until the jobs end, and leave it empty however the pass ends."""
+        pipeline = self._pipeline = self._pipeline or build_pipeline(self.work, self._next_inputs)
+        self._jobs = jobs
+        self._in_flight.clear()
+        whole = False
+        try:
+            while True:
+                try:
+                    (pictures,) = self._run(pipeline)
+                except StopIteration:
+                    whole = True
+                    return
+                job = self._in_flight.popleft()
+                yield self.batch(job, self._images(pictures))
+        finally:
+            if not whole:
+                self._drain()
+            if self._pipeline is not None:
+                self._pipeline.reset()
+
+    def ready(self) -> int:
+        """Batches that are prepared or in preparation now."""
+        return len(self._in_flight)
+
+    def close(self) -> None:
+        """Free the pipeline and its threads; safe to call twice."""
+        self._pipeline = None
+
+    def _next_inputs(self) -> Inputs:
+        job = next(self._jobs)
+        inputs = self._inputs(job)
+        self._in_flight.append(job)
+        return inputs
+
+    def _inputs(self, job: Job) -> Inputs:
+        work, manifest = self.work, self.work.split.manifest
+        manifest.check_unchanged(job.index)
+        paths = [
+            np.frombuffer(os.fsencode(self._substitutes.get(i) or manifest.file(i)), dtype=np.uint8)
+            for i in job.index.tolist()
+        ]
+        size, count = work.data.image_size, len(job.index)
+        whole = np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
+        zero = np.zeros((count, 2), dtype=np.int32)
+        flip = np.zeros(count, dtype=np.int32)
+        views = job.views
+        if views is not None:
+            flip = views.flip.astype(np.int32)
+            if work.data.augment == "random-resized-crop":
+                anchor = np.stack([views.top, views.left], axis=1).astype(np.int32)
+                shape = np.stack([views.height, views.width], axis=1).astype(np.int32)
+                target = np.full((count, 2), size, dtype=np.float32)
+                return paths, anchor, shape, target, zero, zero, flip
+        target, square = fitted_size(whole, work.resize, size)
+        window = zero if views is None else np.stack([views.top, views.left], axis=1).astype(np.int32)
+        return paths, zero, whole.astype(np.int32), target, square, window, flip
+
+    def _run(self, pipeline: Any) -> Any:
+        try:
+            if self.work.device.type == "cuda":
+                return pipeline.run(torch.cuda.current_stream(self.work.device))
+            return pipeline.run()
+        except (StopIteration, DataError):
+            raise
+        except Exception as error:
+            # DALI does not say which file it was, but the plan knows the batches that were in work.
+            self._pipeline = None
+            raise self._blame(error) from error
+
+    def _blame(self, error: Exception) -> DataError:
+        manifest, problems = self.work.split.manifest, []
+        for job in self._in_flight:
+            for i in job.index.tolist():
+                try:
+                    check_file(manifest.file(i), "decode")
+                except DataError as problem:
+                    problems.append(f"{manifest.file(i)}: {problem}")
+        if problems:
+            return DataError("\n".join([*problems, "repair or remove them, and run split --overwrite"]))
+        first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        return DataError(
+            f"DALI cannot decode a picture of this batch ({first_line[:160]}); try data.loader=threaded"
+        )
+
+    def _drain(self) -> None:
+        """Take out what is still in work after a pass that was left early or failed."""
+        self._jobs = iter(())
+        try:
+            while self._pipeline is not None:
+                self._pipeline.run()
+        except StopIteration:
+            pass
+        except Exception:  # the next pass builds a new one
+            self._pipeline = None
+
+    def _images(self, pictures: Any) -> Tensor:
+        from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
+
+        # A copy, on the device where the pictures are: DALI reuses its own buffers.
+        images: Tensor = to_torch_tensor(pictures.as_tensor(), copy=True)
+        return images.to(self.work.dtype).permute(0, 3, 1, 2)
+
+
+def build_pipeline(work: Pass, source: Any) -> Any:
+    """A DALI pipeline that turns the plan's inputs into (b, S, S, 3) normalised pictures.
+
+    Args:
+        work: sizes, device and settings.
+        source: called for each batch; gives `Inputs`, or raises StopIteration at the end of a pass.
+    """
+    from nvidia.dali import Pipeline, fn, types
+
+    data, size = work.data, work.data.image_size
+    on_gpu = work.device.type == "cuda"
+    resized_crops = work.train and data.augment == "random-resized-crop"
+    share = -(-work.batch_size // work.world_size)
+    pipeline = Pipeline(
+        batch_size=max(1, min(share, work.num_samples)),
+        num_threads=data.workers or usable_cores(),
+        device_id=(work.device.index or 0) if on_gpu else None,
+        prefetch_queue_depth=data.prefetch,
+    )
+    with pipeline:
+        path, anchor, shape, target, square, window, flip = fn.external_source(
+            source=source,
+            num_outputs=7,
+            dtype=[types.UINT8, *[types.INT32] * 2, types.FLOAT, *[types.INT32] * 3],
+            ndim=[1, 1, 1, 1, 1, 1, 0],
+        )
+        # A mapped file that shrinks while it is read kills the process; a file that is read does not.
+        encoded = fn.io.file.read(path, dont_use_mmap=True)
+        decoder = {
+            "device": "mixed" if on_gpu else "cpu",
+            "output_type": types.RGB,
+            "adjust_orientation": False,  # as Pillow: the EXIF rotation is not applied
+            "jpeg_fancy_upsampling": True,  # as libjpeg, on the GPU as well
+        }
+        if on_gpu:
+            decoder["hw_decoder_load"] = data.hw_decoder_load
+            decoder["preallocate_width_hint"] = int(work.split.manifest.widths[work.indices].max())
+            decoder["preallocate_height_hint"] = int(work.split.manifest.heights[work.indices].max())
+        if resized_crops:
+            pictures = fn.decoders.image_slice(
+                encoded, anchor, shape, axes=[0, 1], normalized_anchor=False, normalized_shape=False, **decoder
+            )  # fmt: skip
+        else:
+            pictures = fn.decoders.image(encoded, **decoder)
+        # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
+        pictures = fn.resize(pictures, size=target, interp_type=types.INTERP_LINEAR, antialias=True,
+                             subpixel_scale=False)  # fmt: skip
+        cut: dict[str, Any] = {"shape": (size, size), "axes": [0, 1]}
+        if not resized_crops:
+            pictures = fn.slice(pictures, start=square, **cut)
+        if work.train and data.augment == "pad-crop":
+            pictures = fn.slice(pictures, start=window, out_of_bounds_policy="pad", fill_values=0, **cut)
+        pictures = fn.crop_mirror_normalize(
+            pictures,
+            mirror=flip,
+            mean=[255 * value for value in data.mean],
+            std=[255 * value for value in data.std],
+            dtype=types.FLOAT16 if work.dtype == torch.float16 else types.FLOAT,
+            output_layout="HWC",
+        )
+        pipeline.set_outputs(pictures)
+    pipeline.build()
+    return pipeline
+
+
+def _rewrite_odd(work: Pass, cache_dir: Path) -> dict[int, str]:
+    """Pictures that decoders disagree on, as Pillow reads them: kept as PNG files for DALI.
+
+    Of ImageNet's 1.28 million pictures these are about two dozen.
+    """
+    manifest, substitutes = work.split.manifest, {}
+    for i in work.indices[manifest.kinds[work.indices] == ODD].tolist():
+        path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{i}.png"
+        if not path.exists():
+            manifest.check_unchanged(np.array([i]))
+            with open(manifest.file(i), "rb") as stream:
+                picture = rgb(stream.read())
+            with replacing(path) as out:
+                Image.fromarray(picture).save(out, format="PNG")
+        substitutes[i] = str(path)
+    return substitutes
