@@ -188,7 +188,8 @@ def first(names: list[str]) -> str:
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as archive:
+    # Opened here, because numpy leaves the file open where it cannot read it.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         columns = {key: archive[key] for key in archive.files if key in ("id", "label", "pred", "classes")}
         if "logits" in archive.files:
             mapped = _map_member(path, "logits.npy")

@@ -1,0 +1,121 @@
+"""One pass over logits against the plain computation, and the bias sweep that lives on it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptctl.evaluation import predictions
+from mptctl.evaluation.bias_sweep import sweep_bias
+from mptctl.evaluation.margins import margin_summary
+from mptctl.evaluation.pairing import pair
+from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.scores import score
+
+
+@pytest.mark.parametrize("block", [1, 7, 2**20])
+def test_scores_equal_the_plain_computation(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictions, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    n, classes = 50, ("d", "a", "c", "b", "e")
+    logits = rng.normal(size=(n, 5)) * 3
+    labels = rng.choice([*classes, "unknown"], n)
+    ids = rng.permutation(n)
+    model = build_predictions("m", ids, labels, logits=logits, classes=classes)
+    pairing = pair([model])
+    found = score(pairing, 0, frozenset("ac"))
+    assert found is not None
+    order = np.argsort(model.ids)
+    for i, row in enumerate(order):
+        probability = np.exp(logits[row]) / np.exp(logits[row]).sum()
+        assert found.confidence[i] == pytest.approx(probability.max())
+        assert found.old_logit[i] == logits[row, [1, 2]].max()
+        assert found.new_logit[i] == logits[row, [0, 3, 4]].max()
+        assert pairing.vocabulary[found.old_answer[i]] == ("a", "c")[int(logits[row, [1, 2]].argmax())]
+        if labels[row] == "unknown":
+            assert np.isnan(found.margin[i])
+        else:
+            at = classes.index(labels[row])
+            assert found.margin[i] == pytest.approx(logits[row, at] - np.delete(logits[row], at).max())
+
+
+def test_extreme_logits_give_finite_numbers() -> None:
+    logits = np.array([[1e4, -1e4], [-np.inf, 0.0], [-1e300, 1e300]])
+    model = build_predictions("m", np.arange(3), np.array([0, 0, 0]), logits=logits)
+    found = score(pair([model]), 0, frozenset("0"))
+    assert found is not None
+    assert found.confidence.tolist() == [1, 1, 1]
+    assert found.margin.tolist() == [2e4, -np.inf, -2e300]
+
+
+def test_one_class_has_no_margin() -> None:
+    model = build_predictions("m", np.arange(2), np.array([0, 0]), logits=np.zeros((2, 1)))
+    found = score(pair([model]), 0, frozenset("0"))
+    assert found is not None
+    assert np.isnan(found.margin).all()
+    assert margin_summary([("old", "old classes", found.margin)]) is None
+
+
+def test_margins_beyond_the_histogram_are_in_its_outer_bins() -> None:
+    values = np.concatenate([np.linspace(-1, 1, 998), [-1000, 1000, -np.inf, np.nan]])
+    summary = margin_summary([("new", "old classes", values)])
+    assert summary is not None
+    (group,) = summary.groups
+    assert group.n == 1000
+    assert sum(group.histogram) == 1000
+    assert -2 < summary.edges[0] < summary.edges[-1] < 2
+    assert group.negative.count == 500
+
+
+def test_bias_by_hand() -> None:
+    # Columns: old a, old b, new c. Gaps of c over the best old class: 4, 2, -1, 1.
+    logits = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 3.0], [3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
+    labels = np.array(["a", "b", "a", "c"])
+    model = build_predictions("m", np.arange(4), labels, logits=logits, classes=("a", "b", "c"))
+    pairing = pair([model])
+    scores = score(pairing, 0, frozenset("ab"))
+    assert scores is not None
+    of_old = np.array([True, True, True, False])
+    curve = sweep_bias("m", "new", scores, pairing.truth, of_old, of_old.copy(), 0.5)
+    assert curve is not None
+    start, end = curve.points[0], curve.points[-1]
+    assert (start.bias, start.nfr, start.er_new_classes, start.er_all) == (0, pytest.approx(2 / 3), 0, 0.5)
+    # 99 % of the way to the largest gap: samples 2 and 4 have changed sides, sample 1 has not.
+    assert 2 < end.bias < 4
+    assert (end.nfr, end.er_new_classes, end.er_all) == (pytest.approx(1 / 3), 1, 0.5)
+    # Between gaps 1 and 2 only the sample of the new class is lost.
+    assert max(point.er_all for point in curve.points) == 0.75
+    assert curve.nfr_at_new_error == pytest.approx(1 / 3)
+
+
+def test_at_a_tie_the_first_column_wins() -> None:
+    for classes, wins in ((("a", "c"), True), (("c", "a"), False)):
+        model = build_predictions(
+            "m",
+            np.arange(2),
+            np.array(["a", "a"]),
+            logits=np.array([[1.0, 1.0], [0.0, 1.0]]),
+            classes=classes,
+        )
+        scores = score(pair([model]), 0, frozenset("a"))
+        assert scores is not None
+        assert scores.old_first.tolist() == [wins, wins]
+        assert model.preds[0] == classes[0]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, 40)
+    labels[0] = 0
+    model = build_predictions("m", np.arange(40), labels, logits=rng.normal(size=(40, 4)))
+    pairing = pair([model])
+    scores = score(pairing, 0, frozenset("01"))
+    assert scores is not None
+    of_old = pairing.among(["0", "1"])[pairing.truth]
+    curve = sweep_bias("m", "new", scores, pairing.truth, of_old, of_old, 1.0)
+    if curve is not None:
+        nfr = [point.nfr for point in curve.points]
+        assert nfr == sorted(nfr, reverse=True)
