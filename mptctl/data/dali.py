@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
@@ -24,10 +23,17 @@ from mptctl.errors import DataError
 if TYPE_CHECKING:
     from mptctl.data.loader import Batch
 
-Int32 = NDArray[np.int32]
-# What a source callback hands to DALI: paths, window to decode (anchor, shape), size to resize to,
-# where to cut the square out of it, where to cut the training window out of that, and flips.
-Inputs = tuple[list[NDArray[np.uint8]], Int32, Int32, NDArray[np.float32], Int32, Int32, Int32]
+# What DALI is told about each picture, in this order; a pass uses those of `input_names`.
+_INPUTS = {
+    # name: (DALI's type, dimensions of one sample)
+    "path": ("UINT8", 1),
+    "anchor": ("INT32", 1),  # top and left of the part that is decoded
+    "shape": ("INT32", 1),  # its height and width
+    "target": ("FLOAT", 1),  # height and width to resize it to
+    "square": ("INT32", 1),  # top and left of the square that is cut out of that
+    "window": ("INT32", 1),  # top and left of the training window within, or partly beyond, the square
+    "flip": ("INT32", 0),
+}
 
 
 class DaliLoader(PlannedLoader):
@@ -74,34 +80,32 @@ class DaliLoader(PlannedLoader):
         """Free the pipeline and its threads; safe to call twice."""
         self._pipeline = None
 
-    def _next_inputs(self) -> Inputs:
+    def _next_inputs(self) -> list[Any]:
         job = next(self._jobs)
         inputs = self._inputs(job)
         self._in_flight.append(job)
-        return inputs
+        return [inputs[name] for name in input_names(self.work)]
 
-    def _inputs(self, job: Job) -> Inputs:
-        work, manifest = self.work, self.work.split.manifest
+    def _inputs(self, job: Job) -> dict[str, Any]:
+        work, manifest, views = self.work, self.work.split.manifest, job.views
         manifest.check_unchanged(job.index)
         paths = [
             np.frombuffer(os.fsencode(self._substitutes.get(i) or manifest.file(i)), dtype=np.uint8)
             for i in job.index.tolist()
         ]
-        size, count = work.data.image_size, len(job.index)
-        whole = np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
-        zero = np.zeros((count, 2), dtype=np.int32)
-        flip = np.zeros(count, dtype=np.int32)
-        views = job.views
+        count, size = len(job.index), work.data.image_size
+        inputs: dict[str, Any] = {"path": paths, "flip": np.zeros(count, dtype=np.int32)}
         if views is not None:
-            flip = views.flip.astype(np.int32)
-            if work.data.augment == "random-resized-crop":
-                anchor = np.stack([views.top, views.left], axis=1).astype(np.int32)
-                shape = np.stack([views.height, views.width], axis=1).astype(np.int32)
-                target = np.full((count, 2), size, dtype=np.float32)
-                return paths, anchor, shape, target, zero, zero, flip
-        target, square = fitted_size(whole, work.resize, size)
-        window = zero if views is None else np.stack([views.top, views.left], axis=1).astype(np.int32)
-        return paths, zero, whole.astype(np.int32), target, square, window, flip
+            inputs["flip"] = views.flip.astype(np.int32)
+            inputs["window"] = np.stack([views.top, views.left], axis=1).astype(np.int32)
+        if views is not None and work.crops_as_stored:
+            inputs["anchor"] = inputs["window"]
+            inputs["shape"] = np.stack([views.height, views.width], axis=1).astype(np.int32)
+            inputs["target"] = np.full((count, 2), size, dtype=np.float32)
+        else:
+            stored = np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
+            inputs["target"], inputs["square"] = fitted_size(stored, work.resize, size)
+        return inputs
 
     def _run(self, pipeline: Any) -> Any:
         try:
@@ -124,7 +128,7 @@ class DaliLoader(PlannedLoader):
                 except DataError as problem:
                     problems.append(f"{manifest.file(i)}: {problem}")
         if problems:
-            return DataError("\n".join([*problems, "repair or remove them, and run split --overwrite"]))
+            return DataError(f"{'; '.join(problems)}; repair or remove them, and run split --overwrite")
         first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         return DataError(
             f"DALI cannot decode a picture of this batch ({first_line[:160]}); try data.loader=threaded"
@@ -149,18 +153,27 @@ class DaliLoader(PlannedLoader):
         return images.to(self.work.dtype).permute(0, 3, 1, 2)
 
 
+def input_names(work: Pass) -> list[str]:
+    """What the pipeline of a pass is told about each picture, in order."""
+    if work.crops_as_stored:
+        return ["path", "anchor", "shape", "target", "flip"]
+    if work.train and work.data.augment == "pad-crop":
+        return ["path", "target", "square", "window", "flip"]
+    return ["path", "target", "square", "flip"]
+
+
 def build_pipeline(work: Pass, source: Any) -> Any:
     """A DALI pipeline that turns the plan's inputs into (b, S, S, 3) normalised pictures.
 
     Args:
         work: sizes, device and settings.
-        source: called for each batch; gives `Inputs`, or raises StopIteration at the end of a pass.
+        source: called for each batch; gives a list of what `input_names` says, or raises StopIteration
+            at the end of a pass.
     """
     from nvidia.dali import Pipeline, fn, types
 
     data, size = work.data, work.data.image_size
     on_gpu = work.device.type == "cuda"
-    resized_crops = work.train and data.augment == "random-resized-crop"
     share = -(-work.batch_size // work.world_size)
     pipeline = Pipeline(
         batch_size=max(1, min(share, work.num_samples)),
@@ -169,15 +182,17 @@ def build_pipeline(work: Pass, source: Any) -> Any:
         prefetch_queue_depth=data.prefetch,
     )
     with pipeline:
-        path, anchor, shape, target, square, window, flip = fn.external_source(
+        names = input_names(work)
+        nodes = fn.external_source(
             source=source,
-            num_outputs=7,
-            dtype=[types.UINT8, *[types.INT32] * 2, types.FLOAT, *[types.INT32] * 3],
-            ndim=[1, 1, 1, 1, 1, 1, 0],
+            num_outputs=len(names),
+            dtype=[getattr(types, _INPUTS[name][0]) for name in names],
+            ndim=[_INPUTS[name][1] for name in names],
         )
+        given = dict(zip(names, nodes, strict=True))
         # A mapped file that shrinks while it is read kills the process; a file that is read does not.
-        encoded = fn.io.file.read(path, dont_use_mmap=True)
-        decoder = {
+        encoded = fn.io.file.read(given["path"], dont_use_mmap=True)
+        decoder: dict[str, Any] = {
             "device": "mixed" if on_gpu else "cpu",
             "output_type": types.RGB,
             "adjust_orientation": False,  # as Pillow: the EXIF rotation is not applied
@@ -187,23 +202,31 @@ def build_pipeline(work: Pass, source: Any) -> Any:
             decoder["hw_decoder_load"] = data.hw_decoder_load
             decoder["preallocate_width_hint"] = int(work.split.manifest.widths[work.indices].max())
             decoder["preallocate_height_hint"] = int(work.split.manifest.heights[work.indices].max())
-        if resized_crops:
+        if work.crops_as_stored:
             pictures = fn.decoders.image_slice(
-                encoded, anchor, shape, axes=[0, 1], normalized_anchor=False, normalized_shape=False, **decoder
-            )  # fmt: skip
+                encoded,
+                given["anchor"],
+                given["shape"],
+                axes=[0, 1],
+                normalized_anchor=False,
+                normalized_shape=False,
+                **decoder,
+            )
         else:
             pictures = fn.decoders.image(encoded, **decoder)
         # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
-        pictures = fn.resize(pictures, size=target, interp_type=types.INTERP_LINEAR, antialias=True,
+        pictures = fn.resize(pictures, size=given["target"], interp_type=types.INTERP_LINEAR, antialias=True,
                              subpixel_scale=False)  # fmt: skip
         cut: dict[str, Any] = {"shape": (size, size), "axes": [0, 1]}
-        if not resized_crops:
-            pictures = fn.slice(pictures, start=square, **cut)
-        if work.train and data.augment == "pad-crop":
-            pictures = fn.slice(pictures, start=window, out_of_bounds_policy="pad", fill_values=0, **cut)
+        if "square" in given:
+            pictures = fn.slice(pictures, start=given["square"], **cut)
+        if "window" in given:
+            pictures = fn.slice(
+                pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **cut
+            )
         pictures = fn.crop_mirror_normalize(
             pictures,
-            mirror=flip,
+            mirror=given["flip"],
             mean=[255 * value for value in data.mean],
             std=[255 * value for value in data.std],
             dtype=types.FLOAT16 if work.dtype == torch.float16 else types.FLOAT,

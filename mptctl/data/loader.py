@@ -123,12 +123,11 @@ def choose_loader(work: Pass) -> tuple[str, str]:
         UsageError: the recipe names a loader that cannot serve this pass.
     """
     data, files = work.data, work.split.manifest.has_files
-    resized_crops = work.train and data.augment == "random-resized-crop"
     gigabytes = work.resident_bytes / 1e9
     fits = gigabytes <= data.resident_limit_gb
     has_dali = importlib.util.find_spec("nvidia.dali") is not None if _has_nvidia() else False
     if data.loader == "resident":
-        if resized_crops:
+        if work.crops_as_stored:
             raise UsageError(
                 "data.loader resident: keeps pictures at one size and cannot crop them as stored "
                 "(data.augment random-resized-crop); use auto, dali or threaded"
@@ -147,11 +146,11 @@ def choose_loader(work: Pass) -> tuple[str, str]:
     if data.loader == "threaded":
         return "threaded", "the recipe asks for it"
     size = f"{work.num_samples:,} pictures take {gigabytes:.2f} GB decoded"
-    if fits and not resized_crops:
+    if fits and not work.crops_as_stored:
         return "resident", f"{size}, below data.resident_limit_gb {data.resident_limit_gb:g}"
     why = (
         "random-resized-crop needs pictures as stored"
-        if resized_crops
+        if work.crops_as_stored
         else f"{size}, above data.resident_limit_gb {data.resident_limit_gb:g}"
     )
     if not files:

@@ -92,6 +92,11 @@ class Pass:
         return self.data.image_size if self.train else self.data.eval_resize or self.data.image_size
 
     @property
+    def crops_as_stored(self) -> bool:
+        """Whether training crops are of the picture as stored, and resized afterwards."""
+        return self.train and self.data.augment == "random-resized-crop"
+
+    @property
     def resident_bytes(self) -> int:
         """Memory of all pictures of this pass, decoded, with their padding."""
         pad = self.data.padding if self.train and self.data.augment == "pad-crop" else 0

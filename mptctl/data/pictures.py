@@ -10,13 +10,17 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torchvision.io import ImageReadMode, decode_image
+from torchvision.io import ImageReadMode
 from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.manifest import PLAIN, Manifest
 from mptctl.data.plan import Views
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
+
+# torchvision has announced that its decoder will go, and warns at each call of the Python function.
+# The operator behind it is about twice as fast as Pillow in threads; where it is gone, Pillow serves.
+_decode_image = getattr(torch.ops.image, "decode_image", None)
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -34,9 +38,9 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         DataError: it cannot be decoded.
     """
     try:
-        if kind == PLAIN:
+        if kind == PLAIN and _decode_image is not None:
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-            decoded: Tensor = decode_image(encoded, mode=ImageReadMode.RGB)
+            decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
             return decoded
         return torch.from_numpy(rgb(data)).permute(2, 0, 1)
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:

@@ -30,6 +30,22 @@ _CIFAR = {
 }
 
 
+class BadPictures(DataError):
+    """Picture files that cannot be used.
+
+    Args:
+        problems: one line for each, with its path and what is wrong with it.
+        total: how many files were looked at.
+    """
+
+    def __init__(self, problems: list[str], total: int) -> None:
+        self.problems = problems
+        super().__init__(
+            f"{len(problems)} of {total} pictures cannot be used: {_some(problems, '; ')}; "
+            "repair or remove them, or keep them out with --on-bad quarantine"
+        )
+
+
 def read_source(
     source: Source,
     root: Path | None,
@@ -117,12 +133,7 @@ def scan_folder(
     parts[first_test:] = TEST
     problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
     if problems and on_bad == "fail":
-        raise DataError(
-            "\n".join(
-                [f"{len(problems)} of {len(paths)} pictures cannot be used; repair or remove them, "
-                 "or keep them out with --on-bad quarantine:", *problems]
-            )
-        )  # fmt: skip
+        raise BadPictures(problems, len(paths))
     parts[[row for row, _ in found.problems]] = BAD
     path_bytes, path_offsets = pack_paths(paths)
     manifest = Manifest(
@@ -271,5 +282,5 @@ def _expected(source: str) -> str:
     return f"{_CIFAR[source][1]}/, as torchvision keeps it"
 
 
-def _some(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+def _some(names: Sequence[str], separator: str = ", ") -> str:
+    return f"{separator.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"

@@ -106,7 +106,8 @@ class Split:
         from mptctl.data.pictures import rgb
 
         if not self.manifest.has_files:
-            return np.asarray(self.array[index])
+            picture: NDArray[np.uint8] = self.array[index]
+            return picture
         self.manifest.check_unchanged(np.array([index]))
         path = Path(self.manifest.file(index))
         try:

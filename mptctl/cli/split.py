@@ -1,0 +1,204 @@
+"""`mptctl split`: which classes are old, which are new, and which pictures are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+
+if TYPE_CHECKING:
+    from mptctl.data.summary import SplitSummary
+    from mptctl.data.verify import Progress
+
+# Classes that the table names of each side; --json names all.
+SHOWN_CLASSES = 5
+
+
+class Source(StrEnum):
+    """Where pictures come from."""
+
+    digits = "digits"
+    cifar10 = "cifar10"
+    cifar100 = "cifar100"
+    imagefolder = "imagefolder"
+
+
+class Order(StrEnum):
+    """Order of the classes before they are divided."""
+
+    given = "given"
+    random = "random"
+
+
+class Verify(StrEnum):
+    """How files are checked."""
+
+    header = "header"
+    decode = "decode"
+
+
+class OnBad(StrEnum):
+    """What happens to bad files."""
+
+    fail = "fail"
+    quarantine = "quarantine"
+
+
+def split(
+    source: Annotated[
+        Source,
+        typer.Argument(
+            metavar="SOURCE",
+            help="digits (embedded), cifar10, cifar100 (as torchvision keeps them), or imagefolder "
+            "(train/ and val/ with one folder per class).",
+        ),
+    ],
+    data_root: Annotated[
+        Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")
+    ] = None,
+    old_fraction: Annotated[
+        float,
+        typer.Option(
+            "--old-fraction",
+            metavar="PART",
+            help="Part of the classes that is old, rounded down; 1.0 is an update without new classes.",
+        ),
+    ] = 0.5,
+    old_classes: Annotated[
+        Path | None,
+        typer.Option(
+            "--old-classes",
+            metavar="FILE",
+            help="Old classes by name, one a line, in the order of the old model's logits.",
+        ),
+    ] = None,
+    order: Annotated[
+        Order, typer.Option("--order", help="Take the first classes as old, or random ones.")
+    ] = Order.given,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the random order and the validation part.")
+    ] = 0,
+    val_fraction: Annotated[
+        float,
+        typer.Option(
+            "--val-fraction", metavar="PART", help="Part of each class's training pictures to hold out."
+        ),
+    ] = 0.1,
+    verify: Annotated[
+        Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
+    ] = Verify.header,
+    on_bad: Annotated[
+        OnBad, typer.Option("--on-bad", help="Refuse bad files, or keep them out of every part.")
+    ] = OnBad.fail,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch CIFAR where it is not in the data root.")
+    ] = False,
+    run_root: opt.RunRoot = Path("runs"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing split.")] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Divide a source into old and new classes and into parts; later verbs find the result.
+
+    Examples:
+
+        mptctl split digits
+
+        mptctl split cifar100 --data-root ~/data
+
+        mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
+    """
+    from mptctl.data.sources import BadPictures
+    from mptctl.data.split import SPLIT_NAME, make_split
+    from mptctl.data.summary import summarise
+
+    kept = (run_root / SPLIT_NAME).exists() and not overwrite
+    old_names = None if old_classes is None else _read_names(old_classes)
+    try:
+        with _progress() as progress:
+            made = make_split(
+                source.value,
+                run_root=run_root,
+                data_root=data_root,
+                old_fraction=old_fraction,
+                old_names=old_names,
+                order=order.value,
+                seed=seed,
+                val_fraction=val_fraction,
+                verify=verify.value,
+                on_bad=on_bad.value,
+                overwrite=overwrite,
+                download=download,
+                progress=progress,
+            )
+    except BadPictures as error:
+        for problem in error.problems:
+            typer.echo(problem, err=True)
+        raise
+    summary = summarise(made, kept=kept)
+    for problem in summary.quarantined:
+        typer.echo(f"kept out: {problem}", err=True)
+    if as_json:
+        typer.echo(summary.model_dump_json())
+    else:
+        _print(summary)
+
+
+def _read_names(path: Path) -> list[str]:
+    from mptctl.errors import UsageError
+
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"--old-classes {path}: cannot be read; write one class name a line, in UTF-8"
+        ) from error
+    return [line.strip() for line in lines if line.strip()]
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A bar on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("checking files"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print(summary: SplitSummary) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    kept = ", kept as it was" if summary.kept else ""
+    typer.echo(
+        f"{summary.path}{kept}: {summary.source}, {summary.num_old} old and {summary.num_new} new classes"
+    )
+    for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
+        if names:
+            more = f" and {len(names) - SHOWN_CLASSES} more" if len(names) > SHOWN_CLASSES else ""
+            typer.echo(f"{label}: {', '.join(names[:SHOWN_CLASSES])}{more}")
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table.add_column("pictures")
+    for column in ("old classes", "new classes", "all"):
+        table.add_column(column, justify="right")
+    for part, counts in summary.parts.items():
+        table.add_row(escape(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
+    console.print(table)
+    if summary.quarantined:
+        typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")
+    typer.echo(f"fingerprint {summary.fingerprint}")

@@ -1,0 +1,73 @@
+"""What a split holds, in numbers: for a person's table and a program's JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.data.manifest import BAD, PART_CODES, Part
+from mptctl.data.split import SPLIT_NAME, Split
+
+
+class PartCounts(BaseModel):
+    """Pictures of one part."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    old: int = Field(description="pictures of old classes")
+    new: int = Field(description="pictures of new classes")
+    all: int = Field(description="all pictures")
+
+
+class SplitSummary(BaseModel):
+    """The object that ``mptctl split --json`` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str = Field(description="the split file")
+    kept: bool = Field(description="whether it was there already, and is unchanged")
+    source: str = Field(description="where the pictures come from")
+    data_root: str | None = Field(description="folder of the data; null for the embedded digits")
+    order: Literal["given", "random"] = Field(description="order of the classes before they were divided")
+    seed: int = Field(description="seed of the random order and of the validation part")
+    num_old: int = Field(description="number of old classes")
+    num_new: int = Field(description="number of new classes")
+    old_classes: list[str] = Field(description="old classes, in the order of the logits")
+    new_classes: list[str] = Field(description="new classes, in the order of the logits that follow")
+    parts: dict[Part, PartCounts] = Field(description="pictures in each part")
+    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    fingerprint: str = Field(description="digest that checkpoints of this split carry")
+
+
+def summarise(split: Split, *, kept: bool) -> SplitSummary:
+    """Count what a split holds.
+
+    Args:
+        split: the split.
+        kept: whether it was there before.
+    """
+    request, classes = split.file.request, split.classes
+    is_old = split.labels < classes.num_old
+    parts: dict[Part, PartCounts] = {}
+    for part in ("train", "val", "test"):
+        rows = split.manifest.parts == PART_CODES[part]
+        old, everything = int(np.count_nonzero(rows & is_old)), int(np.count_nonzero(rows))
+        parts[part] = PartCounts(old=old, new=everything - old, all=everything)
+    assert int(np.count_nonzero(split.manifest.parts == BAD)) == len(split.file.quarantined)
+    return SplitSummary(
+        path=str(split.run_root / SPLIT_NAME),
+        kept=kept,
+        source=request.source,
+        data_root=request.data_root,
+        order=request.order,
+        seed=request.seed,
+        num_old=classes.num_old,
+        num_new=len(classes.new),
+        old_classes=list(classes.old),
+        new_classes=list(classes.new),
+        parts=parts,
+        quarantined=split.file.quarantined,
+        fingerprint=split.fingerprint,
+    )
