@@ -102,9 +102,10 @@ def mpt_loss(
     _check(logits, target, old_logits, ref_logits, k, settings)
     inputs = (logits.detach(), target, _detached(old_logits), _detached(ref_logits))
     if backend_for(logits, backend) == "triton":
-        from mpt_kernels import triton_backend
+        # Here, because Triton is not installed everywhere.
+        from mpt_kernels.triton_backend import mpt_loss as by_triton
 
-        return triton_backend.mpt_loss(*inputs, k, settings, normalizer, grad_scale)
+        return by_triton(*inputs, k, settings, normalizer, grad_scale)
     return _by_reference(*inputs, k, settings, normalizer, grad_scale)
 
 

@@ -1,0 +1,214 @@
+"""The Triton backend: `mpt_kernels::fused`, a PyTorch operator of two launches, for eager mode, graphs and compile.
+
+Bytes a row must move, for element sizes s of the logits and s_ref, s_old of the teachers:
+2 C s + C s_ref + C_old s_old, and 24 for the label and what is handed from the first launch to the second.
+Up to NARROW classes a row is held in registers and every logit is read once; wider rows are read twice, the second
+time mostly from cache. The second launch adds up the rows in a fixed order, so results repeat bit by bit.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from mpt_kernels import triton_kernels
+from mpt_kernels.loss import MptLossOutput
+from mpt_kernels.reference import Settings
+
+# Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
+NARROW = 4096
+# A wide row is worked on by 8 warps.
+LANES = 256
+# The longest load or store of one thread.
+VECTOR_BYTES = 16
+
+
+class Launch(NamedTuple):
+    """One launch of a row kernel: its number of programs, warps a program, and compile-time arguments."""
+
+    kernel: Any
+    programs: int
+    warps: int
+    constants: dict[str, Any]
+
+
+def mpt_loss(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    s: Settings,
+    normalizer: float | Tensor | None,
+    grad_scale: float | Tensor | None,
+) -> MptLossOutput:
+    """`mpt_kernels.mpt_loss` on arguments that it has checked."""
+    if normalizer is None:
+        normalizer = (target != s.ignore_index).sum()
+    k_rows = k.expand(logits.shape[0]) if isinstance(k, Tensor) else None
+    values, grad, counts = torch.ops.mpt_kernels.fused(
+        logits,
+        target,
+        old_logits,
+        ref_logits,
+        k_rows,
+        normalizer if isinstance(normalizer, Tensor) else None,
+        grad_scale if isinstance(grad_scale, Tensor) else None,
+        0.0 if isinstance(k, Tensor) else float(k),
+        1.0 if isinstance(normalizer, Tensor) else float(normalizer),
+        1.0 if grad_scale is None or isinstance(grad_scale, Tensor) else float(grad_scale),
+        *_as_arguments(s),
+    )
+    terms = {"ce": values[1]}
+    correct = {"student": counts[0]}
+    if old_logits is not None:
+        correct["old"] = counts[1]
+        if s.distance is not None and s.lam_old != 0.0:
+            terms["fd_old"] = values[2]
+    if ref_logits is not None:
+        correct["ref"] = counts[2]
+        if s.distance is not None and s.lam_ref != 0.0:
+            terms["fd_ref"] = values[3]
+    return MptLossOutput(values[0], terms, grad, correct)
+
+
+def _as_arguments(s: Settings) -> list[Any]:
+    # The operator's schema has no string that may be None.
+    return [s.num_old, s.distance or "none", *s[2:]]
+
+
+torch.library.define(
+    "mpt_kernels::fused",
+    "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, Tensor? normalizer_at, "
+    "Tensor? grad_scale_at, float k, float normalizer, float grad_scale, int num_old, str distance, float lam_old, "
+    "float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, float ce_focus, "
+    "int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
+)
+
+
+@torch.library.impl("mpt_kernels::fused", ("CUDA", "CPU"))
+def _fused(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k_rows: Tensor | None,
+    normalizer_at: Tensor | None,
+    grad_scale_at: Tensor | None,
+    k: float,
+    normalizer: float,
+    grad_scale: float,
+    *settings: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    s = Settings(*settings)
+    n = logits.shape[0]
+    values, grad, counts = _fused_outputs(logits)
+    rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
+    # Without columns there is nothing to read: an old model without classes is never right, and its distance is 0.
+    old_logits = old_logits if s.num_old else None
+    launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
+    old_value, old_slope = _factors(s.lam_old, s.num_old, s)
+    ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
+    with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
+        if n:
+            launch.kernel[(launch.programs,)](
+                logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
+                n, k, normalizer, grad_scale, s.alpha, s.beta, s.ce_focus, 1.0 / s.tau if s.distance == "kl" else 1.0,
+                old_value, old_slope, ref_value, ref_slope, s.ignore_index,
+                **launch.constants, num_warps=launch.warps, enable_fp_fusion=True,
+            )  # fmt: skip
+        triton_kernels.sum_rows[(1,)](
+            rows, normalizer_at, normalizer, values, counts, n, BLOCK=1024, num_warps=8, enable_fp_fusion=True
+        )
+    return values, grad, counts
+
+
+def _fused_outputs(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    values = torch.empty((4,), dtype=torch.float32, device=logits.device)
+    counts = torch.empty((3,), dtype=torch.int64, device=logits.device)
+    n, c = logits.shape
+    stride = gradient_stride(logits)
+    grad = torch.empty((n, stride), dtype=logits.dtype, device=logits.device)[:, :c]
+    return values, grad, counts
+
+
+torch.library.register_fake("mpt_kernels::fused", _fused_outputs)
+
+
+def gradient_stride(logits: Tensor) -> int:
+    """Elements from row to row of the gradient: C, rounded up to 16 bytes where the logits' rows are padded too."""
+    c = logits.shape[1]
+    padded = _round_up(c, VECTOR_BYTES // logits.element_size())
+    return padded if _rows_aligned(logits) and logits.stride(0) >= padded else c
+
+
+def plan(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k_rows: Tensor | None,
+    grad: Tensor,
+    s: Settings,
+) -> Launch:
+    """Which row kernel these tensors take, and with what. Reads shapes and strides alone."""
+    n, c = logits.shape
+    distance = s.distance if s.distance in ("kl", "lm") else "none"
+    constants: dict[str, Any] = {
+        "C": c,
+        "C_OLD": s.num_old,
+        "DISTANCE": distance,
+        "DISTIL_OLD": old_logits is not None and distance != "none" and s.lam_old != 0.0,
+        "DISTIL_REF": ref_logits is not None and distance != "none" and s.lam_ref != 0.0,
+        "Z": _layout(logits),
+        "OLD": _layout(old_logits),
+        "REF": _layout(ref_logits),
+        "GRAD": (grad.stride(0), 1, grad.stride(0)),
+        "Y_STRIDE": target.stride(0),
+        "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
+    }
+    if c <= NARROW:
+        block = max(16, triton.next_power_of_2(c))
+        rows = max(1, 128 // block)
+        shape = {"ROWS": rows, "BLOCK": block}
+        return Launch(
+            triton_kernels.narrow_rows, triton.cdiv(n, rows), min(16, max(1, block // 256)), constants | shape
+        )
+    models = [x for x in (logits, old_logits, ref_logits) if x is not None]
+    aligned = all(map(_rows_aligned, models))
+    # Classes of one thread in a tile: a full load of the narrowest type, or 4 loads of one class.
+    each = VECTOR_BYTES // min(x.element_size() for x in models) if aligned else 4
+    shape = {"LANES": LANES, "EACH": each, "ALIGNED": aligned}
+    return Launch(triton_kernels.wide_rows, n, LANES // 32, constants | shape)
+
+
+def _layout(x: Tensor | None) -> tuple[int, int, int]:
+    """(row stride, column stride, width up to which a row may be loaded).
+
+    Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that none is
+    split; what they bring from beyond is not looked at.
+    """
+    if x is None:
+        return 0, 0, 0
+    width = x.shape[1]
+    padded = _round_up(width, VECTOR_BYTES // x.element_size())
+    return x.stride(0), x.stride(1), padded if _rows_aligned(x) and x.stride(0) >= padded else width
+
+
+def _rows_aligned(x: Tensor) -> bool:
+    return x.stride(1) == 1 and x.stride(0) * x.element_size() % VECTOR_BYTES == 0
+
+
+def _factors(lam: float, width: int, s: Settings) -> tuple[float, float]:
+    """What a distance of a row and its derivative are multiplied by, beside the focal weight."""
+    if s.distance == "kl":
+        return lam * (s.tau * s.tau if s.tau_squared else 1.0), lam * (
+            s.tau if s.tau_squared else 1.0 / s.tau
+        )
+    over = max(width, 1) if s.lm_reduction == "mean" else 1
+    return 0.5 * lam / over, lam / over
+
+
+def _round_up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
