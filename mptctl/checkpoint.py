@@ -8,8 +8,10 @@ import hashlib
 import io
 import json
 import os
+import pickletools
 import re
 import shutil
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -236,6 +238,8 @@ def _load_safely(path: Path) -> Any:
     if not head:
         raise CheckpointError(f"{path}: not a checkpoint: the file is empty{_valid_beside(path)}")
     is_archive = head == b"PK\x03\x04"
+    if is_archive and not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{path}: incomplete: the archive ends too early{_valid_beside(path)}")
     if not is_archive and head[:1] != b"\x80":
         raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
     try:
@@ -247,7 +251,7 @@ def _load_safely(path: Path) -> Any:
         )
         if names:
             raise CheckpointError(
-                f"{path}: refused: it holds {', '.join(names[:3])}, which is not weights and could run code; "
+                f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "
                 "save a plain state dict of tensors instead"
             ) from None
         if is_archive and "central directory" in message:
@@ -259,6 +263,21 @@ def _load_safely(path: Path) -> Any:
                 f"{path}: damaged: {' '.join(message.split())[:100]}{_valid_beside(path)}"
             ) from None
         raise CheckpointError(f"{path}: not a checkpoint: {' '.join(message.split())[:100]}") from None
+
+
+def _globals_in_pickle(path: Path) -> set[str]:
+    """What a plain pickle would import, read from its opcodes without running them."""
+    found: set[str] = set()
+    strings: list[str] = []
+    with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):
+        for opcode, argument, _ in pickletools.genops(file):
+            if opcode.name == "GLOBAL":
+                found.add(str(argument).replace(" ", "."))
+            elif opcode.name == "STACK_GLOBAL":
+                found.add(".".join(strings[-2:]))
+            elif isinstance(argument, str):
+                strings.append(argument)
+    return found
 
 
 def _valid_beside(path: Path) -> str:

@@ -1,0 +1,114 @@
+"""Recipes: presets, files, overrides, and what is refused with which words."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import UsageError
+from mptctl.recipe import METHOD_NAMES, Recipe, differences, load_recipe, preset_names, recipe_keys
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_valid_and_survives_its_own_yaml(name: str, tmp_path: Path) -> None:
+    recipe = load_recipe(name)
+    file = tmp_path / "recipe.yaml"
+    file.write_text(recipe.to_yaml())
+    assert load_recipe(str(file)) == recipe
+
+
+def test_the_promised_presets_are_there() -> None:
+    assert {"digits", "cifar10", "cifar100", "tiny-imagenet", "imagenet"} <= set(preset_names())
+
+
+def test_the_papers_settings() -> None:
+    cifar, imagenet = load_recipe("cifar100"), load_recipe("imagenet")
+    assert (cifar.method.k, cifar.optim.epochs, cifar.optim.lr, cifar.optim.weight_decay) == (
+        4,
+        100,
+        0.1,
+        5e-4,
+    )
+    assert (cifar.data.padding, cifar.model.stem, cifar.optim.batch_size) == (4, "imagenet", 128)
+    assert (imagenet.method.k, imagenet.optim.epochs, imagenet.optim.step_epochs) == (1.5, 90, 30)
+    assert imagenet.model.embedding_dim == 128
+    assert (cifar.method.alpha, cifar.method.beta, cifar.method.tau) == (1, 5, 5)
+
+
+def test_overrides_win_over_the_preset_and_the_verb_wins_over_both() -> None:
+    recipe = load_recipe("digits", ["optim.lr=1e-3", "method.k=2"], {"method.k": 7.0})
+    assert recipe.optim.lr == 0.001
+    assert recipe.method.k == 7
+
+
+def test_one_e_minus_three_is_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text("optim:\n  lr: 1e-3\n")
+    assert load_recipe(str(file)).optim.lr == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("optim:\n  learning_rate: 0.1\n", "unknown key optim.learning_rate"),
+        ("optim:\n  momentun: 0.1\n", "did you mean optim.momentum"),
+        ("optin:\n  lr: 0.1\n", "did you mean optim"),
+        ("optim:\n  lr: fast\n", r"optim.lr: .*number.*got 'fast'"),
+        ("optim:\n  lr: -1\n", r"optim.lr: .*greater than 0, got -1"),
+        ("optim:\n  lr: .nan\n", "optim.lr"),
+        ("method:\n  name: mtp-kl\n", "did you mean mpt-kl"),
+        ("data: !!python/object/apply:os.system ['true']\n", "could not determine a constructor"),
+        ("- a\n- b\n", "must be a mapping"),
+        ("a: [unclosed\n", "expected"),
+        ("optim:\n  batch_size: 4\n  accumulate: 4\n", "fewer than 2"),
+    ],
+)
+def test_wrong_recipes_are_refused_by_name(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        load_recipe(str(file))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_anchor_bomb_is_refused_at_once(tmp_path: Path) -> None:
+    levels = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    levels += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(levels))
+    started = time.monotonic()
+    with pytest.raises(UsageError, match="aliases are not allowed"):
+        load_recipe(str(file))
+    assert time.monotonic() - started < 5
+
+
+def test_a_file_of_megabytes_is_no_recipe(tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text("#" * 300_000)
+    with pytest.raises(UsageError, match="larger than"):
+        load_recipe(str(file))
+
+
+def test_an_unknown_preset_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean cifar100"):
+        load_recipe("cifar-100")
+
+
+@pytest.mark.parametrize("override", ["optim.lr", "=3", "optim.lrr=1"])
+def test_wrong_overrides_are_refused(override: str) -> None:
+    with pytest.raises(UsageError):
+        load_recipe("digits", [override])
+
+
+def test_differences_name_the_field() -> None:
+    one, other = load_recipe("digits"), load_recipe("digits", ["optim.lr=0.5"])
+    assert differences(one, other) == [f"optim.lr: {one.optim.lr} -> 0.5"]
+
+
+def test_every_key_says_what_it_is() -> None:
+    keys = recipe_keys()
+    assert {key.partition(".")[0] for key in keys} == set(Recipe.model_fields)
+    assert all(field.description for field in keys.values())
+    assert "elodi-topk" in METHOD_NAMES
