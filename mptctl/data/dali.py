@@ -14,9 +14,10 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.atomic import replacing
+from mptctl.data.geometry import fitted_size, on_canvas
 from mptctl.data.manifest import ODD
 from mptctl.data.passes import Job, Pass, PlannedLoader
-from mptctl.data.pictures import fitted_size, rgb, usable_cores
+from mptctl.data.pictures import rgb, usable_cores
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError
 
@@ -29,8 +30,14 @@ _INPUTS = {
     "path": ("UINT8", 1),
     "anchor": ("INT32", 1),  # top and left of the part that is decoded
     "shape": ("INT32", 1),  # its height and width
+    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `on_canvas`
+    "canvas_shape": ("INT32", 1),  # its height and width
+    "picture": ("FLOAT", 1),  # top and left of the picture on that canvas
+    "picture_end": ("FLOAT", 1),  # bottom and right of it
     "target": ("FLOAT", 1),  # height and width to resize it to
     "square": ("INT32", 1),  # top and left of the square that is cut out of that
+    "row_gain": ("FLOAT", 3),  # factor of each row of the square, (S, 1, 1)
+    "column_gain": ("FLOAT", 3),  # factor of each column, (1, S, 1)
     "window": ("INT32", 1),  # top and left of the training window within, or partly beyond, the square
     "flip": ("INT32", 0),
 }
@@ -105,6 +112,8 @@ class DaliLoader(PlannedLoader):
         else:
             stored = np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
             inputs["target"], inputs["square"] = fitted_size(stored, work.resize, size)
+            if shows_edges(work):
+                inputs |= on_canvas(stored, inputs["target"], inputs["square"], size)
         return inputs
 
     def _run(self, pipeline: Any) -> Any:
@@ -157,9 +166,20 @@ def input_names(work: Pass) -> list[str]:
     """What the pipeline of a pass is told about each picture, in order."""
     if work.crops_as_stored:
         return ["path", "anchor", "shape", "target", "flip"]
+    names = ["path", "target", "square", "flip"]
     if work.train and work.data.augment == "pad-crop":
-        return ["path", "target", "square", "window", "flip"]
-    return ["path", "target", "square", "flip"]
+        names.append("window")
+    if shows_edges(work):
+        names += ["canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain"]
+    return names
+
+
+def shows_edges(work: Pass) -> bool:
+    """Whether edges of pictures that were made smaller are seen, and so have to be right."""
+    manifest = work.split.manifest
+    shorter = np.minimum(manifest.heights[work.indices], manifest.widths[work.indices])
+    size = work.data.image_size
+    return not work.crops_as_stored and work.resize - size < 2 and bool((shorter > size).any())
 
 
 def build_pipeline(work: Pass, source: Any) -> Any:
@@ -214,12 +234,25 @@ def build_pipeline(work: Pass, source: Any) -> Any:
             )
         else:
             pictures = fn.decoders.image(encoded, **decoder)
+        region: dict[str, Any] = {}
+        if "canvas" in given:
+            pictures = fn.slice(
+                pictures,
+                start=given["canvas"],
+                shape=given["canvas_shape"],
+                axes=[0, 1],
+                out_of_bounds_policy="pad",
+                fill_values=0,
+            )
+            region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": types.FLOAT}
         # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
         pictures = fn.resize(pictures, size=given["target"], interp_type=types.INTERP_LINEAR, antialias=True,
-                             subpixel_scale=False)  # fmt: skip
+                             subpixel_scale=False, **region)  # fmt: skip
         cut: dict[str, Any] = {"shape": (size, size), "axes": [0, 1]}
         if "square" in given:
             pictures = fn.slice(pictures, start=given["square"], **cut)
+        if "row_gain" in given:
+            pictures = fn.cast(pictures * given["row_gain"] * given["column_gain"], dtype=types.UINT8)
         if "window" in given:
             pictures = fn.slice(
                 pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **cut

@@ -78,26 +78,6 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
 
 
-def fitted_size(
-    sizes: NDArray[np.int32], resize: int, size: int
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """What `fit` does, in numbers.
-
-    Args:
-        sizes: (n, 2) height and width of each picture.
-        resize: shorter side, in pixels.
-        size: side of the square.
-
-    Returns:
-        (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the square.
-    """
-    short = sizes.min(axis=1, keepdims=True)
-    # torchvision cuts the long side's fraction off, and rounds half a pixel of the anchor to even.
-    resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
-    square = np.rint((resized - size) / 2.0)
-    return resized.astype(np.float32), square.astype(np.int32)
-
-
 def see(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
     """Cut one picture as the plan says.
 
