@@ -86,7 +86,7 @@ def save_figures(report: FlipReport, folder: Path) -> list[Path]:
 def inline_svg(name: str, figure: Figure) -> str:
     """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...)."""
     text = io.StringIO()
-    with _style(), matplotlib.rc_context({"svg.hashsalt": name}):  # the salt keeps ids apart on one page
+    with _style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
         figure.savefig(text, format="svg", transparent=True, metadata=_metadata("svg"))
     svg = text.getvalue()[text.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -94,8 +94,8 @@ def inline_svg(name: str, figure: Figure) -> str:
     head, body = svg.split(">", 1)
     box = re.search(r'viewBox="[^"]*"', head)
     body = body.replace("xlink:href", "href")
-    # Ids as matplotlib gives them (figure_1, axes_1, ...) would stand on the page once per figure.
-    body = re.sub(r'\bid="([a-z_]+[0-9.]*)"', rf'id="{name}-\1"', body)
+    # Every figure counts its ids from 1; on one page they must stay apart.
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for colour, variable in THEMED.items():
         body = body.replace(colour, f"var(--{variable})")
     return f'<svg {box.group(0) if box else ""} role="img" aria-label="{name}">{body}'

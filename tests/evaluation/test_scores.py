@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,9 +12,10 @@ from hypothesis import strategies as st
 
 from mptctl.evaluation import predictions
 from mptctl.evaluation.bias_sweep import sweep_bias
+from mptctl.evaluation.compare import compare
 from mptctl.evaluation.margins import margin_summary
 from mptctl.evaluation.pairing import pair
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.predictions import build_predictions, read_predictions
 from mptctl.evaluation.scores import score
 
 
@@ -119,3 +123,20 @@ def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
     if curve is not None:
         nfr = [point.nfr for point in curve.points]
         assert nfr == sorted(nfr, reverse=True)
+
+
+def test_a_comparison_holds_no_copy_of_mapped_logits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n, c = 8000, 1000  # 32 MB a file
+    labels = rng.integers(0, c, n)
+    for name in ("old", "new"):
+        logits = rng.normal(size=(n, c)).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", id=np.arange(n), label=labels, logits=logits)
+    tracemalloc.start()
+    try:
+        compare(*(read_predictions(tmp_path / f"{name}.npz") for name in ("old", "new")))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Blocks of 8 MB in double precision, and three or four of them at a time while they are looked at.
+    assert peak < 48e6
