@@ -41,6 +41,7 @@ class Loader(Protocol):
     steps_per_epoch: int  # global batches of one pass
     num_samples: int  # samples of this part, over all workers
     stats: LoaderStats  # images, time that the consumer waited, queue depth; reset() begins anew
+    work: Pass  # what is read: part, plan and batch size
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """Batches of one pass from ``start_step`` on: this worker's slice of each global batch.

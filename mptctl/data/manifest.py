@@ -167,7 +167,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
     """
     advice = "run mptctl split again with --overwrite"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             head: dict[str, Any] = json.loads(archive["head"].tobytes())
             columns = {name: archive[name] for name in _COLUMNS if name in archive}
         if head["version"] != MANIFEST_VERSION:

@@ -1,0 +1,136 @@
+"""`mptctl split` as it is typed: output, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mptctl.cli.app import main
+
+
+@dataclass
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Mptctl = Callable[..., Done]
+
+
+@pytest.fixture
+def mptctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Mptctl:
+    """Run a command line as the console script does, on 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["mptctl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, out, err)
+
+    return run
+
+
+def test_digits_make_a_split_file_and_a_table(mptctl: Mptctl, tmp_path: Path) -> None:
+    done = mptctl("split", "digits", "--run-root", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "split.json").is_file()
+    lines = done.stdout.splitlines()
+    assert "5 old and 5 new classes" in lines[0]
+    assert [line.split() for line in lines if line.startswith("train")] == [["train", "404", "402", "806"]]
+    assert max(map(len, lines[1:])) <= 80
+
+
+def test_json_is_one_object_and_nothing_else(mptctl: Mptctl, tmp_path: Path) -> None:
+    done = mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json")
+    found = json.loads(done.stdout)
+    assert (found["num_old"], found["num_new"], found["kept"]) == (3, 7, False)
+    assert found["old_classes"] == ["0", "1", "2"]
+    assert sum(part["all"] for part in found["parts"].values()) == 1797
+    assert json.loads(
+        mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json").stdout
+    )["kept"]
+
+
+def test_old_classes_come_from_a_file_in_its_order(mptctl: Mptctl, tmp_path: Path) -> None:
+    names = tmp_path / "old.txt"
+    names.write_text("7\n3\n\n")
+    done = mptctl("split", "digits", "--run-root", tmp_path / "runs", "--old-classes", names, "--json")
+    found = json.loads(done.stdout)
+    assert found["old_classes"] == ["7", "3"]
+    assert found["new_classes"] == ["0", "1", "2", "4", "5", "6", "8", "9"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["cifar1000"], 2, "cifar100"),
+        (["cifar10"], 2, "--data-root"),
+        (["cifar10", "--data-root", "."], 4, "cifar-10-batches-py"),
+        (["imagefolder", "--data-root", "/nowhere"], 4, "/nowhere"),
+        (["digits", "--old-fraction", "1.5"], 2, "--old-fraction"),
+        (["digits", "--old-classes", "/nowhere"], 2, "--old-classes"),
+        (["digits", "--val-fraction", "1"], 2, "--val-fraction"),
+    ],
+)
+def test_errors_are_one_line_with_the_exit_code_of_their_kind(
+    mptctl: Mptctl, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    done = mptctl("split", *arguments, "--run-root", tmp_path / "runs")
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_pictures_are_listed_or_kept_out(mptctl: Mptctl, tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        for name in ("cat", "dog"):
+            (tmp_path / "data" / part / name).mkdir(parents=True)
+            for number in range(3):
+                Image.new("RGB", (20, 20)).save(tmp_path / "data" / part / name / f"{number}.jpg")
+    bad = [
+        tmp_path / "data/train/cat/1.jpg",
+        tmp_path / "data/train/dog/2.jpg",
+        tmp_path / "data/val/dog/0.jpg",
+    ]
+    bad[0].write_bytes(bad[0].read_bytes()[:200])
+    bad[1].write_text("no picture")
+    Image.new("P", (20, 20)).save(bad[2], format="GIF")
+    arguments = [
+        "split",
+        "imagefolder",
+        "--data-root",
+        tmp_path / "data",
+        "--run-root",
+        tmp_path / "runs",
+        "--val-fraction",
+        0,
+    ]
+    refused = mptctl(*arguments)
+    assert refused.returncode == 4
+    for path in bad:
+        assert str(path) in refused.stderr
+    assert "--on-bad quarantine" in refused.stderr
+    kept = mptctl(*arguments, "--on-bad", "quarantine", "--json")
+    assert kept.returncode == 0
+    found = json.loads(kept.stdout)
+    assert len(found["quarantined"]) == 3
+    assert {part: counts["all"] for part, counts in found["parts"].items()} == {
+        "train": 4,
+        "val": 0,
+        "test": 5,
+    }

@@ -1,0 +1,163 @@
+"""Digits, CIFAR as torchvision keeps it, and folders of classes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from torchvision import datasets
+
+from mptctl.data.manifest import ODD, TEST, TRAIN
+from mptctl.data.sources import read_array, read_source, scan_folder
+from mptctl.errors import DataError, UsageError
+
+
+def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
+    manifest, bad = read_source("digits", None)
+    assert bad == []
+    assert len(manifest) == 1797
+    assert manifest.class_names == tuple("0123456789")
+    train = np.bincount(manifest.labels[manifest.parts == TRAIN])
+    test = np.bincount(manifest.labels[manifest.parts == TEST])
+    assert (abs(train - test) <= 1).all()
+    assert int(train.sum()) == 896
+    read_array.cache_clear()
+    assert read_source("digits", None)[0].fingerprint == manifest.fingerprint
+
+
+def test_digits_are_those_of_scikit_learn() -> None:
+    pictures, labels, _ = read_array("digits", None)
+    assert pictures.shape == (1797, 8, 8, 3)
+    assert pictures.max() == 255
+    ours = sorted(
+        (int(label), picture[..., 0].tobytes()) for label, picture in zip(labels, pictures, strict=True)
+    )
+    found = load_digits()
+    theirs = sorted(
+        (int(label), np.rint(image * 255 / 16).astype(np.uint8).tobytes())
+        for label, image in zip(found.target, found.images, strict=True)
+    )
+    assert ours == theirs
+
+
+def write_cifar10(root: Path, monkeypatch: pytest.MonkeyPatch, rows: int = 20) -> np.ndarray:
+    """CIFAR-10's files with few rows; torchvision is told their digests, as it knows those of the real ones."""
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    pictures = rng.integers(0, 256, (6, rows, 3, 32, 32), dtype=np.uint8)
+    lists: dict[str, list[list[str]]] = {"train_list": [], "test_list": []}
+    names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
+    for number, name in enumerate(names):
+        content = {"data": pictures[number].reshape(rows, -1), "labels": [i % 10 for i in range(rows)]}
+        data = pickle.dumps(content, protocol=2)
+        (folder / name).write_bytes(data)
+        lists["test_list" if name == "test_batch" else "train_list"].append(
+            [name, hashlib.md5(data).hexdigest()]
+        )
+    meta = pickle.dumps({"label_names": [f"thing{i}" for i in range(10)]}, protocol=2)
+    (folder / "batches.meta").write_bytes(meta)
+    for key, value in lists.items():
+        monkeypatch.setattr(datasets.CIFAR10, key, value)
+    monkeypatch.setitem(datasets.CIFAR10.meta, "md5", hashlib.md5(meta).hexdigest())
+    read_array.cache_clear()
+    return pictures.transpose(0, 1, 3, 4, 2).reshape(-1, 32, 32, 3)
+
+
+def test_cifar_is_read_from_the_files_that_torchvision_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = write_cifar10(tmp_path, monkeypatch)
+    manifest, _ = read_source("cifar10", tmp_path)
+    assert manifest.class_names == tuple(f"thing{i}" for i in range(10))
+    assert np.bincount(manifest.parts).tolist() == [100, 0, 20]
+    assert manifest.labels[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
+    np.testing.assert_array_equal(read_array("cifar10", tmp_path.resolve())[0], written)
+    assert manifest.ids(np.array([99, 100, 119])).tolist() == ["train/00099", "test/00000", "test/00019"]
+
+
+def test_a_damaged_cifar_file_is_refused_before_it_is_unpickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_cifar10(tmp_path, monkeypatch)
+    target = tmp_path / "cifar-10-batches-py" / "test_batch"
+    target.write_bytes(target.read_bytes()[:-10])
+    with pytest.raises(DataError, match="cifar-10-batches-py"):
+        read_source("cifar10", tmp_path)
+
+
+def test_nothing_is_downloaded_unasked(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--download"):
+        read_source("cifar100", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_source_without_a_data_root_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="--data-root"):
+        read_source("imagefolder", None)
+
+
+def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> None:
+    manifest, _ = scan_folder(folder)
+    assert manifest.class_names == ("class0", "class1", "class2", "class3")
+    assert np.bincount(manifest.parts).tolist() == [40, 0, 16]
+    first = manifest.ids(np.arange(len(manifest)))
+    assert first[0] == "train/class0/000.jpg"
+    assert first[-1] == "val/class3/003.jpg"
+    assert not (manifest.kinds == ODD).any()
+
+
+def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) -> None:
+    for name in ("notes.txt", ".hidden.jpg", "thumbs.db"):
+        (own_folder / "train" / "class0" / name).write_text("x")
+    assert len(scan_folder(own_folder)[0]) == 56
+
+
+@pytest.mark.parametrize(
+    "case", ["missing", "empty", "a file", "no val", "empty val", "strange class", "empty class"]
+)
+def test_a_folder_of_another_layout_is_refused_with_what_was_expected(
+    tmp_path: Path, own_folder: Path, case: str
+) -> None:
+    import shutil
+
+    root = own_folder
+    if case == "missing":
+        root = tmp_path / "nowhere"
+    elif case == "empty":
+        root = tmp_path / "empty"
+        root.mkdir()
+    elif case == "a file":
+        root = tmp_path / "file"
+        root.write_text("x")
+    elif case == "no val":
+        shutil.rmtree(root / "val")
+    elif case == "empty val":
+        for file in (root / "val").glob("*/*"):
+            file.unlink()
+    elif case == "strange class":
+        (root / "val" / "unknown").mkdir()
+    else:
+        for file in (root / "train" / "class1").iterdir():
+            file.unlink()
+    with pytest.raises(DataError) as caught:
+        read_source("imagefolder", root)
+    assert str(root) in str(caught.value)
+    wanted = {"strange class": "unknown", "empty class": "class1"}.get(case, "train/ and val/")
+    assert wanted in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_named(own_folder: Path) -> None:
+    locked = own_folder / "train" / "class2"
+    locked.chmod(0)
+    try:
+        with pytest.raises(DataError, match=r"class2.*permissions"):
+            read_source("imagefolder", own_folder)
+    finally:
+        locked.chmod(0o755)

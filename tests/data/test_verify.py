@@ -1,0 +1,145 @@
+"""What the header check refuses, what it lets through, and what kind it says a picture is."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mptctl.data.manifest import ODD, PLAIN
+from mptctl.data.verify import check_file, check_files
+from mptctl.errors import DataError
+from tests.data.conftest import smooth_picture
+
+PICTURE = smooth_picture(50, 70, 0)
+
+
+def jpeg(image: Image.Image = PICTURE, **options: object) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", **options)
+    return stream.getvalue()
+
+
+def png(image: Image.Image, **options: object) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "PNG", **options)
+    return stream.getvalue()
+
+
+def with_thumbnail(data: bytes) -> bytes:
+    """Put a whole JPEG into the header, as cameras do: its end marker is not the picture's."""
+    thumbnail = jpeg(PICTURE.resize((16, 12)))
+    segment = b"\xff\xe1" + struct.pack(">H", len(thumbnail) + 8) + b"Exif\0\0" + thumbnail
+    return data[:2] + segment + data[2:]
+
+
+def giant() -> bytes:
+    """A header that says 20,000 x 20,000 pixels, and less than a kilobyte behind it."""
+    data = jpeg(quality=5)
+    place = data.index(b"\xff\xc0") + 5
+    return data[:place] + struct.pack(">HH", 20_000, 20_000) + data[place + 4 :]
+
+
+def deep_png() -> bytes:
+    """An RGB PNG with 16 bits a channel, which Pillow opens as if it had 8."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + bytes(24)) * 4)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def gif() -> bytes:
+    stream = io.BytesIO()
+    PICTURE.save(stream, "GIF")
+    return stream.getvalue()
+
+
+BAD = {
+    "zero bytes": (b"", "empty"),
+    "text": (b"this is not a picture\n" * 9, "no readable"),
+    "html": (b"<!doctype html><html></html>", "no readable"),
+    "half": (jpeg()[: len(jpeg()) // 2], "cut off"),
+    "one byte short": (jpeg()[:-1], "cut off"),
+    "half a header": (jpeg()[:80], "Truncated"),
+    "two bytes": (b"\xff\xd8", "no readable"),
+    "cut, with a thumbnail": (with_thumbnail(jpeg())[:-300], "cut off"),
+    "progressive, cut": (jpeg(progressive=True)[:-200], "cut off"),
+    "half a png": (png(PICTURE)[:400], "cut off"),
+    "gif": (gif(), "is GIF, not JPEG or PNG"),
+    "giant": (giant(), "pixels"),
+    "16-bit grey": (png(Image.fromarray(np.zeros((4, 4), np.uint16))), "16 bits"),
+    "16-bit colour": (deep_png(), "16 bits"),
+}
+GOOD = {
+    "plain": (jpeg(), PLAIN),
+    "grey": (jpeg(PICTURE.convert("L")), PLAIN),
+    "progressive": (jpeg(progressive=True), PLAIN),
+    "full colour": (jpeg(subsampling=0), PLAIN),
+    "bytes behind the end": (jpeg() + b"trailing bytes" * 40, PLAIN),
+    "thumbnail": (with_thumbnail(jpeg()), PLAIN),
+    "thumbnail and bytes behind": (with_thumbnail(jpeg()) + b"x" * 99, PLAIN),
+    "cmyk": (jpeg(PICTURE.convert("CMYK")), ODD),
+    "rgb stored as such": (jpeg(keep_rgb=True), ODD),
+    "png": (png(PICTURE), PLAIN),
+    "png, grey": (png(PICTURE.convert("L")), PLAIN),
+    "png, transparent": (png(PICTURE.convert("RGBA")), ODD),
+    "png, palette": (png(PICTURE.convert("P")), ODD),
+    "png, one bit": (png(PICTURE.convert("1")), ODD),
+    "png, bytes behind the end": (png(PICTURE) + b"trailing bytes" * 40, PLAIN),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files_are_refused_with_the_reason(tmp_path: Path, case: str) -> None:
+    data, reason = BAD[case]
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=reason):
+        check_file(str(path))
+
+
+@pytest.mark.parametrize("case", GOOD)
+@pytest.mark.parametrize("verify", ["header", "decode"])
+def test_good_files_pass_with_their_size_and_kind(tmp_path: Path, case: str, verify: str) -> None:
+    data, kind = GOOD[case]
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(data)
+    found = check_file(str(path), verify)  # type: ignore[arg-type]
+    assert (found.height, found.width, found.kind, found.size) == (50, 70, kind, len(data))
+
+
+def test_phone_pictures_with_a_second_one_behind_pass(tmp_path: Path) -> None:
+    path = tmp_path / "phone.jpg"
+    PICTURE.save(path, "MPO", save_all=True, append_images=[PICTURE])
+    assert check_file(str(path)).height == 50
+
+
+def test_decoding_finds_what_the_header_does_not_show(tmp_path: Path) -> None:
+    data = bytearray(png(PICTURE))
+    middle = len(data) // 2
+    data[middle : middle + 40] = bytes(40)
+    path = tmp_path / "picture.png"
+    path.write_bytes(data)
+    check_file(str(path))
+    with pytest.raises(DataError):
+        check_file(str(path), "decode")
+
+
+def test_many_files_are_checked_in_order_with_progress(tmp_path: Path) -> None:
+    names = [f"{i}.jpg" for i in range(1100)]
+    for i, name in enumerate(names):
+        (tmp_path / name).write_bytes(b"bad" if i in (7, 600, 1099) else jpeg())
+    seen: list[tuple[int, int]] = []
+    found = check_files(str(tmp_path), names, workers=3, progress=lambda *at: seen.append(at))
+    assert [row for row, _ in found.problems] == [7, 600, 1099]
+    assert seen == [(512, 1100), (1024, 1100), (1100, 1100)]
+    assert (found.heights == 50).sum() == 1097
+    assert found.sizes[8] == len(jpeg())
