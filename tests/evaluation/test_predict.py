@@ -1,0 +1,167 @@
+"""From checkpoints of ours to predictions on the test part of a split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.data.split import Split, make_split
+from mptctl.errors import CheckpointError, NonFiniteError, UsageError
+from mptctl.evaluation.compare import compare
+from mptctl.evaluation.predict import pictures_of
+from mptctl.evaluation.predictions import save_predictions
+from mptctl.evaluation.sources import answers_of
+from mptctl.models import build_model
+from mptctl.recipe import load_recipe
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    return make_split("digits", run_root=tmp_path_factory.mktemp("runs"))
+
+
+def save_run(
+    split: Split,
+    name: str,
+    classes: tuple[str, ...],
+    seed: int = 0,
+    fingerprint: str | None = None,
+    **recipe: str,
+) -> torch.nn.Module:
+    """A run folder with an untrained model of these classes."""
+    settings = load_recipe("digits", [f"{key.replace('__', '.')}={value}" for key, value in recipe.items()])
+    torch.manual_seed(seed)
+    model = build_model(settings.model, len(classes), settings.data.image_size)
+    meta = CheckpointMeta(
+        recipe=settings,
+        class_names=classes,
+        num_old=split.classes.num_old,
+        split_fingerprint=fingerprint or split.fingerprint,
+    )
+    folder = split.run_root / name
+    folder.mkdir(exist_ok=True)
+    save_checkpoint(folder / "best.pt", meta, model.state_dict())
+    return model.eval()
+
+
+def test_a_run_folder_answers_the_test_part(split: Split) -> None:
+    model = save_run(split, "ref", split.classes.names)
+    found = answers_of(["ref"], split.run_root, "cpu")
+    (predictions,) = found.models
+    rows = split.indices("test")
+    assert predictions.ids.tolist() == split.ids(rows).tolist()
+    assert predictions.labels.tolist() == [split.classes.names[i] for i in split.labels[rows]]
+    assert (predictions.classes, predictions.origin, found.warnings) == (
+        split.classes.names,
+        "checkpoint",
+        [],
+    )
+    # The first picture, normalised by hand.
+    data = load_recipe("digits").data
+    picture = torch.from_numpy(split.picture(int(rows[0]))).float().permute(2, 0, 1) / 255
+    mean, std = (torch.tensor(v).reshape(3, 1, 1) for v in (data.mean, data.std))
+    with torch.no_grad():
+        expected = model(((picture - mean) / std)[None])[0].numpy()
+    assert predictions.logits is not None
+    np.testing.assert_allclose(predictions.logits[0], expected, atol=1e-4)
+
+
+def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
+    save_run(split, "old", split.classes.old)
+    save_run(split, "ref", split.classes.names, seed=1)
+    old, new = answers_of(["old", str(split.run_root / "ref" / "best.pt")], split.run_root, "cpu").models
+    report = compare(old, new)
+    assert report.n == len(split.indices("test"))
+    assert report.n_old == len(split.indices("test", split.classes.num_old))
+    assert (report.old.classes, report.new.classes) == (split.classes.num_old, len(split.classes.names))
+    assert report.warnings == []
+
+
+def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
+    model = save_run(split, "old", split.classes.old)
+    (straight,) = answers_of(["old"], split.run_root, "cpu").models
+    order = [2, 0, 1, 4, 3]
+    state = model.state_dict()
+    head = [key for key, value in state.items() if value.shape[:1] == (5,)]
+    assert len(head) == 2
+    turned = {key: value[order] if key in head else value for key, value in state.items()}
+    meta = CheckpointMeta(
+        recipe=load_recipe("digits"),
+        class_names=tuple(split.classes.old[i] for i in order),
+        num_old=5,
+        split_fingerprint=split.fingerprint,
+    )
+    (split.run_root / "turned").mkdir(exist_ok=True)
+    save_checkpoint(split.run_root / "turned" / "best.pt", meta, turned)
+    (mixed,) = answers_of(["turned"], split.run_root, "cpu").models
+    assert mixed.preds.tolist() == straight.preds.tolist()
+    assert compare(straight, mixed).churn == 0
+
+
+def test_classes_that_the_split_does_not_know_are_named(split: Split) -> None:
+    save_run(split, "foreign", ("0", "1", "emu", "fox", "gnu", "hen"))
+    with pytest.raises(
+        CheckpointError, match=r"knows 4 classes that the split does not \(emu, fox, gnu and 1 more\)"
+    ):
+        answers_of(["foreign"], split.run_root, "cpu")
+
+
+def test_an_old_class_that_the_new_run_lacks_is_named(split: Split) -> None:
+    save_run(split, "old", split.classes.old)
+    save_run(split, "narrow", (*split.classes.old[1:], *split.classes.new))
+    old, narrow = answers_of(["old", "narrow"], split.run_root, "cpu").models
+    with pytest.raises(CheckpointError, match=rf"\({split.classes.old[0]}\)"):
+        compare(old, narrow)
+
+
+def test_models_that_see_pictures_differently_get_passes_of_their_own(split: Split) -> None:
+    save_run(split, "small", split.classes.names)
+    save_run(split, "large", split.classes.names, data__image_size="16")
+    save_run(split, "flipless", split.classes.names, data__flip="true", data__padding="3")
+    seen: list[tuple[int, int]] = []
+    answers_of(["small", "large", "flipless"], split.run_root, "cpu", lambda *step: seen.append(step))
+    n = len(split.indices("test"))
+    # Training's flip and padding mean nothing here: two passes for three models.
+    assert seen[-1] == (2 * n, 2 * n)
+
+
+def test_weights_that_are_nan_name_their_file(split: Split) -> None:
+    model = save_run(split, "broken", split.classes.names)
+    state = {k: v.fill_(float("nan")) if v.is_floating_point() else v for k, v in model.state_dict().items()}
+    meta = CheckpointMeta(recipe=load_recipe("digits"), class_names=split.classes.names, num_old=5)
+    save_checkpoint(split.run_root / "broken" / "best.pt", meta, state)
+    with pytest.raises(NonFiniteError, match=r"broken/best\.pt: \d+ of \d+ rows"):
+        answers_of(["broken"], split.run_root, "cpu")
+
+
+def test_a_run_of_another_split_is_told(split: Split) -> None:
+    save_run(split, "stranger", split.classes.names, fingerprint="0" * 32)
+    (warning,) = answers_of(["stranger"], split.run_root, "cpu").warnings
+    assert "another split" in warning
+
+
+def test_a_file_and_a_run_go_together(split: Split, tmp_path: Path) -> None:
+    save_run(split, "ref", split.classes.names)
+    (model,) = answers_of(["ref"], split.run_root, "cpu").models
+    save_predictions(model, tmp_path / "ref.npz")
+    from_file, from_run = answers_of([str(tmp_path / "ref.npz"), "ref"], split.run_root, "cpu").models
+    assert compare(from_file, from_run).churn == 0
+
+
+def test_without_a_split_it_says_what_to_do(split: Split, tmp_path: Path) -> None:
+    save_run(split, "ref", split.classes.names)
+    with pytest.raises(UsageError, match="mptctl split"):
+        answers_of([str(split.run_root / "ref")], tmp_path, "cpu")
+
+
+def test_pictures_by_id(split: Split) -> None:
+    rows = split.indices("test")
+    read = pictures_of(split)
+    found = read(str(split.ids(rows[:1])[0]))
+    assert found is not None
+    np.testing.assert_array_equal(found, split.picture(int(rows[0])))
+    assert read("nowhere") is None
