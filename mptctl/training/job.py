@@ -17,6 +17,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.methods import method_of
 from mptctl.models import build_model
 from mptctl.recipe import Recipe, differences
+from mptctl.teacher_cache import CachedTeachers, Role
 from mptctl.teachers import Teachers, TeacherSource
 from mptctl.training.distributed import Workers, workers
 from mptctl.training.fit import fit
@@ -151,6 +152,14 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
             f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
             "set a smaller one"
         )
+    notes = [loader.reason]
+    asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
+    if recipe.runtime.cache_teachers and asked is not None:
+        wanted: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
+        roles = [role for role, needed in wanted.items() if needed]
+        folder = (job.cache_dir or split.run_root / "cache") / "teachers"
+        asked = cached = CachedTeachers(asked, loader, recipe, roles, folder)
+        notes.append(cached.note)
     validator = _validator(job, device, teachers, common)
     run = Run(
         recipe=recipe,
@@ -158,7 +167,7 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
         meta=meta,
         model=model,
         method=method,
-        teachers=teachers if method.needs_old or method.needs_ref else None,
+        teachers=asked,
         optimizer=optimizer,
         train=loader,
         validator=validator,
@@ -167,7 +176,7 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
         progress=Progress(),
         stop=stop,
         resume_command=job.resume_command,
-        notes=[loader.reason],
+        notes=notes,
     )
     if job.resume:
         _resume(run)

@@ -125,17 +125,17 @@ class RunDir:
                 raise UsageError(
                     f"{self.path}: another process is training into it; wait for it, or use another --name"
                 ) from None
-            held = [p.name for p in self.path.iterdir() if p.name != LOCK]
-            if held and not resume and not overwrite:
-                raise UsageError(
-                    f"{self.path}: already holds a run; go on with --resume, start anew with --overwrite, "
-                    "or use another --name"
-                )
-            if overwrite:
-                self._empty()
-            lock.write(f"{os.getpid()}\n")
-            lock.flush()
             try:
+                held = [p.name for p in self.path.iterdir() if p.name != LOCK]
+                if held and not resume and not overwrite:
+                    raise UsageError(
+                        f"{self.path}: already holds a run; go on with --resume, start anew with --overwrite, "
+                        "or use another --name"
+                    )
+                if overwrite:
+                    self._empty()
+                lock.write(f"{os.getpid()}\n")
+                lock.flush()
                 yield
             finally:
                 (self.path / LOCK).unlink(missing_ok=True)

@@ -1,0 +1,149 @@
+"""The loop: what a run leaves behind, what it chooses, and what stops it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.checkpoint import load_checkpoint
+from mptctl.data.split import Split, make_split
+from mptctl.errors import NonFiniteError, UsageError
+from mptctl.recipe import load_recipe
+from mptctl.training.job import Job, choose_device, train
+from mptctl.training.rundir import EnvironmentFile, RunDir
+from tests.conftest import short_recipe
+from tests.training.conftest import Log, Train
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return load_checkpoint(path).model
+
+
+def same(one: Path, other: Path) -> bool:
+    a, b = weights(one), weights(other)
+    return a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_run_leaves_everything_that_explains_it(run: Train, digits: Split) -> None:
+    result, log = run(short_recipe("optim.epochs=3"))
+    folder = result.run
+    names = {p.name for p in folder.path.iterdir()}
+    assert names == {
+        "best.pt", "last.pt", "previous.pt", "recipe.yaml", "split.json", "metrics.jsonl", "environment.json",
+        "tensorboard",
+    }  # fmt: skip
+    assert load_recipe(str(folder.recipe)) == short_recipe("optim.epochs=3")
+    environment = EnvironmentFile.model_validate_json(folder.environment.read_text())
+    assert environment.versions["torch"] == torch.__version__.partition("+")[0]
+    last = load_checkpoint(folder.last).meta
+    assert (last.epoch, last.global_step, last.class_names) == (3, 36, digits.classes.names)
+    assert last.split_fingerprint == digits.fingerprint
+    assert result.steps == 36
+    assert log.lines == folder.read_metrics()
+    assert [line.event for line in log.lines].count("epoch") == 3
+
+
+def test_the_best_checkpoint_has_the_lowest_validation_error(run: Train) -> None:
+    result, log = run(short_recipe("optim.epochs=6"))
+    errors = [line.val_error for line in log.lines if line.event == "epoch"]
+    best = load_checkpoint(result.run.best).meta
+    assert best.metrics["val_error"] == min(e for e in errors if e is not None) == result.best_error
+    assert best.epoch == errors.index(best.metrics["val_error"]) + 1
+
+
+def test_without_a_validation_part_best_is_last(tmp_path: Path) -> None:
+    split = make_split("digits", run_root=tmp_path, val_fraction=0.0)
+    result = train(Job(recipe=short_recipe(), split=split, folder=tmp_path / "run"), Log())
+    assert result.best_error is None
+    assert same(result.run.best, result.run.last)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(run: Train) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run(short_recipe(**{"runtime.seed": seed}), name)
+    root = run(short_recipe(), "d")[0].run.path.parent
+    assert same(root / "a" / "best.pt", root / "b" / "best.pt")
+    assert not same(root / "a" / "best.pt", root / "c" / "best.pt")
+
+
+def test_the_old_model_knows_old_classes_and_teaches_the_update(run: Train, digits: Split) -> None:
+    old, _ = run(short_recipe(), "old", only_old_classes=True)
+    ref, _ = run(short_recipe(**{"runtime.seed": 9}), "ref")
+    assert load_checkpoint(old.run.best).meta.class_names == digits.classes.old
+    assert weights(old.run.best)["fc.weight"].shape[0] == digits.classes.num_old
+    update, log = run(short_recipe(method="mpt-kl"), "mpt", old=old.run.best, refs=(ref.run.best,))
+    step = next(line for line in log.lines if line.event == "step")
+    assert step.terms is not None
+    assert set(step.terms) == {"loss", "ce", "fd_old", "fd_ref"}
+    assert step.terms["loss"] == pytest.approx(sum(v for k, v in step.terms.items() if k != "loss"), rel=1e-4)
+    assert update.validation.nfr is not None
+    meta = load_checkpoint(update.run.best).meta
+    assert meta.teachers == {
+        "old": load_checkpoint(old.run.best).digest, "ref": load_checkpoint(ref.run.best).digest
+    }  # fmt: skip
+
+
+def test_a_method_without_its_teacher_is_refused(run: Train) -> None:
+    with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
+        run(short_recipe(method="mpt-kl"))
+
+
+def test_pieces_of_a_batch_give_nearly_the_run_of_the_whole(run: Train) -> None:
+    """Only batch statistics differ, so with a frozen body the two runs agree to rounding."""
+    keys = ("model.train=head", "optim.max_steps=5")
+    whole, _ = run(short_recipe(*keys), "whole")
+    pieces, _ = run(short_recipe(*keys, "optim.accumulate=3"), "pieces")
+    one, other = weights(whole.run.last), weights(pieces.run.last)
+    for key in one:
+        torch.testing.assert_close(one[key], other[key], rtol=1e-5, atol=1e-6)
+    fresh, _ = run(short_recipe("model.train=head", "optim.max_steps=1", "optim.lr=1e-9"), "fresh")
+    assert not torch.allclose(one["fc.weight"], weights(fresh.run.last)["fc.weight"], atol=1e-4)
+
+
+def test_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: Train) -> None:
+    with pytest.raises(NonFiniteError, match=r"step \d+: not finite: .*learning rate .*nonfinite\.pt"):
+        run(short_recipe("optim.lr=1e30"), "bad")
+    folder = Path(run(short_recipe(), "good")[0].run.path).parent / "bad"
+    kept = load_checkpoint(folder / "nonfinite.pt")
+    assert all(torch.isfinite(v.float()).all() for v in kept.model.values())
+
+
+def test_bfloat16_and_channels_first_train_too(run: Train) -> None:
+    result, _ = run(
+        short_recipe("runtime.precision=bf16", "runtime.channels_last=false", "optim.clip_grad_norm=1.0")
+    )
+    assert result.validation.error is not None
+    assert result.validation.error < 0.9
+
+
+def test_a_batch_larger_than_the_part_is_refused(run: Train) -> None:
+    with pytest.raises(UsageError, match="batch"):
+        run(short_recipe("optim.batch_size=4096"))
+
+
+def test_devices_that_are_not_there_are_refused() -> None:
+    for name in ("cuda:99", "tpu", "meta"):
+        with pytest.raises(UsageError, match=r"runtime\.device"):
+            choose_device(name)
+
+
+def test_a_folder_with_a_run_is_not_touched(run: Train) -> None:
+    result, _ = run(short_recipe())
+    before = {p.name: os.stat(p).st_mtime_ns for p in result.run.path.iterdir()}
+    with pytest.raises(UsageError, match=r"already holds a run.*--resume.*--overwrite.*--name"):
+        run(short_recipe())
+    assert before == {p.name: os.stat(p).st_mtime_ns for p in result.run.path.iterdir()}
+    run(short_recipe("optim.lr=0.01"), overwrite=True)
+    assert load_recipe(str(result.run.recipe)).optim.lr == 0.01
+
+
+def test_two_processes_cannot_train_into_one_folder(run: Train) -> None:
+    result, _ = run(short_recipe())
+    with (
+        RunDir(result.run.path).locked(resume=True, overwrite=False),
+        pytest.raises(UsageError, match="another process is training into it"),
+    ):
+        run(short_recipe("optim.epochs=4"), resume=True)

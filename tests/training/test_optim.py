@@ -1,0 +1,72 @@
+"""The learning rate as a function of the step, and updates that a flag skips."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from mptctl.recipe import OptimRecipe
+from mptctl.training.optim import build_optimizer, learning_rate
+
+
+def recipe(**keys: object) -> OptimRecipe:
+    return OptimRecipe.model_validate(keys)
+
+
+def test_the_cosine_spans_the_runs_own_length() -> None:
+    cosine = recipe(lr=0.2, schedule="cosine")
+    assert learning_rate(cosine, 0, 10, 40) == pytest.approx(0.2)
+    assert learning_rate(cosine, 20, 10, 40) == pytest.approx(0.1)
+    assert learning_rate(cosine, 39, 10, 40) == pytest.approx(0.2 * 0.5 * (1 - 0.99691733), rel=1e-6)
+
+
+def test_the_step_schedule_drops_every_thirty_epochs() -> None:
+    step = recipe(lr=0.1, schedule="step", step_epochs=30)
+    rates = [learning_rate(step, epoch * 5, 5, 450) for epoch in (0, 29, 30, 59, 60, 89)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
+def test_warm_up_rises_linearly_and_then_hands_over() -> None:
+    warm = recipe(lr=0.1, schedule="constant", warmup_epochs=2)
+    assert [learning_rate(warm, s, 2, 100) for s in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_a_flag_skips_the_update_and_nothing_else_does(name: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    optimizer = build_optimizer(recipe(name=name, lr=0.1), model)
+
+    def step(found: float) -> None:
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.found_inf = torch.tensor(found)  # type: ignore[attr-defined]
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step(0.0)
+    before = model.weight.detach().clone()
+    momentum = {k: v.clone() for k, v in optimizer.state[model.weight].items() if k != "step"}
+    step(1.0)
+    assert torch.equal(model.weight, before)
+    assert all(torch.equal(optimizer.state[model.weight][k], v) for k, v in momentum.items())
+    step(0.0)
+    assert not torch.equal(model.weight, before)
+
+
+def test_sgd_by_hand() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(2.0)
+    optimizer = build_optimizer(recipe(lr=0.1, momentum=0.5, weight_decay=0.25), model)
+    for _ in range(2):
+        model(torch.ones(1, 1)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    # g = 1 + 0.25 * 2 = 1.5, w = 1.85; then g = 1.4625, v = 0.75 + 1.4625 = 2.2125, w = 1.62875.
+    assert model.weight.item() == pytest.approx(1.62875)
+
+
+def test_what_is_not_trained_is_not_in_the_optimizer() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0].requires_grad_(False)
+    assert len(build_optimizer(recipe(), model).param_groups[0]["params"]) == 2

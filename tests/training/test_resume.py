@@ -1,0 +1,161 @@
+"""Going on: bit-equal after SIGKILL at any moment, after signals, and past damaged checkpoints."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.checkpoint import load_checkpoint
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError
+from mptctl.training.rundir import RunDir
+from tests.conftest import short_recipe
+from tests.training.conftest import Train, command, environment, mptctl
+
+# Long enough to be killed in the middle, and saving so often that kills hit the saving too.
+LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
+FLAGS = [word for key in ("runtime.device=cpu", "runtime.threads=1", *LONG) for word in ("--set", key)]
+
+
+def start(root: Path, *more: str) -> subprocess.Popen[str]:
+    words = command("train-ref", "--run-root", root, "--name", "killed", "--seed", "0", *FLAGS, *more)
+    return subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(line.event == "checkpoint" and line.step >= step for line in folder.read_metrics()):
+            return
+        time.sleep(0.02)
+    assert process.poll() is None, process.communicate()[1]
+    pytest.fail("the run did not come so far")
+
+
+def assert_same_run(one: RunDir, other: RunDir) -> None:
+    for name in ("best.pt", "last.pt"):
+        a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)
+        assert all(torch.equal(a.model[k], b.model[k]) for k in a.model)
+        assert (a.meta.global_step, a.meta.best_error) == (b.meta.global_step, b.meta.best_error)
+        if a.training is not None and b.training is not None:
+            state = (a.training["optimizer"]["state"], b.training["optimizer"]["state"])
+            assert all(
+                torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
+            )
+            assert torch.equal(a.training["rng"], b.training["rng"])
+    epochs = [[line for line in run.read_metrics() if line.event == "epoch"] for run in (one, other)]
+    assert epochs[0] == epochs[1]
+
+
+def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) -> None:
+    whole, _ = run(short_recipe(*LONG), "whole")
+    folder = RunDir(digits.run_root / "killed")
+    chance = random.Random(0)
+    for kill, step in enumerate((5, 30)):
+        process = start(digits.run_root, *(["--resume"] if kill else []))
+        wait_for_step(folder, step, process)
+        time.sleep(chance.random() * 0.2)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        load_checkpoint(folder.last)
+    finished, log = run(short_recipe(*LONG), "killed", resume=True)
+    assert any("goes on from last.pt, step" in note for note in log.notes)
+    assert finished.steps == whole.steps
+    assert_same_run(finished.run, whole.run)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_names_the_command_that_goes_on(
+    signum: int, code: int, run: Train, digits: Split
+) -> None:
+    folder = RunDir(digits.run_root / "killed")
+    process = start(digits.run_root)
+    wait_for_step(folder, 4, process)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert out == ""
+    last_line = err.strip().splitlines()[-1]
+    assert last_line.startswith("mptctl: ")
+    assert "saved at step" in last_line
+    assert last_line.endswith("--resume")
+    assert not (folder.path / "lock").exists()
+    whole, _ = run(short_recipe(*LONG), "whole")
+    finished, _ = run(short_recipe(*LONG), "killed", resume=True)
+    assert_same_run(finished.run, whole.run)
+
+
+def test_resume_takes_the_checkpoint_before_a_damaged_one_and_says_what_is_lost(run: Train) -> None:
+    whole, _ = run(short_recipe(), "whole")
+    first, _ = run(short_recipe(), "run")
+    content = first.run.last.read_bytes()
+    first.run.last.write_bytes(content[: len(content) // 2])
+    second, log = run(short_recipe(), "run", resume=True)
+    notes = " ".join(log.notes)
+    assert "last.pt: incomplete" in notes
+    assert "goes on from previous.pt, step 12" in notes
+    assert "12 logged steps after the checkpoint are computed again" in notes
+    assert_same_run(second.run, whole.run)
+
+
+def test_nothing_starts_over_when_no_checkpoint_is_whole(run: Train) -> None:
+    first, _ = run(short_recipe(), "run")
+    for path in (first.run.last, first.run.previous):
+        path.write_bytes(b"")
+    with pytest.raises(CheckpointError, match="not a checkpoint: the file is empty"):
+        run(short_recipe(), "run", resume=True)
+
+
+def test_resume_without_a_run_is_refused(run: Train) -> None:
+    with pytest.raises(CheckpointError, match="nothing to resume"):
+        run(short_recipe(), "never", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"runtime.seed": 5}, r"runtime\.seed: 0 -> 5"),
+        ({"optim.lr": 0.2}, r"optim\.lr: 0\.05 -> 0\.2"),
+        ({"data.padding": 2}, r"data\.padding: 1 -> 2"),
+    ],
+)
+def test_resuming_another_run_names_every_difference(
+    change: dict[str, object], message: str, run: Train
+) -> None:
+    run(short_recipe(), "run")
+    with pytest.raises(CheckpointError, match=message):
+        run(short_recipe(**change), "run", resume=True)  # type: ignore[arg-type]
+
+
+def test_what_changes_no_number_may_change(run: Train) -> None:
+    run(short_recipe(), "run")
+    again, _ = run(short_recipe("runtime.checkpoint_every_steps=5"), "run", resume=True)
+    assert again.steps == 24
+
+
+def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
+    from mptctl.data.split import make_split
+    from mptctl.training.job import Job, train
+    from tests.training.conftest import Log
+
+    run(short_recipe(), "run")
+    other = make_split("digits", run_root=tmp_path / "other", seed=7)
+    with pytest.raises(CheckpointError, match="split_fingerprint"):
+        train(Job(recipe=short_recipe(), split=other, folder=digits.run_root / "run", resume=True), Log())
+
+
+def test_the_verb_says_the_same_in_one_line(digits: Split) -> None:
+    out = mptctl("train-ref", "--run-root", digits.run_root, "--resume")
+    assert out.returncode == 5
+    assert out.stdout == ""
+    assert out.stderr.startswith("mptctl: ")
+    assert out.stderr.count("\n") == 1
