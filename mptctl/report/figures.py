@@ -26,9 +26,10 @@ OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", 
 THEMED = {OLD: "old", NEW: "new", LOST: "lost", FRESH: "fresh", INK: "ink", FAINT: "faint"}
 # Inches. Small, so that nine points are still readable where the page is as wide as a phone.
 SIZE = (4.6, 3.1)
-# Classes on each side of the flow; the rest becomes one band.
+# Classes on each side of the flow; other answers to them are put together, old and new ones apart.
 FLOW_CLASSES = 8
-LABEL_LENGTH = 16
+REST = ("other old classes", "other new classes")
+LABEL_LENGTH = 17
 
 _STYLE = {
     "font.size": 9.0,
@@ -196,7 +197,8 @@ def _bias(report: FlipReport) -> Figure | None:
         whose = "new model" if curve.role == "new" else "baseline"
         axes.plot(x, y, color=colour, linewidth=1.2, label=f"{whose}, bias taken off")
         axes.scatter(x[:1], y[:1], color=colour, s=40, label=f"{whose} as it is")
-    axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, None))
+    highest = max(point.nfr for curve in report.bias_sweep for point in curve.points)
+    axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, 108 * highest or 1))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=2)
     return figure
 
@@ -204,18 +206,24 @@ def _bias(report: FlipReport) -> Figure | None:
 def _flow(report: FlipReport) -> Figure | None:
     if not report.pairs:
         return None
-    new_classes = {row.answer for row in report.pairs if row.new_class}
     sources: Counter[str] = Counter()
-    targets: Counter[str] = Counter()
     for row in report.pairs:
         sources[row.label] += row.flips
-        targets[row.answer] += row.flips
-    left, other_left = _largest(sources)
-    right, other_right = _largest(targets)
+    left = [label for label, _ in sources.most_common(FLOW_CLASSES)]
+    rows = [row for row in report.pairs if row.label in left]
+    answers: Counter[str] = Counter()
+    for row in rows:
+        answers[row.answer] += row.flips
+    named = {answer for answer, _ in answers.most_common(FLOW_CLASSES)}
     bands: Counter[tuple[str, str]] = Counter()
-    for row in report.pairs:
-        source = row.label if row.label in left else other_left
-        bands[source, row.answer if row.answer in right else other_right] += row.flips
+    fresh: dict[str, bool] = {}
+    for row in rows:
+        target = row.answer if row.answer in named else REST[row.new_class]
+        bands[row.label, target] += row.flips
+        fresh[target] = row.new_class
+    # The rest below, however large.
+    right = [a for a, _ in answers.most_common() if a in named] + [r for r in REST if r in fresh]
+
     total = sum(bands.values())
     gap = 0.03 * total
     figure, axes = _canvas(height=max(SIZE[1], 0.32 * max(len(left), len(right)) + 0.5))
@@ -225,26 +233,22 @@ def _flow(report: FlipReport) -> Figure | None:
             flips = bands[source, target]
             if not flips:
                 continue
-            colour = FRESH if target in new_classes else OLD
+            colour = FRESH if fresh[target] else OLD
             start, end = tops[0][source], tops[1][target]
             tops[0][source] += flips
             tops[1][target] += flips
             axes.add_patch(_band(start, end, flips, colour))
+    bottom = max(float(np.asarray(line.get_ydata(), dtype=float).max()) for line in axes.lines)
+    axes.set(xlim=(-0.75, 1.75), ylim=(bottom + gap, -gap))
     axes.plot([], [], color=OLD, linewidth=5, alpha=0.6, label="to an old class")
-    if new_classes:
+    if any(fresh.values()):
         axes.plot([], [], color=FRESH, linewidth=5, alpha=0.6, label="to a new class")
-    axes.set(xlim=(-0.75, 1.75), ylim=(total + gap * max(len(left), len(right)), -gap))
     axes.axis("off")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, borderaxespad=0)
+    if len(left) < len(sources):
+        shown = f"{len(left)} of {len(sources)} classes with flips, {total:,} of {sources.total():,} flips"
+        axes.set_title(shown, fontsize=8)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, borderaxespad=0)
     return figure
-
-
-def _largest(flips: Counter[str]) -> tuple[list[str], str]:
-    """The classes with most flips, and a name for the rest, which is the last of them."""
-    if len(flips) <= FLOW_CLASSES + 1:
-        return [label for label, _ in flips.most_common()], ""
-    rest = f"{len(flips) - FLOW_CLASSES} others"
-    return [*(label for label, _ in flips.most_common(FLOW_CLASSES)), rest], rest
 
 
 def _stack(

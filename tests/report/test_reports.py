@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections import Counter
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.console import Console
 from mptctl.evaluation.compare import compare
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.predictions import build_predictions
-from mptctl.evaluation.summary import FlipReport
+from mptctl.evaluation.summary import FlipReport, PairRow
 from mptctl.report.figures import draw_figures, save_figures
 from mptctl.report.gallery import LARGEST, data_url, pictures_below
 from mptctl.report.html import render_html
@@ -243,13 +244,28 @@ class TestFigures:
                 with Image.open(path) as picture:
                     assert min(picture.size) > 500
 
-    def test_the_flow_bundles_what_is_small(self) -> None:
-        figure = draw_figures(example(many=60))["flow"]
+    def test_the_flow_shows_the_worst_classes_and_all_that_they_lost(self) -> None:
+        report = example(many=60)
+        axes = draw_figures(report)["flow"].axes[0]
+        found = [re.fullmatch(r"(.*) \(([\d,]+)\)", text.get_text()) for text in axes.texts]
+        flips = [(match.group(1), int(match.group(2))) for match in found if match]
+        lost: Counter[str] = Counter()
+        for row in report.pairs:
+            lost[row.label] += row.flips
+        worst = dict(lost.most_common(8))
+        assert flips[:8] == list(worst.items())
+        assert sum(count for _, count in flips[8:]) == sum(worst.values())
+        bottom, top = axes.get_ylim()
+        assert all(top < text.get_position()[1] < bottom for text in axes.texts)
+        of = f"8 of {len(lost)} classes with flips, {sum(worst.values())} of {report.counts.negative_flips} flips"
+        assert axes.get_title() == of
+
+    def test_the_flow_keeps_other_old_and_other_new_answers_apart(self) -> None:
+        pairs = [PairRow(label="a", answer=f"o{i}", new_class=False, flips=9 - i // 4) for i in range(9)]
+        pairs += [PairRow(label="a", answer=f"n{i}", new_class=True, flips=1) for i in range(3)]
+        figure = draw_figures(example().model_copy(update={"pairs": pairs}))["flow"]
         texts = [text.get_text() for text in figure.axes[0].texts]
-        assert sum("others" in text for text in texts) in (1, 2)
-        assert len(texts) <= 18
-        flips = [int(re.search(r"\((\d+)\)$", text).group(1)) for text in texts]  # type: ignore[union-attr]
-        assert sum(flips) == 2 * example(many=60).counts.negative_flips
+        assert texts[-2:] == ["other old classes (7)", "other new classes (3)"]
 
     def test_a_name_in_another_script_gives_no_warning(self) -> None:
         assert "猫" in render_html(example("猫"))
