@@ -26,7 +26,7 @@ gpu-check:
 	PYTHONPATH=.:kernels $(PYTHON) tests/gpu/check.py
 
 docs: .venv/.installed
-	$(BIN)/mptctl docs > docs/reference.md
+	$(BIN)/mptctl reference > docs/reference.md
 
 clean:
 	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
 from mptctl.errors import CheckpointError, StorageError
@@ -28,41 +28,30 @@ SCHEMA_VERSION = 1
 
 
 class CheckpointMeta(BaseModel):
-    """What a checkpoint says of itself.
-
-    Attributes:
-        schema_version: of this file format.
-        origin: trained here, or imported from elsewhere.
-        recipe: the run's recipe.
-        class_names: in the order of the model's logits.
-        num_old: how many of them are old classes.
-        split_fingerprint: of the split that it was trained on; None for an imported model.
-        epoch: finished epochs.
-        step_in_epoch: optimizer steps done in the epoch after those.
-        global_step: optimizer steps done in all.
-        metrics: validation figures at the time of saving, as fractions; None is n/a.
-        best_error: lowest validation error so far; None before the first validation.
-        teachers: role to digest of the checkpoint that was the teacher.
-        versions: of what computed it.
-        git_commit: of the checkout that the code ran from, where there is one.
-    """
+    """What a checkpoint says of itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    schema_version: int = SCHEMA_VERSION
-    origin: Literal["trained", "imported"] = "trained"
-    recipe: Recipe
-    class_names: tuple[str, ...]
-    num_old: int
-    split_fingerprint: str | None = None
-    epoch: int = 0
-    step_in_epoch: int = 0
-    global_step: int = 0
-    metrics: dict[str, float | None] = {}
-    best_error: float | None = None
-    teachers: dict[str, str] = {}
-    versions: dict[str, str] = {}
-    git_commit: str | None = None
+    schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
+    origin: Literal["trained", "imported"] = Field(
+        "trained", description="trained here, or brought in by import"
+    )
+    recipe: Recipe = Field(description="the run's complete recipe")
+    class_names: tuple[str, ...] = Field(description="in the order of the model's logits")
+    num_old: int = Field(description="how many of them are old classes")
+    split_fingerprint: str | None = Field(None, description="of the split; null for an imported model")
+    epoch: int = Field(0, description="finished epochs")
+    step_in_epoch: int = Field(0, description="optimizer steps done in the epoch after those")
+    global_step: int = Field(0, description="optimizer steps done in all")
+    metrics: dict[str, float | None] = Field(
+        {}, description="validation figures when it was saved, fractions"
+    )
+    best_error: float | None = Field(None, description="lowest validation error so far, a fraction")
+    teachers: dict[str, str] = Field({}, description="role to digest of each teacher's checkpoint")
+    versions: dict[str, str] = Field({}, description="of what computed it")
+    git_commit: str | None = Field(
+        None, description="of the checkout that the code ran from, where there is one"
+    )
 
 
 @dataclass(frozen=True)

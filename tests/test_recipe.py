@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -73,15 +72,13 @@ def test_wrong_recipes_are_refused_by_name(text: str, message: str, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_an_anchor_bomb_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_anchor_bomb_is_refused_before_it_is_expanded(tmp_path: Path) -> None:
     levels = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     levels += [f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]" for i in range(9)]
     file = tmp_path / "bomb.yaml"
     file.write_text("\n".join(levels))
-    started = time.monotonic()
     with pytest.raises(UsageError, match="aliases are not allowed"):
         load_recipe(str(file))
-    assert time.monotonic() - started < 5
 
 
 def test_a_file_of_megabytes_is_no_recipe(tmp_path: Path) -> None:

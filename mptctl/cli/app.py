@@ -9,7 +9,12 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
+from mptctl.cli.doctor import doctor
+from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
+from mptctl.cli.quickstart import quickstart
+from mptctl.cli.reference import reference
+from mptctl.cli.split import split
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
@@ -44,11 +49,16 @@ def _root(
         os.environ["MPTCTL_DEBUG"] = "1"
 
 
+app.command("quickstart")(quickstart)
+app.command("split")(split)
 app.command("import")(import_)
 app.command("train-old")(train_old)
 app.command("train-ref")(train_ref)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
+app.command("evaluate")(evaluate)
+app.command("doctor")(doctor)
+app.command("reference", hidden=True)(reference)
 
 
 def main() -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mptctl.training.job import Job
 
 
+DEFAULT_OLD = "old"
+
+
 @dataclass(frozen=True)
 class TrainFlags:
     """Flags of a training verb, as they were given."""
@@ -40,6 +43,7 @@ def start(
     fixed: dict[str, Any],
     old: str | None = None,
     refs: list[str] | None = None,
+    needs_old: bool = True,
     only_old_classes: bool = False,
     seed_offset: int = 0,
 ) -> None:
@@ -50,6 +54,7 @@ def start(
         name: of the run, where ``--name`` gives none.
         fixed: recipe keys that the verb decides.
         old, refs: teachers, as run names or paths; None where the verb has none.
+        needs_old: the method uses the old model; else it only measures flips in validation, where it is there.
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed where no seed was given.
     """
@@ -75,6 +80,8 @@ def start(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
+    if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
+        old = None
     job = Job(
         recipe=recipe,
         split=split,

@@ -72,4 +72,11 @@ def train_baseline(
         print_recipe,
         as_json,
     )
-    start(flags, name=method, fixed=fixed, old=old, refs=(ref or ["ref"]) if chosen.needs_ref else ref)
+    start(
+        flags,
+        name=method,
+        fixed=fixed,
+        old=old,
+        refs=(ref or ["ref"]) if chosen.needs_ref else ref,
+        needs_old=chosen.needs_old,
+    )

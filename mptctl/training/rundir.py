@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import platform
 import shutil
@@ -15,10 +14,10 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.checkpoint import storage_error, write_atomically
 from mptctl.errors import CheckpointError, UsageError
@@ -27,59 +26,41 @@ LOCK = "lock"
 
 
 class EnvironmentFile(BaseModel):
-    """``environment.json``: what computed the run.
-
-    Attributes:
-        command: the command line, as it was given.
-        started: local time of the start, ISO 8601.
-        versions: of Python and of the packages that compute.
-        device: the device's own name.
-        cpu_threads: threads of torch.
-        git_commit: of the checkout that the code ran from, where there is one.
-    """
+    """``environment.json``: what computed the run."""
 
     model_config = ConfigDict(frozen=True)
 
-    command: list[str]
-    started: str
-    versions: dict[str, str]
-    device: str
-    cpu_threads: int
-    git_commit: str | None
+    command: list[str] = Field(description="the command line, as it was given")
+    started: str = Field(description="local time of the start, ISO 8601")
+    versions: dict[str, str] = Field(description="of Python and of the packages that compute")
+    device: str = Field(description="the device's own name")
+    cpu_threads: int = Field(description="threads of torch")
+    git_commit: str | None = Field(description="of the checkout that the code ran from, where there is one")
 
 
 class MetricsLine(BaseModel):
-    """One line of ``metrics.jsonl``.
-
-    Attributes:
-        event: ``step`` (means since the line before), ``epoch`` (validation), ``checkpoint`` or ``done``.
-        epoch: counted from 1.
-        step: optimizer steps done in all.
-        lr: learning rate of the last step.
-        terms: the loss and its parts, each as it enters the loss, per sample.
-        train_error: part of training pictures that the student got wrong.
-        images_per_s: training speed.
-        data_wait: part of the time that the model waited for pictures.
-        val_error: on validation samples of all classes that the model knows.
-        val_error_old: of old classes.
-        val_nfr: negative flips against the old model over validation samples of old classes.
-        seconds_left: expected time to the end of the run.
-    """
+    """One line of ``metrics.jsonl``; what does not apply is left out."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    event: Literal["step", "epoch", "checkpoint", "done"]
-    epoch: int
-    step: int
-    lr: float | None = None
-    terms: dict[str, float] | None = None
-    train_error: float | None = None
-    images_per_s: float | None = None
-    data_wait: float | None = None
-    val_error: float | None = None
-    val_error_old: float | None = None
-    val_nfr: float | None = None
-    seconds_left: float | None = None
+    event: Literal["step", "epoch", "checkpoint", "done"] = Field(
+        description="step: means since the line before; epoch: validation; checkpoint; done"
+    )
+    epoch: int = Field(description="counted from 1")
+    step: int = Field(description="optimizer steps done in all")
+    lr: float | None = Field(None, description="learning rate of the last step")
+    terms: dict[str, float] | None = Field(None, description="loss and its parts, each as it enters the loss")
+    train_error: float | None = Field(
+        None, description="part of training pictures that the student got wrong"
+    )
+    images_per_s: float | None = Field(None, description="training speed")
+    data_wait: float | None = Field(None, description="part of the time that the model waited for pictures")
+    val_error: float | None = Field(
+        None, description="on validation samples of all classes that the model knows"
+    )
+    val_error_old: float | None = Field(None, description="on validation samples of old classes")
+    val_nfr: float | None = Field(None, description="negative flips / validation samples of old classes")
+    seconds_left: float | None = Field(None, description="expected time to the end of the run")
 
 
 class RunDir:
@@ -241,9 +222,3 @@ def git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return out.stdout.strip() or None
-
-
-def as_json(model: BaseModel) -> dict[str, Any]:
-    """A typed model as the plain data of its JSON."""
-    content: dict[str, Any] = json.loads(model.model_dump_json())
-    return content

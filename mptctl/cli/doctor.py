@@ -1,0 +1,37 @@
+"""`mptctl doctor`: what is usable on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from mptctl.cli import options as opt
+
+
+def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
+    """Say what is installed, what is usable here, and what to do about what is not.
+
+    Examples:
+
+        mptctl doctor
+
+        mptctl doctor --json
+    """
+    from mptctl.doctor import examine
+
+    checks = examine(run_root)
+    if as_json:
+        typer.echo(json.dumps({"checks": [check.model_dump() for check in checks]}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(box=None, pad_edge=False, show_header=False)
+    colours = {"ok": "green", "missing": "yellow", "unusable": "yellow"}
+    for check in checks:
+        text = check.found + (f"; {check.advice}" if check.advice else "")
+        table.add_row(check.name, f"[{colours[check.state]}]{check.state}[/]", text)
+    console.print(table, highlight=False)

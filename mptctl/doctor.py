@@ -1,0 +1,145 @@
+"""What is installed, what is usable on this machine, and what to do about what is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+State = Literal["ok", "missing", "unusable"]
+
+
+class Check(BaseModel):
+    """One thing that was looked at."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="what was looked at")
+    state: State = Field(description="ok, missing or unusable")
+    found: str = Field(description="version, or what was seen")
+    advice: str | None = Field(None, description="what to do, where something is not ok")
+
+
+def examine(run_root: Path) -> list[Check]:
+    """Look at everything that the verbs use; each thing is tried, not only looked up."""
+    checks: list[Callable[[], Check]] = [_python, _torch, _torchvision, _gpu, _triton, _dali, _ray]
+    return [check() for check in checks] + [_cores(), _storage(run_root)]
+
+
+def _python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info < (3, 14):
+        return Check(name="Python", state="ok", found=version)
+    return Check(name="Python", state="unusable", found=version, advice="use Python 3.11 to 3.13")
+
+
+def _torch() -> Check:
+    import torch
+
+    if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 10):
+        return Check(
+            name="torch", state="unusable", found=torch.__version__, advice="pip install 'torch>=2.10'"
+        )
+    return Check(name="torch", state="ok", found=torch.__version__)
+
+
+def _torchvision() -> Check:
+    return _package("torchvision", "torchvision", "pip install torchvision, of the release that fits torch")
+
+
+def _gpu() -> Check:
+    import torch
+
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        advice = "training runs on the CPU; a GPU needs NVIDIA's driver" + (
+            f" for CUDA {built}" if built else ""
+        )
+        return Check(name="GPU", state="missing", found="none", advice=advice)
+    try:
+        torch.ones(8, device="cuda").sum().item()
+    except RuntimeError as error:
+        text = " ".join(str(error).split())[:80]
+        return Check(name="GPU", state="unusable", found=text, advice="check the driver with nvidia-smi")
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return Check(name="GPU", state="ok", found=", ".join(names))
+
+
+def _triton() -> Check:
+    import torch
+
+    if importlib.util.find_spec("triton") is None:
+        return Check(
+            name="Triton",
+            state="missing",
+            found="none",
+            advice="pip install triton; the reference loss is used",
+        )
+    version = metadata.version("triton")
+    if not torch.cuda.is_available():
+        return Check(
+            name="Triton",
+            state="unusable",
+            found=version,
+            advice="the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch, 0.3 % of a step",
+        )
+    return Check(name="Triton", state="ok", found=version)
+
+
+def _dali() -> Check:
+    if importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None:
+        return Check(
+            name="DALI",
+            state="missing",
+            found="none",
+            advice="pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads instead",
+        )
+    try:
+        from nvidia.dali import __version__ as version
+        from nvidia.dali import fn, pipeline_def
+
+        @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+        def constant() -> object:
+            return fn.constant(idata=[1])
+
+        pipe = constant()
+        pipe.build()
+        pipe.run()
+    except Exception as error:  # whatever DALI raises, it cannot be used
+        text = " ".join(str(error).split())[:80]
+        return Check(name="DALI", state="unusable", found=text, advice="set data.loader=threaded")
+    return Check(name="DALI", state="ok", found=str(version))
+
+
+def _ray() -> Check:
+    return _package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it")
+
+
+def _cores() -> Check:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Check(name="cores", state="ok", found=str(usable))
+
+
+def _storage(run_root: Path) -> Check:
+    folder = run_root.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free / 1e9
+    if not os.access(folder, os.W_OK):
+        return Check(name="storage", state="unusable", found=str(folder), advice="choose another --run-root")
+    if free < 1.0:
+        return Check(name="storage", state="unusable", found=f"{free:.1f} GB free", advice="make room")
+    return Check(name="storage", state="ok", found=f"{free:.0f} GB free at {folder}")
+
+
+def _package(name: str, package: str, advice: str) -> Check:
+    if importlib.util.find_spec(package) is None:
+        return Check(name=name, state="missing", found="none", advice=advice)
+    return Check(name=name, state="ok", found=metadata.version(package))

@@ -1,0 +1,106 @@
+"""The command line as a whole: help, errors in one line, exit codes, and a reference page that is not stale."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mptctl.cli.reference import render_reference
+from tests.training.conftest import environment, mptctl
+
+ROOT = Path(__file__).parent.parent.parent
+VERBS = (
+    "quickstart",
+    "split",
+    "import",
+    "train-old",
+    "train-ref",
+    "train-mpt",
+    "train-baseline",
+    "evaluate",
+    "doctor",
+)
+
+
+def test_the_reference_page_is_not_stale() -> None:
+    assert (ROOT / "docs" / "reference.md").read_text(encoding="utf-8") == render_reference(), (
+        "run: make docs"
+    )
+
+
+def test_help_names_every_verb_and_imports_nothing_heavy() -> None:
+    heavy = "torch", "torchvision", "ray", "nvidia.dali", "numpy", "pydantic", "matplotlib"
+    script = (
+        "import sys; sys.argv = ['mptctl', '--help']\n"
+        "from mptctl.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as end: code = end.code\n"
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr); sys.exit(code)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert out.returncode == 0
+    assert out.stderr.strip() == "[]"
+    assert all(f" {verb} " in out.stdout for verb in VERBS)
+    assert max(map(len, out.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    out = mptctl(verb, "--help")
+    assert out.returncode == 0
+    assert "Examples:" in out.stdout
+    assert f"mptctl {verb}" in out.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["train-mtp"], 2, "train-mtp"),
+        (["train-mpt", "--kk", "3"], 2, "--kk"),
+        (["train-mpt", "--k", "many"], 2, "many"),
+        (["train-mpt", "--distance", "l2"], 2, "l2"),
+        (["train-old"], 2, "mptctl split"),
+        (["evaluate", "old"], 2, "NEW"),
+        (["split", "imagefolder", "--data-root", "nowhere"], 4, "nowhere"),
+        (["evaluate", "a.npz", "b.npz"], 4, "a.npz"),
+        (["evaluate", "a", "b"], 5, "a: no such run or file"),
+    ],
+)
+def test_an_error_is_one_line_with_its_exit_code(
+    words: list[str], code: int, message: str, tmp_path: Path
+) -> None:
+    out = subprocess.run(
+        [sys.executable, "-m", "mptctl", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+        check=False,
+    )
+    assert out.returncode == code, out.stderr
+    assert out.stdout == ""
+    assert out.stderr.count("\n") == 1
+    assert message in out.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    out = mptctl("--debug", "train-old", "--run-root", tmp_path)
+    assert out.returncode == 2
+    assert "Traceback" in out.stderr
+
+
+def test_the_version_is_printed() -> None:
+    assert mptctl("--version").stdout.startswith("mptctl 0.")
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    line = f"{sys.executable} -m mptctl --help | true"
+    out = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert "Traceback" not in out.stderr

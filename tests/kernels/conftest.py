@@ -1,0 +1,47 @@
+"""One set of tests for every backend: the reference here, Triton under its interpreter or on a GPU.
+
+`TRITON_INTERPRET=1 pytest tests/kernels` runs the backend-neutral tests through Triton's interpreter
+(test_interpreter.py does so in a process of its own, because Triton reads the variable when it is imported);
+tests/gpu runs them on a GPU.
+"""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+
+from mpt_kernels import mpt_loss
+from tests.kernels.cases import Loss
+
+
+@pytest.fixture(scope="session")
+def device() -> str:
+    return "cpu"
+
+
+@pytest.fixture(scope="session")
+def backend() -> str:
+    return "triton" if os.environ.get("TRITON_INTERPRET") == "1" else "reference"
+
+
+@pytest.fixture(scope="session", params=["narrow", "wide"])
+def loss(request: pytest.FixtureRequest, backend: str) -> Iterator[Loss]:
+    """`mpt_loss` by the backend under test; Triton once by each of its two row kernels."""
+    if backend == "reference":
+        if request.param == "wide":
+            pytest.skip("the reference has one path")
+        yield partial(mpt_loss, backend="reference")
+        return
+    from mpt_kernels import triton_backend
+
+    narrow = triton_backend.NARROW
+    triton_backend.NARROW = narrow if request.param == "narrow" else 0
+    yield partial(mpt_loss, backend="triton")
+    triton_backend.NARROW = narrow
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)

@@ -1,0 +1,101 @@
+"""No backend errs more against double precision than the plain PyTorch expression does in the same type."""
+
+import pytest
+import torch
+
+from mpt_kernels import mpt_loss
+from tests.kernels.cases import Loss, eager_loss, random_case, relative_error
+
+# Beyond the eager error: rounding the result to the type once. Triton's interpreter adds a row up in order, not as a
+# tree, and truncates bfloat16 instead of rounding it: a whole unit in the last place.
+TOLERANCE = {torch.float32: 5e-6, torch.float16: 1e-3, torch.bfloat16: 2.0**-7}
+# One per regime: less than a warp, odd, a few vectors, more classes than one tile of the wide kernel.
+SHAPES = [
+    (1, 1, 1), (3, 2, 1), (5, 37, 10), (4, 100, 50), (3, 100, 0), (3, 100, 100), (2, 1000, 501), (1, 2501, 1)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("distance", ["kl", "lm", None])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("n", "c", "num_old"), SHAPES)
+def test_error_is_at_most_that_of_the_eager_expression(
+    loss: Loss, device: str, n: int, c: int, num_old: int, dtype: torch.dtype, distance: str | None
+) -> None:
+    lam = 0.4 if distance == "lm" else 1.0
+    case = random_case(n, c, num_old, device=device, dtype=dtype)
+    truth = case.to(torch.float64).run(mpt_loss, k=1.5, distance=distance, lam=lam, backend="reference")
+    logits = case.logits.requires_grad_()
+    eager = eager_loss(case, 1.5, distance, lam)
+    eager.backward()
+
+    out = case.run(loss, k=1.5, distance=distance, lam=lam)
+
+    assert logits.grad is not None
+    assert out.grad.dtype == dtype
+    assert out.grad.shape == (n, c)
+    floor = TOLERANCE[dtype]
+    assert relative_error(out.grad, truth.grad) <= relative_error(logits.grad, truth.grad) + floor
+    # The loss itself is never rounded to half precision.
+    assert relative_error(out.loss, truth.loss) <= min(relative_error(eager, truth.loss), 1e-6) + 5e-6
+    assert {name: int(count) for name, count in out.correct.items()} == {
+        name: int(count) for name, count in truth.correct.items()
+    }
+    for name, term in truth.terms.items():
+        assert float(out.terms[name]) == pytest.approx(float(term), rel=5e-6, abs=2e-6)
+
+
+@pytest.mark.parametrize("distance", ["kl", "lm"])
+def test_twenty_two_thousand_classes(loss: Loss, device: str, distance: str) -> None:
+    case = random_case(2, 21_841, 10_920, device=device)
+    truth = case.to(torch.float64).run(mpt_loss, distance=distance, backend="reference")
+
+    out = case.run(loss, distance=distance)
+
+    assert relative_error(out.grad, truth.grad) <= 2e-6
+    assert relative_error(out.loss, truth.loss) <= 2e-6
+
+
+def test_teachers_may_differ_in_type(loss: Loss, device: str) -> None:
+    case = random_case(5, 40, 24, device=device)
+    assert case.old_logits is not None
+    assert case.ref_logits is not None
+    mixed = case._replace(old_logits=case.old_logits.bfloat16(), ref_logits=case.ref_logits.half())
+    truth = mixed.to(torch.float64).run(mpt_loss, backend="reference")
+
+    out = mixed.run(loss)
+
+    assert out.grad.dtype == torch.float32
+    assert relative_error(out.grad, truth.grad) <= 2e-6
+    assert relative_error(out.loss, truth.loss) <= 2e-6
+
+
+@pytest.mark.parametrize("distance", ["kl", "lm"])
+def test_logits_of_ten_thousand(loss: Loss, device: str, distance: str) -> None:
+    case = random_case(6, 30, 13, device=device, spread=1e4)
+    truth = case.to(torch.float64).run(mpt_loss, distance=distance, backend="reference")
+
+    out = case.run(loss, distance=distance)
+
+    assert torch.isfinite(out.grad).all()
+    assert relative_error(out.grad, truth.grad) <= 1e-5
+    assert relative_error(out.loss, truth.loss) <= 1e-5
+
+
+def test_a_large_common_offset_costs_no_more_than_it_costs_eagerly(loss: Loss, device: str) -> None:
+    case = random_case(6, 30, 13, device=device)
+    assert case.ref_logits is not None
+    case = case._replace(logits=(case.logits + 1e4), ref_logits=(case.ref_logits - 1e4))
+    truth = case.to(torch.float64).run(mpt_loss, backend="reference")
+    eager = eager_loss(case, 0.0, "kl", 1.0)
+
+    out = case.run(loss)
+
+    assert relative_error(out.loss, truth.loss) <= relative_error(eager, truth.loss) + 2e-4
+    assert relative_error(out.grad, truth.grad) <= 2e-3
+
+
+def test_two_runs_give_the_same_bits(loss: Loss, device: str) -> None:
+    case = random_case(7, 100, 50, device=device)
+    first, second = case.run(loss), case.run(loss)
+    assert torch.equal(first.grad, second.grad)
+    assert torch.equal(first.loss, second.loss)
