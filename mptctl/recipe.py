@@ -149,7 +149,7 @@ class MethodRecipe(_Group):
 
 
 class RuntimeRecipe(_Group):
-    """Where and how the run computes; nothing here changes what is learned, but for rounding and the seed."""
+    """Where and how the run computes; beside the seed, nothing here changes more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
@@ -159,7 +159,9 @@ class RuntimeRecipe(_Group):
     teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the teachers")
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
-    deterministic: bool = Field(True, description="refuse algorithms whose result depends on timing")
+    deterministic: bool = Field(
+        False, description="on a GPU, only algorithms whose result does not depend on timing; slower"
+    )
     threads: int = Field(0, ge=0, description="CPU threads of torch; 0 leaves torch's choice")
     checkpoint_every_steps: int = Field(
         0, ge=0, description="save last.pt every so many steps; 0: once an epoch"
