@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import Recipe, load_recipe
@@ -15,6 +16,10 @@ from mptctl.recipe import Recipe, load_recipe
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No test is timed: a busy machine is no failure.
+settings.register_profile("mptctl", deadline=None, max_examples=50)
+settings.load_profile("mptctl")
 
 
 @pytest.fixture(scope="session")
