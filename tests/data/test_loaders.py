@@ -120,11 +120,8 @@ def check_evaluation(split: Split, loader_of: MakeLoader, kind: str, size: int, 
     assert difference.mean() < 0.4
 
 
-def test_real_photographs_are_cut_out_of_the_same_decoded_picture(
-    real_split: Split, loader_of: MakeLoader
-) -> None:
-    """A window of the size that the model sees needs no resizing: what is left is the decoder."""
-    setting = {"image_size": 90, "augment": "random-resized-crop", "flip": False}
+def test_real_photographs_are_cut_at_the_same_places(real_split: Split, loader_of: MakeLoader) -> None:
+    setting = {"image_size": 90, **CROP}
     images, _, index = one_epoch(loader_of(real_split, "threaded", **setting))
     other, _, other_index = one_epoch(loader_of(real_split, "dali", **setting))
     assert other_index == index

@@ -1,0 +1,175 @@
+"""Odd, damaged and vanishing files: the same picture from every loader or a refusal by name, never a crash."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mptctl.data.manifest import ODD
+from mptctl.data.split import make_split
+from mptctl.errors import DataError
+from tests.data.conftest import MakeLoader, smooth_picture
+from tests.data.test_loaders import KINDS, levels
+
+SIDE = 32
+
+
+def odd_pictures(folder: Path) -> dict[str, Path]:
+    """Pictures of 32 x 32 that decoders are known to disagree on, all named .jpg."""
+    colour = smooth_picture(SIDE, SIDE, 1)
+    mask = Image.linear_gradient("L").resize((SIDE, SIDE))
+    transparent = colour.copy()
+    transparent.putalpha(mask)
+    palette = colour.convert("P")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    saved = {
+        "grey": lambda path: colour.convert("L").save(path, "JPEG"),
+        "cmyk": lambda path: colour.convert("CMYK").save(path, "JPEG"),
+        "rotated": lambda path: colour.save(path, "JPEG", exif=exif),
+        "stored as rgb": lambda path: colour.save(path, "JPEG", keep_rgb=True),
+        "progressive": lambda path: colour.save(path, "JPEG", progressive=True),
+        "png": lambda path: colour.save(path, "PNG"),
+        "grey png": lambda path: colour.convert("L").save(path, "PNG"),
+        "transparent": lambda path: transparent.save(path, "PNG"),
+        "grey and transparent": lambda path: transparent.convert("LA").save(path, "PNG"),
+        "palette": lambda path: palette.save(path, "PNG"),
+        "transparent palette": lambda path: palette.save(path, "PNG", transparency=bytes(range(256))),
+        "one bit": lambda path: colour.convert("1").save(path, "PNG"),
+        "phone": lambda path: colour.save(path, "MPO", save_all=True, append_images=[colour.transpose(0)]),
+    }
+    folder.mkdir(parents=True)
+    paths = {name: folder / f"{name.replace(' ', '-')}.jpg" for name in saved}
+    for name, save in saved.items():
+        save(paths[name])
+    return paths
+
+
+def pillow(path: Path) -> np.ndarray:
+    """What Pillow reads."""
+    return np.asarray(Image.open(io.BytesIO(path.read_bytes())).convert("RGB"))
+
+
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+@pytest.mark.parametrize("kind", KINDS)
+def test_odd_pictures_are_what_pillow_says_from_every_loader(
+    tmp_path: Path, loader_of: MakeLoader, kind: str
+) -> None:
+    odd_pictures(tmp_path / "data" / "train" / "one")
+    paths = odd_pictures(tmp_path / "data" / "val" / "one")
+    split = make_split(
+        "imagefolder",
+        run_root=tmp_path / "runs",
+        data_root=tmp_path / "data",
+        val_fraction=0.0,
+        old_fraction=1.0,
+    )
+    assert 0 < (split.manifest.kinds == ODD).sum() < len(split.manifest)
+    loader = loader_of(split, kind, part="test", train=False, batch_size=4, image_size=SIDE)
+    expected = {f"val/one/{path.name}": pillow(path) for path in paths.values()}
+    seen = 0
+    for batch in loader.epoch(0):
+        for image, name in zip(levels(loader, batch.images), split.ids(batch.index.numpy()), strict=True):
+            found = image.permute(1, 2, 0).numpy()
+            assert abs(found - expected[name]).max() < 0.01, name
+            seen += 1
+    assert seen == len(expected)
+    for index in split.indices("test").tolist():
+        np.testing.assert_array_equal(split.picture(index), expected[split.ids(np.array([index]))[0]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("damage", ["gone", "text", "cut", "other picture"])
+def test_a_file_that_changes_after_split_is_named(
+    own_folder: Path, tmp_path: Path, loader_of: MakeLoader, kind: str, damage: str
+) -> None:
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
+    victim = own_folder / "train" / "class1" / "004.jpg"
+    if damage == "gone":
+        victim.unlink()
+    elif damage == "text":
+        victim.write_text("no picture")
+    elif damage == "cut":
+        victim.write_bytes(victim.read_bytes()[:500])
+    else:
+        smooth_picture(60, 60, 999).save(victim)
+    with pytest.raises(DataError, match=r"class1/004\.jpg: (gone|changed) since split.*--overwrite"):
+        list(loader_of(split, kind).epoch(0))
+
+
+# DALI is known to end the process on such files. Their size and time are as before, so that they pass
+# for unchanged: what is left is to survive, to name the file, and to go on afterwards.
+SURVIVES = """
+import os, sys
+from pathlib import Path
+import torch
+from mptctl.data.loader import make_loader
+from mptctl.data.split import load_split
+from mptctl.errors import DataError
+from mptctl.recipe import DataRecipe
+
+split = load_split(Path(sys.argv[1]))
+data = DataRecipe(loader=sys.argv[2], workers=2, augment="random-resized-crop")
+loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, device=torch.device("cpu"))
+victim = Path(split.manifest.file(int(split.indices("train")[13])))
+before, content = victim.stat(), victim.read_bytes()
+length = len(content)
+for damage in (b"hello" * length, bytes(length), content[:100] + bytes(length)):
+    victim.write_bytes(damage[:length])
+    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+    try:
+        list(loader.epoch(1))
+        print("no error")
+    except DataError as error:
+        print("refused", victim.name in str(error))
+    victim.write_bytes(content)
+    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+    print("alive", sum(len(batch.index) for batch in loader.epoch(2)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["dali", "threaded"])
+def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
+    own_folder: Path, tmp_path: Path, kind: str
+) -> None:
+    make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
+    command = [sys.executable, "-c", SURVIVES, str(tmp_path / "runs"), kind]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["refused True", "alive 40"] * 3
+
+
+def test_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
+    own_folder: Path, tmp_path: Path, loader_of: MakeLoader
+) -> None:
+    clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder, val_fraction=0.0)
+    before = {
+        int(i): image
+        for batch in loader_of(clean, "dali").epoch(0)
+        for i, image in zip(batch.index, batch.images, strict=True)
+    }
+    for name, content in {"002": b"", "005": b"text", "007": b"\xff\xd8\xff\xe0"}.items():
+        (own_folder / "train" / "class2" / f"{name}.jpg").write_bytes(content)
+    split = make_split(
+        "imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0, on_bad="quarantine"
+    )
+    for kind in KINDS:
+        loader = loader_of(split, kind, batch_size=37)
+        (batch,) = loader.epoch(0)
+        names = split.ids(batch.index.numpy()).tolist()
+        assert len(set(names)) == 37
+        assert not any(
+            name in names for name in ("train/class2/002.jpg", "train/class2/005.jpg", "train/class2/007.jpg")
+        )
+        if kind == "dali":
+            for i, image in zip(batch.index.tolist(), batch.images, strict=True):
+                assert torch.equal(image, before[i])
