@@ -55,7 +55,7 @@ _STYLE = {
 
 def draw_figures(report: FlipReport) -> dict[str, Figure]:
     """Draw what the report has data for, by name: margins, reliability, confidence, flow, bias."""
-    with _style():
+    with style():
         drawn = {
             "margins": _margins(report),
             "reliability": _reliability(report),
@@ -74,7 +74,7 @@ def save_figures(report: FlipReport, folder: Path) -> list[Path]:
         for name, figure in draw_figures(report).items():
             for suffix in ("png", "svg"):
                 path = folder / f"{name}.{suffix}"
-                with _style():
+                with style():
                     figure.savefig(path, dpi=200, facecolor="white", metadata=_metadata(suffix))
                 paths.append(path)
     except OSError as error:
@@ -87,7 +87,7 @@ def save_figures(report: FlipReport, folder: Path) -> list[Path]:
 def inline_svg(name: str, figure: Figure) -> str:
     """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...)."""
     text = io.StringIO()
-    with _style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
+    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
         figure.savefig(text, format="svg", transparent=True, metadata=_metadata("svg"))
     svg = text.getvalue()[text.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -103,7 +103,7 @@ def inline_svg(name: str, figure: Figure) -> str:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def style() -> Iterator[None]:
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         # The browser, not matplotlib, draws the letters of an SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
