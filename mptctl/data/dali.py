@@ -157,7 +157,7 @@ class DaliLoader(PlannedLoader):
     def _images(self, pictures: Any) -> Tensor:
         from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 
-        # A copy, on the device where the pictures are: DALI reuses its own buffers.
+        # A copy on the device where the pictures are, so that torch owns what it gives to the model.
         images: Tensor = to_torch_tensor(pictures.as_tensor(), copy=True)
         return images.to(self.work.dtype).permute(0, 3, 1, 2)
 
@@ -220,8 +220,10 @@ def build_pipeline(work: Pass, source: Any) -> Any:
         }
         if on_gpu:
             decoder["hw_decoder_load"] = data.hw_decoder_load
-            decoder["preallocate_width_hint"] = int(work.split.manifest.widths[work.indices].max())
-            decoder["preallocate_height_hint"] = int(work.split.manifest.heights[work.indices].max())
+            # Room for all but the few largest; for those the decoder grows.
+            widths, heights = work.split.manifest.widths, work.split.manifest.heights
+            decoder["preallocate_width_hint"] = int(np.quantile(widths[work.indices], 0.999))
+            decoder["preallocate_height_hint"] = int(np.quantile(heights[work.indices], 0.999))
         if work.crops_as_stored:
             pictures = fn.decoders.image_slice(
                 encoded,
@@ -252,7 +254,10 @@ def build_pipeline(work: Pass, source: Any) -> Any:
         if "square" in given:
             pictures = fn.slice(pictures, start=given["square"], **cut)
         if "row_gain" in given:
-            pictures = fn.cast(pictures * given["row_gain"] * given["column_gain"], dtype=types.UINT8)
+            rows, columns = given["row_gain"], given["column_gain"]
+            if on_gpu:  # DALI multiplies what is on one device
+                rows, columns = rows.gpu(), columns.gpu()
+            pictures = fn.cast(pictures * rows * columns, dtype=types.UINT8)
         if "window" in given:
             pictures = fn.slice(
                 pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **cut

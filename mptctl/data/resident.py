@@ -41,8 +41,8 @@ class ResidentLoader(PlannedLoader):
         # (n, 2 pad + 1, 2 pad + 1, 3, size, size): every window of every picture, without a copy.
         self._windows = padded.unfold(1, size, 1).unfold(2, size, 1)
         # Row of each sample in the array above.
-        self._row = torch.full((len(work.split.manifest),), -1, dtype=torch.int64)
-        self._row[torch.from_numpy(work.indices)] = torch.arange(work.num_samples)
+        self._row = np.full(len(work.split.manifest), -1, dtype=np.int64)
+        self._row[work.indices] = np.arange(work.num_samples)
         self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(work.data.prefetch)
 
     def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
@@ -89,18 +89,19 @@ class ResidentLoader(PlannedLoader):
         return self._ready.qsize()
 
     def _gather(self, job: Job) -> Batch:
-        device = self.work.device
-        row = self._row[torch.from_numpy(job.index)].to(device)
-        if job.views is None:
-            windows = self._windows[row, 0, 0]
-        else:
-            top = torch.from_numpy(job.views.top + self._pad).to(device)
-            left = torch.from_numpy(job.views.left + self._pad).to(device)
-            windows = self._windows[row, top, left]
-        pictures = windows.permute(0, 2, 3, 1)
-        if job.views is not None and job.views.flip.any():
-            flip = torch.from_numpy(job.views.flip).to(device)
-            pictures = torch.where(flip[:, None, None, None], pictures.flip(2), pictures)
+        zero = np.zeros(len(job.index), dtype=np.int64)
+        top, left, flip = zero, zero, zero
+        if job.views is not None:
+            top, left = job.views.top + self._pad, job.views.left + self._pad
+            flip = job.views.flip.astype(np.int64)
+        # One small copy to the device, which does not wait for what runs there.
+        where = torch.from_numpy(np.stack([self._row[job.index], top, left, flip]))
+        if self.work.device.type == "cuda":
+            where = where.pin_memory().to(self.work.device, non_blocking=True)
+        row, top_d, left_d, flip_d = where.unbind()
+        pictures = self._windows[row, top_d, left_d].permute(0, 2, 3, 1)
+        if flip.any():
+            pictures = torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
         return self.batch(job, self.normalise(pictures.contiguous()))
 
 

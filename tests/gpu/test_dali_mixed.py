@@ -1,0 +1,130 @@
+"""Decoding on a GPU: the same plan and, but for the decoder's rounding, the same pictures as on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mptctl.data.loader import Loader, make_loader
+from mptctl.data.split import Split, make_split
+from mptctl.recipe import DataRecipe
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+pytest.importorskip("nvidia.dali", reason="DALI is not installed")
+
+CROP = {"augment": "random-resized-crop"}
+# nvJPEG's inverse transform and colour conversion round in their own way; its hardware decoder
+# interpolates chroma in its own way too. Means over a picture, in grey levels.
+MEAN_DIFFERENCE = 3.0
+
+
+@pytest.fixture(scope="module")
+def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """48 training and 16 test pictures of many sizes."""
+    root, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for number in range(64):
+        height, width = rng.integers(80, 400, 2).tolist()
+        small = rng.integers(0, 256, (height // 20, width // 20, 3), dtype=np.uint8)
+        folder = root / ("train" if number < 48 else "val") / f"class{number % 4}"
+        folder.mkdir(parents=True, exist_ok=True)
+        picture = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+        picture.save(folder / f"{number:03d}.jpg", quality=95)
+    return make_split(
+        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
+    )
+
+
+def loader_of(split: Split, device: str, kind: str = "dali", train: bool = True, **setting: object) -> Loader:
+    data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "workers": 4, **setting})
+    return make_loader(
+        split,
+        data,
+        "train" if train else "test",
+        batch_size=8,
+        seed=3,
+        train=train,
+        device=torch.device(device),
+    )
+
+
+def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int]]:
+    """(n, 3, S, S) normalised pictures and their indices; the loader is closed."""
+    batches = list(loader.epoch(epoch, start))
+    loader.close()
+    return torch.cat([batch.images for batch in batches]), torch.cat(
+        [batch.index for batch in batches]
+    ).tolist()
+
+
+@pytest.fixture(params=[True, False], ids=["train", "evaluate"])
+def train(request: pytest.FixtureRequest) -> bool:
+    """Both kinds of pass."""
+    return bool(request.param)
+
+
+def test_batches_are_on_the_device_and_channels_last(split: Split) -> None:
+    loader = loader_of(split, "cuda:0", **CROP)
+    assert loader.name == "dali-mixed"
+    batch = next(iter(loader.epoch(0)))
+    assert batch.images.device == torch.device("cuda", 0)
+    assert batch.labels.device == torch.device("cuda", 0)
+    assert batch.index.device == torch.device("cpu")
+    assert batch.images.is_contiguous(memory_format=torch.channels_last)
+    loader.close()
+
+
+@pytest.mark.parametrize("setting", [CROP, {}, {"eval_resize": 72}], ids=str)
+def test_the_gpu_sees_the_pictures_that_the_cpu_sees(
+    split: Split, setting: dict[str, object], train: bool
+) -> None:
+    on_cpu, index = one_epoch(loader_of(split, "cpu", "threaded", train, **setting))
+    on_gpu, gpu_index = one_epoch(loader_of(split, "cuda:0", "dali", train, **setting))
+    assert gpu_index == index
+    std = torch.tensor(DataRecipe().std).view(1, 3, 1, 1)
+    difference = ((on_gpu.cpu() - on_cpu) * std * 255).abs()
+    assert difference.mean(dim=(1, 2, 3)).max() < MEAN_DIFFERENCE
+
+
+def test_samples_are_the_same_bytes_for_other_threads_and_after_resume(split: Split) -> None:
+    images, index = one_epoch(loader_of(split, "cuda:0", **CROP))
+    again, _ = one_epoch(loader_of(split, "cuda:0", workers=1, prefetch=1, **CROP))
+    assert torch.equal(again, images)
+    rest, rest_index = one_epoch(loader_of(split, "cuda:0", **CROP), start=3)
+    assert rest_index == index[24:]
+    assert torch.equal(rest, images[24:])
+
+
+def test_a_pass_that_is_left_early_does_not_leak_into_the_next(split: Split) -> None:
+    loader = loader_of(split, "cuda:0", **CROP)
+    first = loader.epoch(0)
+    next(first)
+    first.close()  # type: ignore[attr-defined]
+    images, _ = one_epoch(loader, epoch=1)
+    expected, _ = one_epoch(loader_of(split, "cuda:0", **CROP), epoch=1)
+    assert torch.equal(images, expected)
+
+
+def test_a_batch_stays_what_it_was_while_the_next_ones_come(split: Split) -> None:
+    loader = loader_of(split, "cuda:0", prefetch=1, **CROP)
+    kept = [(batch.images, batch.images.clone()) for batch in loader.epoch(0)]
+    torch.cuda.synchronize()
+    assert all(torch.equal(now, then) for now, then in kept)
+    loader.close()
+
+
+@pytest.mark.parametrize("kind", ["resident", "threaded"])
+def test_the_other_loaders_give_the_same_on_a_gpu_as_on_a_cpu(
+    split: Split, kind: str, train: bool, tmp_path: Path
+) -> None:
+    on_cpu, index = one_epoch(loader_of(split, "cpu", kind, train))
+    on_gpu, gpu_index = one_epoch(loader_of(split, "cuda:0", kind, train))
+    assert gpu_index == index
+    torch.testing.assert_close(on_gpu.cpu(), on_cpu, atol=1e-6, rtol=1e-6)
