@@ -2,4 +2,5 @@
 
 from mptctl.cli.app import main
 
-main()
+if __name__ == "__main__":  # a spawned worker imports this file as well
+    main()

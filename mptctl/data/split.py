@@ -183,10 +183,42 @@ def make_split(
     manifest, quarantined = read_source(
         source, root, verify=verify, on_bad=on_bad, download=download, progress=progress
     )
+    split = divide(manifest, request, run_root, verify=verify, quarantined=quarantined)
+    split.manifest.save(run_root / MANIFEST_NAME)
+    with replacing(run_root / SPLIT_NAME) as stream:
+        stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
+    return split
+
+
+def divide(
+    manifest: Manifest,
+    request: SplitRequest,
+    run_root: Path,
+    *,
+    verify: Verify = "header",
+    quarantined: Sequence[str] = (),
+) -> Split:
+    """Divide a manifest as a request says, and write nothing.
+
+    Args:
+        manifest: with parts TRAIN, TEST and BAD.
+        request: what is asked for.
+        run_root: the folder that the split belongs to.
+        verify: how the files were checked.
+        quarantined: one line for each file that is kept out.
+
+    Raises:
+        UsageError: classes that the source does not have.
+        DataError: a class would be left without training pictures.
+    """
     classes = split_classes(
-        manifest.class_names, old_fraction=old_fraction, old_names=old_names, order=order, seed=seed
+        manifest.class_names,
+        old_fraction=request.old_fraction,
+        old_names=request.old_names,
+        order=request.order,
+        seed=request.seed,
     )
-    manifest = manifest.with_parts(_hold_out(manifest, val_fraction, seed))
+    manifest = manifest.with_parts(_hold_out(manifest, request.val_fraction, request.seed))
     _refuse_empty_classes(manifest)
     counts = {part: int(np.count_nonzero(manifest.parts == code)) for part, code in PART_CODES.items()}
     file = SplitFile(
@@ -194,14 +226,11 @@ def make_split(
         class_names=list(classes.names),
         num_old=classes.num_old,
         counts=counts,
-        quarantined=quarantined,
+        quarantined=list(quarantined),
         verify=verify,
         manifest_fingerprint=manifest.fingerprint,
         fingerprint=_fingerprint(manifest, classes),
     )
-    manifest.save(run_root / MANIFEST_NAME)
-    with replacing(run_root / SPLIT_NAME) as stream:
-        stream.write((file.model_dump_json(indent=2) + "\n").encode())
     return _join(file, manifest, run_root)
 
 

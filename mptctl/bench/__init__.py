@@ -1,0 +1,1 @@
+"""Speed on this machine, beside what a user would use instead, and the floor."""
