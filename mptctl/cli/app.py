@@ -19,6 +19,7 @@ from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
+from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError
 
 app = typer.Typer(
@@ -57,6 +58,7 @@ app.command("train-ref")(train_ref)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
+app.command("tune")(tune)
 app.command("doctor")(doctor)
 app.command("reference", hidden=True)(reference)
 

@@ -163,6 +163,7 @@ def _documented() -> list[tuple[str, Any]]:
     from mptctl.evaluation.summary import FlipReport
     from mptctl.quickstart import QuickstartResult
     from mptctl.training.rundir import EnvironmentFile, MetricsLine
+    from mptctl.tune.records import TuneReport
 
     return [
         ("`split.json`", SplitFile),
@@ -170,6 +171,7 @@ def _documented() -> list[tuple[str, Any]]:
         ("`metrics.jsonl`, one line", MetricsLine),
         ("`*.pt`, the part called meta", CheckpointMeta),
         ("`evaluate --json`", FlipReport),
+        ("`tune/trials.json`, `tune --json`", TuneReport),
         ("`quickstart --json`", QuickstartResult),
         ("`doctor --json`, one of `checks`", Check),
     ]

@@ -91,7 +91,7 @@ def start(
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
-        resume_command=_resume_command(),
+        resume_command=resume_command(),
     )
     if flags.dry_run:
         _say_what_would_be_done(job, recipe)
@@ -142,7 +142,7 @@ def _say_what_would_be_done(job: Job, recipe: Recipe) -> None:
     typer.echo("nothing was written")
 
 
-def _resume_command() -> str:
+def resume_command() -> str:
     words = [
         Path(sys.argv[0]).name,
         *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")),

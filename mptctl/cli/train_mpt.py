@@ -23,12 +23,12 @@ def train_mpt(
     distance: Annotated[
         Distance | None,
         typer.Option(
-            "--distance", help="Distance to the teachers: KL divergence or logit matching. [default: kl]"
+            "--distance", help="Distance to the teachers: KL divergence or logit matching. (default: kl)"
         ),
     ] = None,
     k: Annotated[
         float | None,
-        typer.Option("--k", help="Bias on the logits of new classes in training. [default: the recipe's]"),
+        typer.Option("--k", help="Bias on the logits of new classes in training. (default: the recipe's)"),
     ] = None,
     old: opt.Old = "old",
     ref: opt.Refs = None,
@@ -57,7 +57,7 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    method = f"mpt-{distance or _distance_of(recipe)}"
+    method = f"mpt-{distance or distance_of(recipe)}"
     fixed: dict[str, Any] = {"method.name": method}
     if k is not None:
         fixed["method.k"] = k
@@ -79,7 +79,7 @@ def train_mpt(
     start(flags, name=method, fixed=fixed, old=old, refs=ref or ["ref"])
 
 
-def _distance_of(recipe: str | None) -> str:
+def distance_of(recipe: str | None) -> str:
     """The distance that a recipe's own method has, so that a tuned recipe needs no flag; kl where it has none."""
     if recipe is None:
         return "kl"

@@ -104,6 +104,7 @@ def inline_svg(name: str, figure: Figure) -> str:
 
 @contextmanager
 def style() -> Iterator[None]:
+    """How all figures look: held while they are drawn and while they are written."""
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         # The browser, not matplotlib, draws the letters of an SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

@@ -1,0 +1,266 @@
+"""`mptctl tune`: find k, and more, on held-out data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mptctl.cli import options as opt
+
+if TYPE_CHECKING:
+    from mptctl.tune.request import TuneRequest
+
+SPACE, WHERE = "What is searched", "Where it runs"
+
+
+class SearchName(StrEnum):
+    """Ways to search."""
+
+    grid = "grid"
+    random = "random"
+    optuna = "optuna"
+
+
+def _axis(flag: str, text: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        flag,
+        metavar="VALUES",
+        help=f"{text}: values as 0,1,4, or a range as 0:8 (random, optuna).",
+        rich_help_panel=SPACE,
+    )
+    return option
+
+
+def tune(
+    k: Annotated[
+        str | None,
+        typer.Option(
+            "--k",
+            metavar="VALUES",
+            help="Bias on the logits of new classes: values, or a range as 0:8 (random, optuna). "
+            "(default: 0,0.5,1,1.5,2,4,8, or 0:8)",
+            rich_help_panel=SPACE,
+        ),
+    ] = None,
+    distance: Annotated[
+        str | None,
+        typer.Option(
+            "--distance",
+            metavar="VALUES",
+            help="kl, lm, or both as kl,lm. (default: the recipe's, or kl)",
+            rich_help_panel=SPACE,
+        ),
+    ] = None,
+    lam: Annotated[str | None, _axis("--lam", "Weight of each distillation")] = None,
+    alpha: Annotated[str | None, _axis("--alpha", "Focal weight of every sample")] = None,
+    beta: Annotated[str | None, _axis("--beta", "Focal weight added where the teacher is right")] = None,
+    tau: Annotated[str | None, _axis("--tau", "Temperature of the KL distance")] = None,
+    lr: Annotated[str | None, _axis("--lr", "Learning rate")] = None,
+    search: Annotated[
+        SearchName, typer.Option("--search", help="How values are combined.", rich_help_panel=SPACE)
+    ] = SearchName.grid,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            "--trials",
+            metavar="N",
+            min=1,
+            help="Trials of a random or optuna search. (default: 8)",
+            rich_help_panel=SPACE,
+        ),
+    ] = None,
+    asha: Annotated[
+        bool,
+        typer.Option("--asha", help="Give trials up early by their validation NFR.", rich_help_panel=SPACE),
+    ] = False,
+    max_er_increase: Annotated[
+        float,
+        typer.Option(
+            "--max-er-increase",
+            metavar="POINTS",
+            min=-100.0,
+            max=100.0,
+            help="How much more validation error than the reference's a choice may have, in points.",
+            rich_help_panel=SPACE,
+        ),
+    ] = 0.5,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            help="A Ray cluster that sees the same files. (default: this machine alone)",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    gpus_per_trial: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus-per-trial",
+            metavar="N",
+            min=0.0,
+            help="May be a fraction, which shares a GPU. (default: 1 on a GPU, else 0)",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    cpus_per_trial: Annotated[
+        int,
+        typer.Option(
+            "--cpus-per-trial", metavar="N", min=1, help="Threads of a trial.", rich_help_panel=WHERE
+        ),
+    ] = 1,
+    max_concurrent: Annotated[
+        int | None,
+        typer.Option(
+            "--max-concurrent",
+            metavar="N",
+            min=1,
+            help="Most trials at once. (default: as many as fit)",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    cache_teachers: Annotated[
+        bool,
+        typer.Option(
+            "--cache-teachers/--no-cache-teachers",
+            help="Compute teacher logits once and share them between trials.",
+            rich_help_panel=WHERE,
+        ),
+    ] = True,
+    old: opt.Old = "old",
+    ref: opt.Refs = None,
+    run_root: opt.RunRoot = Path("runs"),
+    recipe: opt.RecipeName = None,
+    overrides: opt.Overrides = None,
+    name: opt.Name = None,
+    resume: opt.Resume = False,
+    overwrite: opt.Overwrite = False,
+    seed: opt.Seed = None,
+    device: opt.Device = None,
+    dry_run: opt.DryRun = False,
+    print_recipe: opt.PrintRecipe = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Search k on held-out data, and write the chosen recipe.
+
+    The choice has the lowest NFR among the trials whose validation error is at most the reference's plus
+    --max-er-increase. The test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`,
+    `tune/tune.html`, and a run folder a trial below `tune/trials`.
+
+    Exits with 3, and writes no recipe, where no trial is within the bound.
+
+    Examples:
+
+        mptctl tune
+
+        mptctl tune --k 0,1,2,4 --distance kl,lm --max-er-increase 1
+
+        mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
+
+        mptctl train-mpt --recipe runs/tune/best.yaml
+    """
+    from mptctl.cli.start import resume_command
+    from mptctl.cli.train_mpt import distance_of
+    from mptctl.data.split import load_split
+    from mptctl.errors import UsageError
+    from mptctl.recipe import DEFAULT_PRESET, load_recipe
+    from mptctl.training.job import choose_device
+    from mptctl.training.rundir import find_checkpoint
+
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
+    if trials is not None and search is SearchName.grid:
+        raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
+    flags = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
+    axes = _axes(flags, search.value)
+    split = load_split(run_root)
+    fixed: dict[str, Any] = {
+        "method.name": f"mpt-{distance_of(recipe)}",
+        "runtime.cache_teachers": cache_teachers,
+    }
+    if device is not None:
+        fixed["runtime.device"] = device
+    if seed is not None:
+        fixed["runtime.seed"] = seed
+    base = load_recipe(recipe or DEFAULT_PRESET[split.file.source], overrides or [], fixed)
+    if print_recipe:
+        typer.echo(base.to_yaml(), nl=False)
+        return
+    if gpus_per_trial is None:
+        gpus_per_trial = 1.0 if choose_device(base.runtime.device).type == "cuda" else 0.0
+    from mptctl.tune.request import TuneRequest
+
+    request = TuneRequest(
+        recipe=base,
+        split=split,
+        folder=run_root / (name or "tune"),
+        old=find_checkpoint(old, run_root),
+        refs=tuple(find_checkpoint(run, run_root) for run in ref or ["ref"]),
+        axes=axes,
+        search=search.value,
+        trials=trials or 8,
+        asha=asha,
+        max_er_increase=max_er_increase / 100,
+        ray_address=ray_address,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        max_concurrent=max_concurrent,
+        resume=resume,
+        overwrite=overwrite,
+        resume_command=resume_command(),
+    )
+    if dry_run:
+        _say_what_would_be_done(request)
+    else:
+        _search(request, as_json)
+
+
+def _axes(flags: dict[str, str | None], search: Any) -> Any:
+    from mptctl.tune.space import DEFAULT_K, parse_axis
+
+    given = {name: text for name, text in flags.items() if text is not None}
+    given.setdefault("k", DEFAULT_K[search])
+    return tuple(parse_axis(name, given[name], search) for name in flags if name in given)
+
+
+def _search(request: TuneRequest, as_json: bool) -> None:
+    from rich.console import Console
+
+    from mptctl.report.tune_figure import save_tune_figure
+    from mptctl.report.tune_terminal import print_tune, watching
+    from mptctl.tune.sweep import refuse_if_none, sweep
+
+    console = Console(stderr=True)
+    with watching(console) as watch:
+        report = sweep(
+            request, watch, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
+        )
+    written = save_tune_figure(report, request.folder)
+    if as_json:
+        typer.echo(report.model_dump_json())
+    else:
+        print_tune(report, Console())
+    if report.best_recipe is not None:
+        written.insert(0, Path(report.best_recipe))
+    for path in written:
+        typer.echo(f"wrote {path}", err=True)
+    refuse_if_none(report)
+
+
+def _say_what_would_be_done(request: TuneRequest) -> None:
+    from mptctl.tune.request import checked_points
+    from mptctl.tune.space import name_of
+
+    points = checked_points(request)
+    if points is None:
+        typer.echo(f"{request.trials} trials, chosen as they go")
+    else:
+        typer.echo(f"{len(points)} trials: {', '.join(name_of(point) for point in points)}")
+    typer.echo(
+        f"each of them takes {request.cpus_per_trial} CPU and {request.gpus_per_trial:g} GPU, for "
+        f"{request.recipe.optim.epochs} epochs"
+    )
+    typer.echo("nothing was written")

@@ -1,0 +1,144 @@
+"""A search in a terminal: the trials as a live table, then the front, the choice, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mptctl.report.wording import p_value, percent, ratio, span
+from mptctl.tune.records import Comparison, Trial, TuneReport
+
+STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Callable[[TuneReport], None]]:
+    """A watcher of a search: a table that follows it in a terminal, a line for each change of state in a log.
+
+    Args:
+        console: on standard error.
+    """
+    if not console.is_terminal:
+        yield _Plain(console)
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda report: live.update(trials_table(report, console), refresh=True)
+
+
+def print_tune(report: TuneReport, console: Console) -> None:
+    """Print a search that is done."""
+    console.print(trials_table(report, console))
+    console.print()
+    for sentence in sentences(report):
+        console.print(Text(sentence))
+
+
+def trials_table(report: TuneReport, console: Console) -> Table:
+    """Every trial with its figures on the validation part."""
+    table = Table(
+        box=box.SIMPLE_HEAD if console.is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1 if console.is_terminal else 2, 0, 0),
+        header_style="dim",
+    )
+    for name in ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", ""):
+        table.add_column(name, justify="left" if name in ("trial", "state", "") else "right", overflow="fold")
+    for trial in report.trials:
+        nfr = trial.val_nfr
+        table.add_row(
+            trial.name,
+            Text(trial.status, style=STYLES[trial.status]),
+            f"{trial.epoch}/{report.epochs}",
+            percent(trial.val_error.value) if trial.val_error else "",
+            percent(nfr.value) if nfr else "",
+            ratio(nfr) if nfr else "",
+            span(nfr.ci95) if nfr else "",
+            _mark(trial, report),
+        )
+    return table
+
+
+def sentences(report: TuneReport) -> list[str]:
+    """What the search came to, the choice first."""
+    reference = report.reference.val_error
+    bound = (reference.value or 0.0) + report.max_er_increase
+    lines = []
+    if report.choice is None:
+        lines.append("No choice: no whole trial is within the bound.")
+    else:
+        chosen = report.trial(report.choice)
+        assert chosen.val_nfr is not None
+        assert chosen.val_error is not None
+        lines.append(
+            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({ratio(chosen.val_nfr)}; 95% interval "
+            f"{span(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} ({ratio(chosen.val_error)})."
+        )
+        if report.second is not None:
+            lines.append(_second(report.second))
+    lines.append(
+        f"Bound on the error: {percent(bound)}, which is the reference's {percent(reference.value)} "
+        f"({ratio(reference)}) and {100 * report.max_er_increase:g} points."
+    )
+    if report.front:
+        lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
+    lines += [f"{trial.name} failed: {trial.error}" for trial in report.trials if trial.status == "failed"]
+    restarted = [t.name for t in report.trials if t.restarts]
+    if restarted:
+        lines.append(f"Went on in another process after theirs died: {', '.join(restarted)}.")
+    lines.append(
+        f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
+    )
+    return lines
+
+
+def _second(second: Comparison) -> str:
+    verdict = "more than noise" if second.differs else "no more than noise"
+    return (
+        f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the second alone: "
+        f"{second.only_second_flips:,} (McNemar {p_value(second.p_value)}): {verdict}."
+    )
+
+
+def _mark(trial: Trial, report: TuneReport) -> str:
+    if trial.name == report.choice:
+        return "best"
+    if trial.within_bound is False:
+        return "error"
+    return "front" if trial.name in report.front else ""
+
+
+class _Plain:
+    """One line for each trial that begins, ends or goes on elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._seen: dict[str, tuple[str, int]] = {}
+
+    def __call__(self, report: TuneReport) -> None:
+        """Say what has changed."""
+        for trial in report.trials:
+            state = (trial.status, trial.restarts)
+            if self._seen.get(trial.name, ("waiting", 0)) == state:
+                continue
+            self._seen[trial.name] = state
+            self._console.print(_line(trial, report), highlight=False, markup=False, soft_wrap=True)
+
+
+def _line(trial: Trial, report: TuneReport) -> str:
+    if trial.status == "failed":
+        return f"{trial.name}: failed: {trial.error}"
+    if trial.status == "waiting":
+        return f"{trial.name}: its process died; another one goes on"
+    if trial.val_error is None or trial.val_nfr is None:
+        return f"{trial.name}: {trial.status}"
+    return (
+        f"{trial.name}: {trial.status}, epoch {trial.epoch}/{report.epochs}, error {percent(trial.val_error.value)}, "
+        f"NFR {percent(trial.val_nfr.value)} ({ratio(trial.val_nfr)}), {trial.seconds:.0f} s"
+    )

@@ -1,0 +1,1 @@
+"""The search for k and other settings on held-out data, with Ray Tune."""

@@ -1,0 +1,134 @@
+"""The board: what is known of every trial while Ray runs them, written down whenever one begins or ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray.tune import Callback
+
+from mptctl.checkpoint import write_atomically
+from mptctl.evaluation.statistics import rate
+from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.records import Status, Trial, TuneReport
+from mptctl.tune.space import Settings, name_of
+from mptctl.tune.trial import TrialPlan
+
+FILE = "trials.json"
+Watch = Callable[[TuneReport], None]
+
+
+class Board(Callback):  # type: ignore[misc]
+    """Takes Ray's news of trials in.
+
+    Args:
+        report: the search before it begins.
+        folder: where ``trials.json`` is.
+        plan: of all trials.
+        watch: called with the report whenever something changes.
+    """
+
+    def __init__(self, report: TuneReport, folder: Path, plan: TrialPlan, watch: Watch) -> None:
+        self._report = report
+        self._path = folder / FILE
+        self._plan = plan
+        self._watch = watch
+        self._started = time.monotonic()
+        self._trials = {trial.name: trial for trial in report.trials}
+        # Seconds of earlier starts, which those of the present one are added to.
+        self._before = {trial.name: trial.seconds for trial in report.trials}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}  # Ray copies its callbacks to the disk; this one has nothing there to do
+
+    def add(self, settings: Settings) -> str:
+        """Put a trial on the board, where it is not there yet; its name."""
+        name = name_of(settings)
+        if name not in self._trials:
+            self._trials[name] = Trial.model_validate(
+                {"name": name, "settings": settings, "run": str(self._plan.folder / name)}
+            )
+            self._before[name] = 0.0
+        return name
+
+    def report(self) -> TuneReport:
+        """The search as it stands."""
+        trials = list(self._trials.values())
+        choice = choose(trials, self._report.reference.val_error, self._report.max_er_increase)
+        return self._report.model_copy(
+            update={
+                "trials": trials,
+                "front": choice.front,
+                "choice": choice.ranked[0] if choice.ranked else None,
+                "seconds": round(time.monotonic() - self._started, 3),
+            }
+        )
+
+    def write(self) -> None:
+        """Write ``trials.json`` and tell who watches."""
+        report = self.report()
+        write_atomically(self._path, (report.model_dump_json(indent=2) + "\n").encode())
+        self._watch(report)
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial begins, or goes on."""
+        name = self._name(trial)
+        self._before[name] = self._trials[name].seconds
+        self._update(name, status="running", error=None)
+        self.write()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """An epoch is done, or the whole trial, or it failed."""
+        name = self._name(trial)
+        seconds = round(self._before[name] + result["seconds"], 3)
+        if result.get("error") is not None:
+            self._update(name, status="failed", error=result["error"], seconds=seconds)
+        else:
+            self._update(
+                name,
+                status="done" if result["finished"] else "running",
+                seconds=seconds,
+                **self._figures(result),
+            )
+        self._watch(self.report())
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial came to its end, or was given up early."""
+        name = self._name(trial)
+        if self._trials[name].status == "running":
+            self._update(name, status="stopped")
+        self.write()
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial's process died, and another one goes on."""
+        name = self._name(trial)
+        self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
+        self.write()
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """A trial's process died too often."""
+        text = (trial.get_ray_actor_error() or trial.get_error() or "") if trial else ""
+        lines = str(text).strip().splitlines()
+        reason = lines[0] if lines else "unknown"
+        self._update(self._name(trial), status="failed", error=f"its process died: {reason[:300]}")
+        self.write()
+
+    def _name(self, trial: Any) -> str:
+        return self.add(self._plan.settings(trial.config))
+
+    def _figures(self, result: dict[str, Any]) -> dict[str, Any]:
+        error = rate(result["errors"], self._report.samples)
+        bound = (self._report.reference.val_error, self._report.max_er_increase)
+        return {
+            "epoch": result["epoch"],
+            "val_error": error,
+            "val_nfr": rate(result["flips"], self._report.samples_old),
+            "within_bound": within_bound(error, *bound),
+        }
+
+    def _update(self, name: str, *, status: Status, **changes: Any) -> None:
+        self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})

@@ -1,0 +1,131 @@
+"""Ray for the time of a search: on this machine by default, quiet, and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from mptctl.data.pictures import usable_cores
+from mptctl.errors import MptctlError, UsageError
+
+PREFIX = "mptctl-ray-"
+# Trials give Ray a few numbers; the least that its object store takes is plenty.
+OBJECT_STORE_BYTES = 80 * 2**20
+# Read by Ray when it is imported or started: no reports of usage, no files and tables of its own, and Ctrl-C is ours.
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
+}
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal that ends the search.
+
+    Args:
+        signum: its number.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+def quiet() -> None:
+    """Set what Ray reads from the environment, before it is imported; what the user has set stays."""
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
+    """Start Ray here, or join a cluster; leave nothing behind.
+
+    Args:
+        address: of a cluster, or None for this machine.
+        cpus, gpus: what one trial takes.
+
+    Raises:
+        UsageError: no trial fits into what is there, or there is no cluster at the address.
+    """
+    import ray
+
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getpid()}"
+    _remove_leftovers(folder.parent)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if address is None:
+        options |= {
+            "address": "local",
+            "num_cpus": usable_cores(),
+            "include_dashboard": False,
+            "_node_ip_address": "127.0.0.1",
+            "_temp_dir": str(folder),
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
+    else:
+        options["address"] = address
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        where = f"--ray-address {address}" if address else "ray"
+        raise (UsageError if address else MptctlError)(
+            f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
+        ) from error
+    try:
+        _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
+        yield
+    finally:
+        ray.shutdown()
+        if address is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn Ctrl-C and SIGTERM into `Interrupted`; what was set before comes back afterwards."""
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        raise Interrupted(signum)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refuse_what_does_not_fit(there: dict[str, float], cpus: int, gpus: float) -> None:
+    for flag, wanted, what in (("--cpus-per-trial", cpus, "CPU"), ("--gpus-per-trial", gpus, "GPU")):
+        found = there.get(what, 0.0)
+        if wanted > found:
+            raise UsageError(f"{flag} {wanted:g}: more than the {found:g} that are there; give fewer")
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove the folders of searches that were killed and could not do it themselves."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        owner = folder.name.removeprefix(PREFIX)
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        try:
+            os.kill(process, 0)
+        except PermissionError:
+            return True
+        return True
+    return False

@@ -1,0 +1,87 @@
+"""What a search was asked for, and whether it can be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.recipe import Recipe
+from mptctl.tune.space import Axis, Search, Settings, completed, grid, random_points, recipe_of
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """A search that somebody asked for.
+
+    Attributes:
+        recipe: the common recipe; its method is mpt-kl or mpt-lm.
+        split: the data.
+        folder: where the search is written.
+        old, refs: checkpoints of the teachers.
+        axes: what is searched.
+        search: grid, random or optuna.
+        trials: how many, for random and optuna.
+        asha: give trials up early by their validation NFR.
+        max_er_increase: how much more error than the reference's is allowed, a fraction.
+        ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
+        cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
+        max_concurrent: most trials at once; None: as many as fit.
+        resume, overwrite: what to do with a search that is in the folder.
+        resume_command: what a stopped search tells the user to type.
+    """
+
+    recipe: Recipe
+    split: Split
+    folder: Path
+    old: Path
+    refs: tuple[Path, ...]
+    axes: tuple[Axis, ...]
+    search: Search = "grid"
+    trials: int = 8
+    asha: bool = False
+    max_er_increase: float = 0.005
+    ray_address: str | None = None
+    cpus_per_trial: int = 1
+    gpus_per_trial: float = 0.0
+    max_concurrent: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+    resume_command: str = "the same command with --resume"
+
+    def points(self) -> list[Settings] | None:
+        """Settings of every trial; None where they follow from how the trials go."""
+        if self.search == "optuna":
+            return None
+        points = (
+            grid(self.axes) if self.search == "grid" else random_points(self.axes, self.trials, self._seed)
+        )
+        return [completed(self.recipe, point) for point in points]
+
+    @property
+    def _seed(self) -> int:
+        return self.recipe.runtime.seed
+
+
+def checked_points(request: TuneRequest) -> list[Settings] | None:
+    """Settings of every trial, after everything about the request that can be wrong was looked at.
+
+    Raises:
+        UsageError: no validation part, or a setting that is not valid.
+    """
+    split = request.split
+    rows = split.indices("val")
+    if not len(rows) or not (split.labels[rows] < split.classes.num_old).any():
+        raise UsageError(
+            f"{split.run_root}: its split holds out no validation sample of an old class, and tune never looks at the "
+            "test set; run mptctl split again with --val-fraction 0.1 --overwrite"
+        )
+    points = request.points()
+    ends: list[Settings] = [{axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)]
+    values: list[Settings] = [{axis.name: value} for axis in request.axes for value in axis.values]
+    for settings in points if points is not None else [*ends, *values]:
+        recipe_of(request.recipe, completed(request.recipe, settings))
+    if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
+        raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
+    return points

@@ -1,0 +1,144 @@
+"""What is searched: axes from flags, the settings of each trial, and the recipe that they make."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.errors import UsageError
+from mptctl.recipe import Recipe, validate_recipe
+
+Search = Literal["grid", "random", "optuna"]
+Value = float | str
+Settings = dict[str, Value]
+
+# Axis -> key of the recipe. The order is that of flags, names and tables.
+KEYS = {
+    "distance": "method.name",
+    "k": "method.k",
+    "lam": "method.lam",
+    "alpha": "method.alpha",
+    "beta": "method.beta",
+    "tau": "method.tau",
+    "lr": "optim.lr",
+}
+# Around the paper's best values, 1.5 (ImageNet) and 4 (CIFAR-100), with 0 for no bias at all.
+DEFAULT_K = {"grid": "0,0.5,1,1.5,2,4,8", "random": "0:8", "optuna": "0:8"}
+
+
+class Axis(BaseModel):
+    """One setting that is searched: either values, or a range."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="distance, k, lam, alpha, beta, tau or lr")
+    values: tuple[Value, ...] = Field((), description="values to try")
+    range: tuple[float, float] | None = Field(None, description="lowest and highest value, or null")
+
+    @property
+    def logarithmic(self) -> bool:
+        """Whether a range is searched by factors rather than by steps."""
+        return self.name == "lr"
+
+    def sample(self, chance: random.Random) -> Value:
+        """One value at random."""
+        if self.range is None:
+            return chance.choice(self.values)
+        low, high = self.range
+        if self.logarithmic:
+            return rounded(math.exp(chance.uniform(math.log(low), math.log(high))))
+        return rounded(chance.uniform(low, high))
+
+
+def parse_axis(name: str, text: str, search: Search) -> Axis:
+    """Read a flag's value: ``0,0.5,1`` (values), or ``0:8`` (a range, not for a grid).
+
+    Raises:
+        UsageError: it is neither, or a range in a grid.
+    """
+    flag = f"--{name} {text}"
+    if name == "distance":
+        names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        if not names or any(part not in ("kl", "lm") for part in names):
+            raise UsageError(f"{flag}: must be kl, lm, or both as kl,lm")
+        return Axis(name=name, values=names)
+    separator = ":" if ":" in text else ","
+    try:
+        numbers = tuple(dict.fromkeys(float(part) for part in text.split(separator)))
+    except ValueError:
+        raise UsageError(f"{flag}: write values as 0,0.5,1 or a range as 0:8") from None
+    if not all(math.isfinite(number) for number in numbers):
+        raise UsageError(f"{flag}: holds a number that is not finite; write values as 0,0.5,1")
+    if separator == ",":
+        return Axis(name=name, values=numbers)
+    if search == "grid":
+        raise UsageError(
+            f"{flag}: a grid needs values, such as 0,0.5,1; ranges are for --search random or optuna"
+        )
+    if len(numbers) != 2 or numbers[0] >= numbers[1]:
+        raise UsageError(f"{flag}: a range is LOW:HIGH with LOW below HIGH, such as 0:8")
+    axis = Axis(name=name, range=(numbers[0], numbers[1]))
+    if axis.logarithmic and numbers[0] <= 0:
+        raise UsageError(f"{flag}: must be positive, since it is searched by factors")
+    return axis
+
+
+def grid(axes: Sequence[Axis]) -> list[Settings]:
+    """Every combination of the values, the last axis fastest."""
+    names = [axis.name for axis in axes]
+    return [dict(zip(names, point, strict=True)) for point in itertools.product(*(a.values for a in axes))]
+
+
+def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[Settings]:
+    """Points at random, each another one; fewer where there are no more. More trials keep the first ones."""
+    chance, points = random.Random(seed), []
+    for _ in range(100 * trials):
+        point = {axis.name: axis.sample(chance) for axis in axes}
+        if point not in points:
+            points.append(point)
+        if len(points) == trials:
+            break
+    return points
+
+
+def completed(base: Recipe, point: Settings) -> Settings:
+    """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
+    settings: Settings = {"distance": base.method.name.removeprefix("mpt-"), "k": base.method.k, **point}
+    return {
+        name: value if isinstance(value, str) else rounded(value)
+        for name in KEYS
+        if (value := settings.get(name)) is not None
+    }
+
+
+def recipe_of(base: Recipe, settings: Settings) -> Recipe:
+    """The recipe with a trial's settings.
+
+    Raises:
+        UsageError: a value that the recipe does not take.
+    """
+    content = base.model_dump()
+    for name, value in settings.items():
+        group, key = KEYS[name].split(".")
+        content[group][key] = f"mpt-{value}" if name == "distance" else value
+    return validate_recipe(content, f"of trial {name_of(settings)}")
+
+
+def name_of(settings: Settings) -> str:
+    """Name of a trial, and of its folder: ``kl-k1.5``, ``lm-k4-lr0.05``."""
+    parts = [f"{'' if name == 'distance' else name}{_text(value)}" for name, value in settings.items()]
+    return "-".join(parts)
+
+
+def rounded(value: float) -> float:
+    """To four digits: what is searched should be readable, and as good as any other number near it."""
+    return float(f"{value:.4g}")
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"

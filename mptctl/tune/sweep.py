@@ -1,0 +1,219 @@
+"""The search itself: run the trials with Ray Tune, choose, write the recipe."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mptctl.checkpoint import write_atomically
+from mptctl.errors import GateFailed, Stopped
+from mptctl.training.rundir import RunDir
+from mptctl.tune.choice import choose, objective
+from mptctl.tune.cluster import Interrupted, interruptible, quiet, ray_cluster
+from mptctl.tune.compare import compared
+from mptctl.tune.prepare import prepare
+from mptctl.tune.records import Trial, TuneReport
+from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.space import Settings, name_of, recipe_of
+
+# How often a trial whose process dies is started again.
+MAX_RESTARTS = 3
+# ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
+ASHA_REDUCTION = 3
+
+Watch = Callable[[TuneReport], None]
+
+
+def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> TuneReport:
+    """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
+
+    Args:
+        request: what to do.
+        watch: called with the report whenever something changes.
+        say: called with lines of progress.
+
+    Raises:
+        UsageError: no validation part, a setting that is not valid, or a folder in use.
+        Stopped: a signal asked for it.
+        MptctlError: what a training run raises.
+    """
+    points = checked_points(request)
+    folder, best = RunDir(request.folder), request.folder / "best.yaml"
+    with folder.locked(resume=request.resume, overwrite=request.overwrite):
+        try:
+            with interruptible():
+                measure = prepare(request, points, say)
+                best.unlink(missing_ok=True)
+                report = _run_trials(request, measure.report, points, watch)
+        except Interrupted as signal:
+            raise Stopped(
+                f"{request.folder}: stopped; what is done is kept, and the rest goes on with: "
+                f"{request.resume_command}",
+                signal.signum,
+            ) from None
+        ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
+        if ranked:
+            chosen = report.trial(ranked[0])
+            if len(ranked) > 1:
+                second = compared(chosen, report.trial(ranked[1]), request.split, request.recipe, measure)
+                report = report.model_copy(update={"second": second})
+            report = report.model_copy(update={"best_recipe": str(best)})
+            recipe = recipe_of(request.recipe, chosen.settings)
+            write_atomically(best, (_headline(report) + recipe.to_yaml()).encode())
+        content = report.model_dump_json(indent=2) + "\n"
+        write_atomically(request.folder / "trials.json", content.encode())
+        measure.loader.close()
+        return report
+
+
+def refuse_if_none(report: TuneReport) -> None:
+    """Raise where the search chose nothing.
+
+    Raises:
+        GateFailed: names the trial with the lowest error, and what to do.
+    """
+    if report.choice is not None:
+        return
+    bound = (report.reference.val_error.value or 0.0) + report.max_er_increase
+    errors = {t.name: t.val_error for t in report.trials if t.status == "done" and t.val_error is not None}
+    if not errors:
+        raise GateFailed(f"none of {len(report.trials)} trials came to its end; trials.json says why")
+    lowest = min(errors, key=lambda name: errors[name].count)
+    raise GateFailed(
+        f"no trial has a validation error of at most {100 * bound:.2f} % (the reference's plus "
+        f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} %, of "
+        f"{lowest}; no recipe was written; widen the search, or raise --max-er-increase"
+    )
+
+
+def _run_trials(
+    request: TuneRequest, report: TuneReport, points: list[Settings] | None, watch: Watch
+) -> TuneReport:
+    """Run what is not done yet, and wait for it."""
+    begin = time.monotonic()
+    earlier = [trial for trial in report.trials if trial.status in ("done", "stopped")]
+    done = {trial.name for trial in earlier}
+    left = None if points is None else [point for point in points if name_of(point) not in done]
+    count = len(left) if left is not None else request.trials - len(earlier)
+    quiet()
+    from mptctl.tune.board import Board
+    from mptctl.tune.trial import TrialPlan
+
+    plan = TrialPlan(
+        recipe=request.recipe,
+        run_root=request.split.run_root.resolve(),
+        folder=(request.folder / "trials").resolve(),
+        old=request.old.resolve(),
+        refs=tuple(path.resolve() for path in request.refs),
+        cpus=request.cpus_per_trial,
+        on_gpu=request.gpus_per_trial > 0,
+        reference=report.reference.val_error,
+        samples_old=report.samples_old,
+        max_er_increase=report.max_er_increase,
+    )
+    board = Board(report, request.folder, plan, watch)
+    for point in points or []:
+        board.add(point)
+    board.write()
+    if count > 0:
+        with ray_cluster(request.ray_address, request.cpus_per_trial, request.gpus_per_trial):
+            try:
+                _fit(request, plan, board, left, count, earlier)
+            finally:
+                board.write()
+                shutil.rmtree(request.folder / "ray", ignore_errors=True)
+    return board.report().model_copy(update={"seconds": round(time.monotonic() - begin, 3)})
+
+
+def _fit(
+    request: TuneRequest, plan: Any, board: Any, left: list[Settings] | None, count: int, earlier: list[Trial]
+) -> None:
+    """Hand the trials to Ray Tune."""
+    from ray import tune
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+
+    from mptctl.tune.trial import run_trial
+
+    space: dict[str, Any] = {}
+    searcher = None
+    if left is not None:
+        space = {"point": tune.grid_search(left)}
+    else:
+        searcher = _optuna(request, plan, earlier)
+    epochs = board.report().epochs
+    scheduler = FIFOScheduler()
+    if request.asha:
+        # One epoch more than there is: the end of a trial is its own to tell.
+        scheduler = ASHAScheduler(
+            time_attr="epoch",
+            metric="latest_nfr",
+            mode="min",
+            max_t=epochs + 1,
+            grace_period=max(1, epochs // ASHA_REDUCTION**2),
+            reduction_factor=ASHA_REDUCTION,
+        )
+    trainable = tune.with_resources(
+        tune.with_parameters(run_trial, plan=plan),
+        {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
+    )
+    tune.Tuner(
+        trainable,
+        param_space=space,
+        tune_config=tune.TuneConfig(
+            search_alg=searcher,
+            scheduler=scheduler,
+            num_samples=1 if left is not None else count,
+            max_concurrent_trials=request.max_concurrent,
+            reuse_actors=True,
+        ),
+        run_config=tune.RunConfig(
+            name="search",
+            storage_path=str((request.folder / "ray").resolve()),
+            failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
+            callbacks=[board],
+            verbose=0,
+        ),
+    ).fit()
+
+
+def _optuna(request: TuneRequest, plan: Any, earlier: list[Trial]) -> Any:
+    """Optuna's search, told what is known already."""
+    import optuna
+    from ray.tune.search.optuna import OptunaSearch
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space: dict[str, Any] = {
+        axis.name: optuna.distributions.FloatDistribution(*axis.range, log=axis.logarithmic)
+        if axis.range
+        else optuna.distributions.CategoricalDistribution(axis.values)
+        for axis in request.axes
+    }
+    known = [
+        t
+        for t in earlier
+        if t.status == "done" and t.val_error and t.val_nfr and set(space) <= set(t.settings)
+    ]
+    bound = (plan.reference, plan.max_er_increase)
+    return OptunaSearch(
+        space=space,
+        metric="objective",
+        mode="min",
+        seed=request.recipe.runtime.seed,
+        points_to_evaluate=[{name: t.settings[name] for name in space} for t in known] or None,
+        evaluated_rewards=[
+            objective(t.val_error, t.val_nfr, *bound) for t in known if t.val_error and t.val_nfr
+        ]
+        or None,
+    )
+
+
+def _headline(report: TuneReport) -> str:
+    chosen = report.trial(report.choice or "")
+    assert chosen.val_nfr is not None
+    assert chosen.val_error is not None
+    return (
+        f"# Chosen by mptctl tune among {len(report.trials)} trials, on validation samples: {chosen.name}, NFR "
+        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}, error {chosen.val_error.count} / {chosen.val_error.of}.\n"
+    )

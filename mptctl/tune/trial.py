@@ -1,0 +1,181 @@
+"""One trial: the same training as `mptctl train-mpt`, in a process of Ray's, which tells the search how it goes."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+
+from mptctl.data.split import load_split
+from mptctl.errors import MptctlError
+from mptctl.evaluation.statistics import rate
+from mptctl.evaluation.summary import Rate
+from mptctl.recipe import Recipe
+from mptctl.training.job import Job, train
+from mptctl.training.run import FitResult
+from mptctl.training.rundir import LOCK, MetricsLine, RunDir
+from mptctl.tune.choice import objective
+from mptctl.tune.space import Settings, completed, name_of, recipe_of
+
+# Seconds between two looks at a folder that another process, which may be dying, still holds.
+LOOK_EVERY = 0.5
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What all trials of a search have in common; travels to Ray's processes.
+
+    Attributes:
+        recipe: the common recipe.
+        run_root: where the split is.
+        folder: where trials have their run folders.
+        old, refs: checkpoints of the teachers.
+        cpus: threads that a trial may use.
+        on_gpu: whether a trial has a part of a GPU.
+        reference: validation error of the reference.
+        samples_old: validation samples of old classes.
+        max_er_increase: a fraction.
+    """
+
+    recipe: Recipe
+    run_root: Path
+    folder: Path
+    old: Path
+    refs: tuple[Path, ...]
+    cpus: int
+    on_gpu: bool
+    reference: Rate
+    samples_old: int
+    max_er_increase: float
+
+    def settings(self, config: dict[str, Any]) -> Settings:
+        """A trial's complete settings, from what Ray gives it."""
+        return completed(self.recipe, config.get("point", config))
+
+    def job(self, settings: Settings) -> Job:
+        """The run of a trial; it goes on where one of these settings has begun."""
+        folder = self.folder / name_of(settings)
+        recipe = recipe_of(self.recipe, settings)
+        runtime = {"device": "cuda" if self.on_gpu else "cpu", "threads": self.cpus}
+        recipe = recipe.model_copy(
+            update={
+                "runtime": recipe.runtime.model_copy(update=runtime),
+                "data": recipe.data.model_copy(update={"workers": self.cpus}),
+            }
+        )
+        begun = RunDir(folder).last.exists() or RunDir(folder).previous.exists()
+        return Job(
+            recipe,
+            load_split(self.run_root),
+            folder,
+            self.old,
+            self.refs,
+            resume=begun,
+            overwrite=not begun,
+        )
+
+    def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
+        """Error on all classes and NFR of a validation, each with its count."""
+        assert line.val_error is not None
+        assert line.val_nfr is not None
+        samples = int(self.reference.of)
+        error = rate(round(line.val_error * samples), samples)
+        return error, rate(round(line.val_nfr * self.samples_old), self.samples_old)
+
+
+def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
+    """Train one trial, or go on with it, and report after every epoch.
+
+    A trial that fails reports why and ends, so that the others go on and it is not started again; only one whose
+    process dies is.
+    """
+    started = time.monotonic()
+    settings = plan.settings(config)
+    folder = RunDir(plan.folder / name_of(settings))
+    try:
+        wait_until_free(folder)
+        if not is_finished(folder):
+            train(plan.job(settings), _Reporter(plan, folder, started))
+        tune.report(_report(plan, folder, started, finished=True))
+    except Exception as error:
+        if not isinstance(error, MptctlError):
+            folder.path.mkdir(parents=True, exist_ok=True)
+            (folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+        text = " ".join(str(error).split())
+        message = text if isinstance(error, MptctlError) else f"{type(error).__name__}: {text}"
+        tune.report({"error": message[:500], "seconds": time.monotonic() - started, **_worst()})
+
+
+def is_finished(folder: RunDir) -> bool:
+    """Whether a run folder holds a run that came to its end."""
+    return folder.best.exists() and any(line.event == "done" for line in folder.read_metrics())
+
+
+def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
+    """The validation whose model ``best.pt`` is: lowest error, the first of several."""
+    epochs = [line for line in lines if line.event == "epoch" and line.val_error is not None]
+    return min(epochs, key=lambda line: line.val_error or 0.0, default=None)
+
+
+def wait_until_free(folder: RunDir) -> None:
+    """Wait while another process trains into a folder: the one that this trial's was started for is dying."""
+    while True:
+        try:
+            with open(folder.path / LOCK, "rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+        except FileNotFoundError:
+            return
+        except BlockingIOError:
+            time.sleep(LOOK_EVERY)
+
+
+class _Reporter:
+    """Tells Ray after every validation, once its checkpoint is on the disk."""
+
+    def __init__(self, plan: TrialPlan, folder: RunDir, started: float) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._started = started
+        self._validated = False
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        """Nothing: Ray knows that it started the trial."""
+
+    def line(self, line: MetricsLine) -> None:
+        """Report an epoch when what it left can be resumed from."""
+        if line.event == "epoch":
+            self._validated = True
+        elif line.event == "checkpoint" and self._validated:
+            self._validated = False
+            tune.report(_report(self._plan, self._folder, self._started, finished=False))
+
+    def finished(self, result: FitResult) -> None:
+        """Nothing: the trial itself reports its end."""
+
+
+def _report(plan: TrialPlan, folder: RunDir, started: float, *, finished: bool) -> dict[str, Any]:
+    lines = folder.read_metrics()
+    best = best_epoch(lines)
+    assert best is not None, "a search has a validation part"
+    latest = [line for line in lines if line.event == "epoch"][-1]
+    error, nfr = plan.figures(best)
+    return {
+        "finished": finished,
+        "epoch": latest.epoch,
+        "latest_nfr": latest.val_nfr,
+        "errors": error.count,
+        "flips": nfr.count,
+        "objective": objective(error, nfr, plan.reference, plan.max_er_increase),
+        "seconds": time.monotonic() - started,
+    }
+
+
+def _worst() -> dict[str, float]:
+    """What a failed trial tells the search: worse than any other, in every figure that it may look at."""
+    return {"epoch": 1, "latest_nfr": 1.0, "objective": 2.0}
