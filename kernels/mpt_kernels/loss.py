@@ -100,6 +100,9 @@ def mpt_loss(
         ignore_index=ignore_index,
     )
     _check(logits, target, old_logits, ref_logits, k, settings)
+    for name, value in {"normalizer": normalizer, "grad_scale": grad_scale}.items():
+        if isinstance(value, Tensor) and (value.numel() != 1 or value.device != logits.device):
+            raise ValueError(f"{name} must be a number or one value on {logits.device}")
     inputs = (logits.detach(), target, _detached(old_logits), _detached(ref_logits))
     if backend_for(logits, backend) == "triton":
         # Here, because Triton is not installed everywhere.
@@ -192,6 +195,14 @@ def _check(
             raise ValueError(f"{name} must be a float ({n}, {width}), not {teacher.dtype} {shape}")
     if isinstance(k, Tensor) and k.shape not in ((), (1,), (n,)):
         raise ValueError(f"k must be a number or one per row ({n},), not {tuple(k.shape)}")
+    for name, tensor in {
+        "target": target,
+        "old_logits": old_logits,
+        "ref_logits": ref_logits,
+        "k": k,
+    }.items():
+        if isinstance(tensor, Tensor) and tensor.device != logits.device:
+            raise ValueError(f"{name} is on {tensor.device}, the logits are on {logits.device}")
     if s.distance not in (None, *get_args(Distance)):
         raise ValueError(f"distance {s.distance!r} is unknown; choose kl, lm or None")
     if s.lm_reduction not in get_args(Reduction):

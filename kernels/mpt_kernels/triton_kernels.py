@@ -24,10 +24,10 @@ LOG2E = tl.constexpr(1.4426950408889634)
 LOWEST = tl.constexpr(-3.0e38)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, normalizer, scale, alpha, beta, ce_focus, inv_tau,
+    n_rows, k, over, scale, alpha, beta, ce_focus, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -39,7 +39,7 @@ def narrow_rows(
     row = row.to(tl.int64)
     y, valid, known = _labels(y_ptr + row * Y_STRIDE, here, ignore_index, C)
     bias = _bias(k_ptr, row * K_STRIDE, k, here)
-    mult = _multiplier(normalizer_ptr, normalizer, scale_ptr, scale)
+    mult = _over(normalizer_ptr, over) * _scale(scale_ptr, scale)
 
     col = tl.arange(0, BLOCK)[None, :]
     label = y[:, None]
@@ -118,10 +118,10 @@ def narrow_rows(
     tl.store(grad_ptr + row[:, None] * GRAD[0] + col, grad.to(grad_ptr.dtype.element_ty), mask=mask)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, normalizer, scale, alpha, beta, ce_focus, inv_tau,
+    n_rows, k, over, scale, alpha, beta, ce_focus, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -137,7 +137,7 @@ def wide_rows(
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = _labels(y_ptr + row * Y_STRIDE, True, ignore_index, C)
     bias = _bias(k_ptr, row * K_STRIDE, k, True)
-    mult = _multiplier(normalizer_ptr, normalizer, scale_ptr, scale)
+    mult = _over(normalizer_ptr, over) * _scale(scale_ptr, scale)
 
     z_ptr += row * Z[0]
     z_y = tl.load(z_ptr + y * Z[1]).to(tl.float32)
@@ -204,8 +204,8 @@ def wide_rows(
     )  # fmt: skip
 
 
-@triton.jit
-def sum_rows(rows_ptr, normalizer_ptr, normalizer, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr):
+@triton.jit(do_not_specialize=["n_rows"])
+def sum_rows(rows_ptr, normalizer_ptr, over, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr):
     """(4, N) row results -> loss and its three terms (4,) over the normaliser, right answers (3,).
 
     One program and a fixed order: the same bits every time.
@@ -227,7 +227,7 @@ def sum_rows(rows_ptr, normalizer_ptr, normalizer, values_ptr, counts_ptr, n_row
         student += right & 1
         old += (right >> 1) & 1
         ref += right >> 2
-    over = _multiplier(normalizer_ptr, normalizer, None, 1.0)
+    over = _over(normalizer_ptr, over)
     ce, fd_old, fd_ref = tl.sum(ce, 0) * over, tl.sum(fd_old, 0) * over, tl.sum(fd_ref, 0) * over
     tl.store(values_ptr, ce + fd_old + fd_ref)
     tl.store(values_ptr + 1, ce)
@@ -412,13 +412,19 @@ def _bias(k_ptr, offset, k, here):
 
 
 @triton.jit
-def _multiplier(normalizer_ptr, normalizer, scale_ptr, scale):
-    """scale / normaliser, each a number or behind a pointer; 0 where the normaliser is 0."""
+def _over(normalizer_ptr, over):
+    """1 / normaliser, 0 where it is 0: of what the pointer points to, or else the number given."""
     if normalizer_ptr is not None:
         normalizer = tl.load(normalizer_ptr).to(tl.float32)
+        over = tl.where(normalizer == 0.0, 0.0, 1.0 / normalizer)
+    return over
+
+
+@triton.jit
+def _scale(scale_ptr, scale):
     if scale_ptr is not None:
         scale = tl.load(scale_ptr).to(tl.float32)
-    return tl.where(normalizer == 0.0, 0.0, scale / normalizer)
+    return scale
 
 
 @triton.jit

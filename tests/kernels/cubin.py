@@ -38,7 +38,11 @@ class Cubin(NamedTuple):
 
 
 def compile_kernel(
-    kernel: Any, signature: dict[str, str], constants: dict[str, Any], warps: int, capability: int
+    kernel: Any,
+    signature: dict[str, str],
+    constants: dict[str, Any],
+    options: dict[str, Any],
+    capability: int,
 ) -> Cubin:
     """Compiles for compute capability `capability` with all pointers 16-byte aligned, and reads the result."""
     names = list(signature)
@@ -48,7 +52,6 @@ def compile_kernel(
         if kind.startswith("*")
     }
     source = ASTSource(kernel, signature, constants, attrs)
-    options = {"num_warps": warps, "enable_fp_fusion": True}
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(compiled.asm["cubin"])
@@ -101,7 +104,7 @@ def compile_launch(
             constants.setdefault(name, None)
         else:
             signature[name] = "i32" if name in ("n_rows", "ignore_index") else "fp32"
-    return compile_kernel(launch.kernel, signature, constants, launch.warps, capability)
+    return compile_kernel(launch.kernel, signature, constants, launch.options, capability)
 
 
 def _run(flag: str, path: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mpt_kernels import mpt_loss
+from tests.kernels.cases import Loss
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # What each method is, in settings. Lambda is 1.0 for KL and 0.4 for logit matching.
@@ -24,23 +25,39 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("file", ["c100_k4.npz", "c1000_k1p5.npz"])
-@pytest.mark.parametrize(("dtype", "rtol"), [(torch.float64, 1e-9), (torch.float32, 1e-5)])
-def test_reference_gives_the_published_loss_and_gradient(
-    method: str, file: str, dtype: torch.dtype, rtol: float
+@pytest.fixture(scope="module", params=["c100_k4.npz", "c1000_k1p5.npz"])
+def golden(request: pytest.FixtureRequest) -> dict[str, np.ndarray[Any, Any]]:
+    with np.load(GOLDEN / request.param) as data:
+        return {name: data[name] for name in data.files}
+
+
+def check(
+    loss: Loss,
+    golden: dict[str, np.ndarray[Any, Any]],
+    method: str,
+    dtype: torch.dtype,
+    rtol: float,
+    device: str,
 ) -> None:
-    with np.load(GOLDEN / file) as data:
-        golden = {name: data[name] for name in data.files}
     logits, old, ref = (
-        torch.from_numpy(golden[name]).to(dtype) for name in ("logits", "old_logits", "ref_logits")
+        torch.from_numpy(golden[name]).to(device, dtype) for name in ("logits", "old_logits", "ref_logits")
     )
+    target, num_old = torch.from_numpy(golden["target"]).to(device), int(golden["num_old"])
     settings = {"k": float(golden["k"])} | METHODS[method]
+    out = loss(logits, target, old, ref, num_old=num_old, **settings)
 
-    out = mpt_loss(
-        logits, torch.from_numpy(golden["target"]), old, ref, num_old=int(golden["num_old"]), **settings
-    )
+    grad = golden[f"grad/{method}"]
+    assert float(out.loss) == pytest.approx(float(golden[f"loss/{method}"]), rel=rtol)
+    assert np.abs(out.grad.cpu().numpy() - grad).max() <= rtol * np.abs(grad).max()
 
-    loss, grad = float(golden[f"loss/{method}"]), golden[f"grad/{method}"]
-    assert float(out.loss) == pytest.approx(loss, rel=rtol)
-    assert np.abs(out.grad.numpy() - grad).max() <= rtol * np.abs(grad).max()
+
+@pytest.mark.parametrize("method", METHODS)
+def test_loss_and_gradient_of_the_published_code(
+    loss: Loss, golden: dict[str, np.ndarray[Any, Any]], method: str, device: str
+) -> None:
+    check(loss, golden, method, torch.float32, 1e-5, device)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_specification_to_nine_digits(golden: dict[str, np.ndarray[Any, Any]], method: str) -> None:
+    check(mpt_loss, golden, method, torch.float64, 1e-9, "cpu")

@@ -1,0 +1,82 @@
+"""What the kernels compile to for GPUs that need not be here: no spills, and 16-byte loads where rows are aligned."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mpt_kernels.reference import Settings
+from tests.kernels import cubin
+
+if os.environ.get("TRITON_INTERPRET") == "1":
+    pytest.skip("the interpreter compiles nothing", allow_module_level=True)
+
+CAPABILITIES = [80, 90, 100]
+
+
+def rows(c: int, dtype: torch.dtype, pad: int = 1) -> Tensor:
+    """(4096, c) without data, each row's storage rounded up to a multiple of `pad` elements."""
+    return torch.empty(4096, -(-c // pad) * pad, dtype=dtype, device="meta")[:, :c]
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("c", "num_old", "pad"), [(100, 48, 1), (1000, 504, 1), (21_841, 10_920, 1), (21_841, 10_920, 16)]
+)
+def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
+    c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
+) -> None:
+    logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
+    compiled = cubin.compile_launch(logits, old, ref, Settings(num_old=num_old), capability)
+
+    assert not compiled.spills, compiled
+    if logits.stride(0) * logits.element_size() % 16 == 0:
+        # One element at a time: the label, three logits at the label, the normaliser, the scale.
+        assert compiled.count(r"LDG\..*128.*") > 0, compiled
+        assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= 6, compiled
+        # The four results of a row.
+        assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 4, compiled
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(num_old=501, distance="lm"),
+        Settings(num_old=501, distance=None, ce_focus=1.0),
+        Settings(num_old=501, lam_ref=0.0),
+    ],
+)
+@pytest.mark.parametrize("c", [1000, 21_841])
+def test_the_other_objectives_do_not_spill_either(settings: Settings, c: int) -> None:
+    logits, old, ref = rows(c, torch.bfloat16), rows(501, torch.float16), rows(c, torch.float32)
+    per_row = torch.empty(4096, device="meta")
+    compiled = cubin.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
+    assert not compiled.spills, compiled
+
+
+def test_a_kernel_that_spills_is_found_out() -> None:
+    from mpt_kernels.triton_kernels import narrow_rows
+
+    # A row of 21,841 classes as one tile of sixteen warps: 64 classes of three models a thread.
+    constants: dict[str, Any] = {
+        "C": 21_841, "C_OLD": 10_920, "DISTANCE": "kl", "DISTIL_OLD": True, "DISTIL_REF": True,
+        "Z": (21_856, 1, 21_856), "OLD": (10_928, 1, 10_928), "REF": (21_856, 1, 21_856),
+        "GRAD": (21_856, 1, 21_856), "Y_STRIDE": 1, "K_STRIDE": 0, "ROWS": 1, "BLOCK": 32_768,
+        "k_ptr": None, "normalizer_ptr": None, "scale_ptr": None,
+    }  # fmt: skip
+    pointers = dict.fromkeys(("z_ptr", "old_ptr", "ref_ptr", "grad_ptr", "rows_ptr"), "*fp32") | {
+        "y_ptr": "*i64"
+    }
+    integers = dict.fromkeys(("n_rows", "ignore_index"), "i32")
+    signature = {
+        name: "constexpr" if name in constants else (pointers | integers).get(name, "fp32")
+        for name in narrow_rows.arg_names
+    }
+    compiled = cubin.compile_kernel(
+        narrow_rows, signature, constants, {"num_warps": 16, "enable_fp_fusion": True}, 90
+    )
+    assert compiled.spills
+    assert compiled.count(r"(LDL|STL)\b.*") > 0
