@@ -13,7 +13,7 @@ RunRoot = Annotated[
 RecipeName = Annotated[
     str | None,
     typer.Option(
-        "--recipe", metavar="NAME_OR_FILE", help="Preset or YAML file. [default: by the split's source]"
+        "--recipe", metavar="NAME_OR_FILE", help="Preset or YAML file. (default: by the split's source)"
     ),
 ]
 Overrides = Annotated[
@@ -24,21 +24,21 @@ Overrides = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", metavar="RUN", help="Run folder below the run root. [default: the verb's]"),
+    typer.Option("--name", metavar="RUN", help="Run folder below the run root. (default: the verb's)"),
 ]
 Old = Annotated[
     str, typer.Option("--old", metavar="RUN", help="Old model: run name, run folder or .pt file.")
 ]
 Refs = Annotated[
     list[str] | None,
-    typer.Option("--ref", metavar="RUN", help="Reference model; repeated, an ensemble. [default: ref]"),
+    typer.Option("--ref", metavar="RUN", help="Reference model; repeated, an ensemble. (default: ref)"),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that is in the folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", metavar="N", help="Seed of weights, order and augmentation. [default: the recipe's]"
+        "--seed", metavar="N", help="Seed of weights, order and augmentation. (default: the recipe's)"
     ),
 ]
 IndependentSeed = Annotated[
@@ -47,12 +47,12 @@ IndependentSeed = Annotated[
         "--seed",
         metavar="N",
         help="Seed of weights, order and augmentation. "
-        "[default: the recipe's plus an offset, so that this model is independent of the update]",
+        "(default: the recipe's plus an offset, so that this model is independent of the update)",
     ),
 ]
 Device = Annotated[
     str | None,
-    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. [default: the recipe's]"),
+    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. (default: the recipe's)"),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, say what would be done, write nothing.")
