@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
+from mptctl.cli import bench
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
@@ -59,6 +60,7 @@ app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
+app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor)
 app.command("reference", hidden=True)(reference)
 

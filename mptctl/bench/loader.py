@@ -1,0 +1,177 @@
+"""How fast pictures come: our loaders, what a user would take instead, and what the model can take."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.bench.contestants import (
+    DATALOADERS,
+    OURS,
+    ROWS,
+    Contestant,
+    Say,
+    contestants,
+    generate_pictures,
+    our_stream,
+    repeated,
+)
+from mptctl.bench.machine import Machine, this_machine
+from mptctl.data.manifest import TRAIN
+from mptctl.data.pictures import usable_cores
+from mptctl.data.sources import scan_folder
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.recipe import Recipe
+
+# A run has to see every loader in its stride: epochs shorter than this many batches are mostly their start.
+_LEAST_BATCHES = 12
+_HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
+
+
+class LoaderRow(BaseModel):
+    """Speed of one way to get pictures."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(description="which loader; synthetic is the model's own training step")
+    images_per_s: float = Field(description="median over the runs")
+    runs: list[float] = Field(description="images/s of each run; runs of all rows take turns")
+    workers: int | None = Field(description="threads or processes; null where there are none to set")
+    augment: str | None = Field(description="training augmentation; null for synthetic")
+
+
+class LoaderBench(BaseModel):
+    """The object that ``mptctl bench loader --json`` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bench: Literal["loader"] = Field("loader", description="which bench")
+    machine: Machine = Field(description="where it was measured")
+    data: str = Field(description="folder of the pictures, or generated")
+    pictures: int = Field(description="picture files")
+    image_size: int = Field(description="side of the square that the model sees")
+    batch_size: int = Field(description="pictures in a batch")
+    rows: list[LoaderRow] = Field(description="one row a loader")
+    skipped: dict[str, str] = Field(description="rows that cannot be measured here, and why")
+    verdict: str = Field(description="what it means, in one line")
+    tuned: dict[str, float] | None = Field(description="with --tune: the fastest settings of data.*")
+
+
+def bench_loader(
+    recipe: Recipe,
+    *,
+    data_root: Path | None = None,
+    rows: tuple[str, ...] = ROWS,
+    repeats: int = 5,
+    seconds: float = 2.0,
+    device: torch.device | None = None,
+    tune: bool = False,
+    say: Say = lambda line: None,
+) -> LoaderBench:
+    """Measure loaders in turns.
+
+    Args:
+        recipe: picture size, augmentation, batch size, loader settings and model.
+        data_root: folder with ``train/CLASS/*``; None generates JPEGs of 500 x 375.
+        rows: names of `ROWS` to measure.
+        repeats: runs of each row.
+        seconds: length of a run.
+        device: where batches go; None takes the first GPU, or else the CPU.
+        tune: also look for the fastest settings of DALI here.
+        say: called with a line on what is going on.
+
+    Raises:
+        UsageError: an unknown row.
+        DataError: no pictures in the folder, or bad ones.
+    """
+    unknown = [name for name in rows if name not in ROWS]
+    if unknown:
+        raise UsageError(f"--rows {unknown[0]}: unknown; use some of {', '.join(ROWS)}")
+    device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    machine = this_machine()
+    with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as scratch:
+        if data_root is None:
+            say("generating JPEGs of 500 x 375")
+            generate_pictures(Path(scratch) / "data")
+        manifest, _ = scan_folder(data_root or Path(scratch) / "data", needs_test=False)
+        split = repeated(manifest, _LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
+        field, skipped = contestants(recipe, split, rows, device, Path(scratch), say)
+        try:
+            measured: dict[str, list[float]] = {one.name: [] for one in field}
+            for turn in range(repeats):
+                for one in field:
+                    rate = one.run(seconds, device)
+                    measured[one.name].append(round(rate, 1))
+                    say(f"run {turn + 1} of {repeats}: {one.name} {rate:,.0f} images/s")
+            tuned = _tune(recipe, split, device, Path(scratch), seconds, say) if tune else None
+        finally:
+            for one in field:
+                one.stop()
+    results = [
+        LoaderRow(
+            name=one.name,
+            images_per_s=round(statistics.median(measured[one.name]), 1),
+            runs=measured[one.name],
+            workers=one.workers,
+            augment=one.augment,
+        )
+        for one in field
+    ]
+    return LoaderBench(
+        machine=machine,
+        data="generated" if data_root is None else str(data_root),
+        pictures=int(np.count_nonzero(manifest.parts == TRAIN)),
+        image_size=recipe.data.image_size,
+        batch_size=recipe.optim.batch_size,
+        rows=results,
+        skipped=skipped,
+        verdict=_verdict({row.name: row.images_per_s for row in results}),
+        tuned=tuned,
+    )
+
+
+def _tune(
+    recipe: Recipe, split: Split, device: torch.device, scratch: Path, seconds: float, say: Say
+) -> dict[str, float]:
+    """The fastest of DALI's threads, depth and, on a GPU, share of the hardware decoder."""
+    cores = usable_cores()
+    threads = sorted({max(1, cores // 2), cores, cores + cores // 2})
+    loads = _HW_LOADS if device.type == "cuda" else (recipe.data.hw_decoder_load,)
+    rates: dict[tuple[int, int, float], float] = {}
+    for workers, prefetch, load in itertools.product(threads, (2, 3), loads):
+        changes: dict[str, Any] = {"workers": workers, "prefetch": prefetch, "hw_decoder_load": load}
+        data = recipe.data.model_copy(update={"loader": "dali", **changes})
+        one = Contestant("dali", our_stream(split, data, recipe.optim.batch_size, device, scratch))
+        rates[workers, prefetch, load] = one.run(seconds, device)
+        one.stop()
+        say(f"tune: {changes} {rates[workers, prefetch, load]:,.0f} images/s")
+    workers, prefetch, load = max(rates, key=lambda key: rates[key])
+    found: dict[str, float] = {"workers": workers, "prefetch": prefetch}
+    return found | ({"hw_decoder_load": load} if device.type == "cuda" else {})
+
+
+def _verdict(rates: dict[str, float]) -> str:
+    ours = {name: rate for name, rate in rates.items() if name in OURS and name != "resident"}
+    theirs = {name: rate for name, rate in rates.items() if name in DATALOADERS}
+    # What is in memory is of another league; it speaks where it stands alone.
+    ours = ours or {name: rate for name, rate in rates.items() if name in OURS}
+    if not ours:
+        return "no loader of ours was measured"
+    best = max(ours, key=lambda name: ours[name])
+    line = f"{best} brings {ours[best]:,.0f} images/s"
+    if theirs:
+        rival = max(theirs, key=lambda name: theirs[name])
+        line += f", {ours[best] / theirs[rival]:.2f} times {rival}"
+    need = rates.get("synthetic")
+    if need is None:
+        return line
+    answer = "data are no bottleneck" if ours[best] >= need else "data are the bottleneck"
+    return f"{line}; the model takes {need:,.{0 if need >= 10 else 1}f}: {answer}"

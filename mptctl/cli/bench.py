@@ -1,0 +1,108 @@
+"""`mptctl bench`: speed on this machine, beside what a user would use instead, and the floor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+
+if TYPE_CHECKING:
+    from mptctl.bench.loader import LoaderBench
+
+app = typer.Typer(
+    help="Measure speed on this machine, beside what a user would use instead.", no_args_is_help=True
+)
+
+
+@app.command("loader")
+def loader(
+    data_root: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-root", metavar="DIR", help="Folder with train/CLASS/*. [default: generated JPEGs]"
+        ),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option("--recipe", metavar="NAME_OR_FILE", help="Picture size, augmentation, batch, model."),
+    ] = "imagenet",
+    overrides: opt.Overrides = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="NAMES", help="Only these rows, with commas between.")
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
+    ] = 5,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Length of a run.")] = 2.0,
+    device: opt.Device = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Find the fastest settings of DALI here, and print the recipe's lines."),
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """How fast pictures come: our loaders, a torch DataLoader, and what the model can take.
+
+    Examples:
+
+        mptctl bench loader --data-root ~/imagenet --tune
+
+        mptctl bench loader --recipe cifar10 --data-root ~/cifar10-jpeg --rows resident,dataloader-tvio
+    """
+    from mptctl.bench.contestants import ROWS
+    from mptctl.bench.loader import bench_loader
+    from mptctl.recipe import load_recipe
+    from mptctl.training.job import choose_device
+
+    chosen = load_recipe(recipe, overrides or [])
+    found = bench_loader(
+        chosen,
+        data_root=data_root,
+        rows=ROWS if rows is None else tuple(name.strip() for name in rows.split(",")),
+        repeats=repeats,
+        seconds=seconds,
+        device=choose_device(device or chosen.runtime.device),
+        tune=tune,
+        say=lambda line: typer.echo(line, err=True),
+    )
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        _print_loader(found)
+
+
+def _print_loader(found: LoaderBench) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    typer.echo(
+        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; "
+        f"{found.pictures:,} pictures ({found.data}) to {found.image_size} pixels, batches of {found.batch_size}"
+    )
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table.add_column("loader")
+    for column in ("images/s", "slowest", "fastest", "workers"):
+        table.add_column(column, justify="right")
+    table.add_column("augmentation")
+    for row in found.rows:
+        table.add_row(
+            row.name,
+            f"{row.images_per_s:,.0f}",
+            f"{min(row.runs):,.0f}",
+            f"{max(row.runs):,.0f}",
+            "" if row.workers is None else str(row.workers),
+            row.augment or "",
+        )
+    console.print(table)
+    for name, reason in found.skipped.items():
+        typer.echo(f"{name}: not measured, {reason}")
+    typer.echo(found.verdict)
+    if found.tuned is not None:
+        typer.echo("data:")
+        for key, value in found.tuned.items():
+            typer.echo(f"  {key}: {value:g}")
