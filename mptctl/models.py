@@ -151,7 +151,7 @@ def _use_small_stem(model: nn.Module, arch: str) -> None:
         raise UsageError(f"model.stem small: {arch} has no such stem; it is for ResNets")
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
-    model.maxpool = nn.Identity()  # type: ignore[assignment]
+    model.maxpool = nn.Identity()
 
 
 def _insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:

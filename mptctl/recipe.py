@@ -290,8 +290,9 @@ class _SafeLoader(yaml.SafeLoader):
     """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
-            raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1}: aliases are not allowed")
+        if self.check_event(yaml.AliasEvent):
+            line = self.peek_event().start_mark.line  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError(f"line {line + 1}: aliases are not allowed")
         return super().compose_node(parent, index)
 
 
@@ -333,7 +334,7 @@ def _explain(key: str, problem: Any) -> str:
         names = list(recipe_keys()) if "." in key else list(Recipe.model_fields)
         return f"unknown key {key}{_nearest(key, names)}"
     got = problem.get("input")
-    message = problem["msg"].removeprefix("Value error, ")
+    message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return message
     nearest = ""

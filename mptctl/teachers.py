@@ -75,7 +75,7 @@ class Teacher(nn.Module):
         columns = columns_for(checkpoint.meta.class_names, wanted, what)
         self.model = model_of(checkpoint).requires_grad_(False).eval()
         if runtime.channels_last:
-            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.model = self.model.to(memory_format=torch.channels_last)
         in_order = bool((columns == range(len(columns))).all())
         self.columns = None if in_order else torch.from_numpy(columns).to(device)
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)

@@ -35,6 +35,9 @@ class Silent:
     def finished(self, result: FitResult) -> None:
         """Nothing."""
 
+    def closed(self) -> None:
+        """Nothing."""
+
 
 class Plain(Silent):
     """One line an epoch, and one every half minute in between.
@@ -76,7 +79,7 @@ class Plain(Silent):
 
 
 class Live(Silent):
-    """A bar with the loss terms, rates and time left; one line an epoch stays above it.
+    """A bar with time left, loss terms, learning rate and speed; one line an epoch stays above it.
 
     Args:
         console: a terminal.
@@ -86,7 +89,7 @@ class Live(Silent):
         self.console = console
         self.progress = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=None),
+            BarColumn(bar_width=12),
             TextColumn("{task.percentage:>3.0f}%"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[figures]}", style="dim"),
@@ -107,19 +110,24 @@ class Live(Silent):
         if self.task is None:
             return
         if line.event == "step":
-            figures = f"loss {(line.terms or {}).get('loss', 0.0):.3f} {line.images_per_s or 0.0:,.0f}/s"
+            terms = " ".join(f"{n} {v:.2f}" for n, v in (line.terms or {}).items() if n != "loss")
+            figures = f"{terms} lr {line.lr or 0.0:.3f} {line.images_per_s or 0.0:,.0f}/s"
             self.progress.update(self.task, completed=line.step, figures=figures)
         elif line.event == "epoch":
             self.progress.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
 
     def finished(self, result: FitResult) -> None:
-        """Take the bar away and say where the model is."""
+        """Say how long it took."""
         self.progress.stop()
         self.console.print(
             f"{result.run.path.name}: {result.steps} steps in {result.seconds:.0f} s",
             highlight=False,
             markup=False,
         )
+
+    def closed(self) -> None:
+        """Give the terminal back, also after an error."""
+        self.progress.stop()
 
 
 def step_text(line: MetricsLine) -> str:

@@ -49,12 +49,13 @@ def fit(run: Run, observer: Observer) -> FitResult:
         if run.validator is None and run.workers.leads:
             _save_best(run, validation)
         meter.event("done", validation)
+        seconds = time.monotonic() - started
+        result = FitResult(run.folder, run.progress.global_step, validation, run.progress.best_error, seconds)
+        observer.finished(result)
+        return result
     finally:
         meter.close()
-    seconds = time.monotonic() - started
-    result = FitResult(run.folder, run.progress.global_step, validation, run.progress.best_error, seconds)
-    observer.finished(result)
-    return result
+        observer.closed()
 
 
 def train_step(

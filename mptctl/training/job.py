@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -129,24 +130,19 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
     model = build_model(recipe.model, job.num_classes, recipe.data.image_size)
     model = model.to(device)
     if recipe.runtime.channels_last:
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = model.to(memory_format=torch.channels_last)
     optimizer = build_optimizer(recipe.optim, model)
-    common = {
-        "seed": recipe.runtime.seed,
-        "device": device,
-        "num_classes": job.num_classes,
-        "cache_dir": job.cache_dir,
-    }
-    loader = make_loader(
+    load = partial(
+        make_loader,
         split,
         recipe.data,
-        "train",
         batch_size=recipe.optim.batch_size,
-        train=True,
-        rank=team.rank,
-        world_size=team.size,
-        **common,
+        seed=recipe.runtime.seed,
+        device=device,
+        num_classes=job.num_classes,
+        cache_dir=job.cache_dir,
     )
+    loader = load("train", train=True, rank=team.rank, world_size=team.size)
     if loader.steps_per_epoch == 0:
         raise UsageError(
             f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
@@ -160,7 +156,11 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
         folder = (job.cache_dir or split.run_root / "cache") / "teachers"
         asked = cached = CachedTeachers(asked, loader, recipe, roles, folder)
         notes.append(cached.note)
-    validator = _validator(job, device, teachers, common)
+    validator = None
+    if len(split.indices("val", job.num_classes)):
+        reduced = recipe.runtime.precision == "bf16"
+        judge = teachers if job.old is not None else None
+        validator = Validator(load("val", train=False), split.classes.num_old, judge, (device.type, reduced))
     run = Run(
         recipe=recipe,
         folder=RunDir(job.folder),
@@ -220,24 +220,6 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
-
-
-def _validator(
-    job: Job, device: torch.device, teachers: TeacherSource | None, common: dict[str, object]
-) -> Validator | None:
-    if not len(job.split.indices("val", job.num_classes)):
-        return None
-    loader = make_loader(
-        job.split,
-        job.recipe.data,
-        "val",
-        batch_size=job.recipe.optim.batch_size,
-        train=False,
-        **common,  # type: ignore[arg-type]
-    )
-    reduced = job.recipe.runtime.precision == "bf16"
-    old_teachers = teachers if job.old is not None else None
-    return Validator(loader, job.split.classes.num_old, old_teachers, (device.type, reduced))
 
 
 def _resume(run: Run) -> None:

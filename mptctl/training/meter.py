@@ -27,7 +27,10 @@ class Meter:
         if run.workers.leads:
             # Nothing but a resumed run's own steps may follow the step that it resumes from.
             self.writer = SummaryWriter(str(run.folder.tensorboard), purge_step=run.progress.global_step + 1)
-        self._reset()
+        self.sums: dict[str, Tensor] = {}
+        self.steps = self.rows = 0
+        self.rate = self.waited = 0.0
+        self.since = time.monotonic()
 
     def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
         """Take one step in; True when it is time for a line."""
@@ -94,9 +97,7 @@ class Meter:
         self.observer.line(line)
 
     def _reset(self) -> None:
-        self.sums: dict[str, Tensor] = {}
-        self.steps = 0
-        self.rows = 0
-        self.rate = 0.0
-        self.waited = 0.0
+        self.sums = {}
+        self.steps = self.rows = 0
+        self.rate = self.waited = 0.0
         self.since = time.monotonic()

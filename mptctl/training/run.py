@@ -34,6 +34,10 @@ class Observer(Protocol):
         """The run has come to its end."""
         ...
 
+    def closed(self) -> None:
+        """The run is over, whether it came to its end or not."""
+        ...
+
 
 @dataclass
 class Progress:

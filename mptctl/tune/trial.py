@@ -158,6 +158,9 @@ class _Reporter:
     def finished(self, result: FitResult) -> None:
         """Nothing: the trial itself reports its end."""
 
+    def closed(self) -> None:
+        """Nothing: there is no display."""
+
 
 def _report(plan: TrialPlan, folder: RunDir, started: float, *, finished: bool) -> dict[str, Any]:
     lines = folder.read_metrics()

@@ -35,6 +35,9 @@ class Log:
     def finished(self, result: FitResult) -> None:
         pass
 
+    def closed(self) -> None:
+        pass
+
 
 Train = Callable[..., tuple[FitResult, Log]]
 

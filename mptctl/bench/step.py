@@ -1,0 +1,205 @@
+"""Speed of the training step on pictures that are already there: the student alone, a plain loop, and ours."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import nn
+
+from mpt_kernels import backend_for
+from mptctl.bench.machine import Machine, this_machine
+from mptctl.checkpoint import CheckpointMeta
+from mptctl.data.loader import Batch
+from mptctl.methods import method_of
+from mptctl.models import build_model
+from mptctl.recipe import Recipe
+from mptctl.teachers import TeacherLogits
+from mptctl.training.distributed import Workers
+from mptctl.training.fit import train_step
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.optim import build_optimizer
+from mptctl.training.run import Progress, Run
+from mptctl.training.rundir import RunDir
+from mptctl.training.signals import StopRequest
+
+_WARM_STEPS = 3
+
+
+class StepRow(BaseModel):
+    """One way to train."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str = Field(description="student: forward, cross-entropy, backward, update; plain: with teachers, the loss "
+                      "by autograd and one look at it a step; ours: the training loop's own step")  # fmt: skip
+    images_per_s: float = Field(description="median over the repeats")
+    slowest: float = Field(description="images/s of the slowest repeat")
+    fastest: float = Field(description="images/s of the fastest repeat")
+    ms: float = Field(description="milliseconds a step, at the median")
+
+
+class StepBench(BaseModel):
+    """What `mptctl bench step --json` prints."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bench: Literal["step"] = "step"
+    machine: Machine = Field(description="where it was measured")
+    method: str = Field(description="whose teachers and loss")
+    arch: str = Field(description="of student and teachers")
+    image_size: int = Field(description="pixels")
+    batch_size: int = Field(description="pictures a step")
+    num_classes: int = Field(description="of student and reference; half of them are old")
+    loss_backend: str = Field(description="reference or triton")
+    rows: list[StepRow] = Field(description="one for each way to train")
+
+
+def bench_step(
+    recipe: Recipe, *, num_classes: int, steps: int, repeats: int, device: torch.device
+) -> StepBench:
+    """Time three ways to train on one fixed batch, in turns.
+
+    Args:
+        recipe: model, batch, precision and method; its teachers are untrained models of the same architecture.
+        num_classes: of student and reference.
+        steps: optimizer steps of one repeat.
+        repeats: turns of each way.
+        device: where it computes.
+    """
+    ways = _ways(recipe, num_classes, device)
+    speeds: dict[str, list[float]] = {name: [] for name in ways}
+    batch_size = recipe.optim.batch_size
+    for way in ways.values():
+        _time(way, _WARM_STEPS, device)
+    for _ in range(repeats):
+        for name, way in ways.items():
+            speeds[name].append(steps * batch_size / _time(way, steps, device))
+    return StepBench(
+        machine=this_machine(),
+        method=recipe.method.name,
+        arch=recipe.model.arch,
+        image_size=recipe.data.image_size,
+        batch_size=batch_size,
+        num_classes=num_classes,
+        loss_backend=backend_for(torch.empty(1, num_classes, device=device)),
+        rows=[
+            StepRow(
+                name=name,
+                images_per_s=round(statistics.median(values), 1),
+                slowest=round(min(values), 1),
+                fastest=round(max(values), 1),
+                ms=round(1e3 * batch_size / statistics.median(values), 3),
+            )
+            for name, values in speeds.items()
+        ],
+    )
+
+
+class _Untrained:
+    """Teachers with fresh weights: they cost what trained ones cost."""
+
+    def __init__(self, old: nn.Module, ref: nn.Module) -> None:
+        self.digests: dict[str, str] = {}
+        self._old, self._ref = old, ref
+
+    @torch.no_grad()
+    def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
+        return TeacherLogits(
+            self._old(batch.images) if old else None, self._ref(batch.images) if ref else None
+        )
+
+
+class _OneBatch:
+    """A loader without pictures: the step asks it for its length only."""
+
+    name, reason, num_samples, steps_per_epoch = "synthetic", "one fixed batch", 0, 10**6
+
+    def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
+    num_old = num_classes // 2
+    method = method_of(recipe.method, num_old)
+    reduced = recipe.runtime.precision == "bf16"
+
+    def model(classes: int) -> nn.Module:
+        made = build_model(recipe.model, classes, recipe.data.image_size).to(device)
+        return made.to(memory_format=torch.channels_last) if recipe.runtime.channels_last else made
+
+    torch.manual_seed(0)
+    teachers = _Untrained(model(num_old).eval(), model(num_classes).eval())
+    student = model(num_classes).train()
+    optimizer = build_optimizer(recipe.optim, student)
+    size, count = recipe.data.image_size, recipe.optim.batch_size
+    images = torch.randn(count, 3, size, size, device=device)
+    if recipe.runtime.channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(0, num_classes, (count,), device=device)
+    batch = Batch(images, labels, torch.arange(count))
+
+    def forward() -> torch.Tensor:
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=reduced):
+            logits: torch.Tensor = student(images)
+        return logits
+
+    def update() -> None:
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def alone() -> None:
+        nn.functional.cross_entropy(forward().float(), labels).backward()  # type: ignore[no-untyped-call]
+        update()
+
+    def plain() -> None:
+        answers = teachers.logits(batch, 0, old=method.needs_old, ref=method.needs_ref)
+        loss = method(forward().float(), labels, answers.old, answers.ref)["loss"]
+        loss.backward()  # type: ignore[no-untyped-call]
+        update()
+        loss.item()  # what a loop does that prints its loss
+
+    run = Run(
+        recipe=recipe,
+        folder=RunDir(Path(tempfile.gettempdir())),
+        meta=CheckpointMeta(recipe=recipe, class_names=(), num_old=0),
+        model=student,
+        method=method,
+        teachers=teachers,
+        optimizer=optimizer,
+        train=_OneBatch(),  # type: ignore[arg-type]
+        validator=None,
+        device=device,
+        workers=Workers(),
+        progress=Progress(),
+        stop=StopRequest(),
+        resume_command="",
+        notes=[],
+    )
+    guard = NonFiniteGuard(student, device)
+
+    def ours() -> None:
+        train_step(run, student, guard, method, batch, count)
+
+    return {"student": alone, "plain": plain, "ours": ours}
+
+
+def _time(way: Callable[[], None], steps: int, device: torch.device) -> float:
+    """Seconds for so many steps, the device's work included."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    begin = time.perf_counter()
+    for _ in range(steps):
+        way()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin
