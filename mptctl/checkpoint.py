@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import json
-import os
 import pickletools
 import re
-import shutil
+import warnings
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +18,9 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
 
-from mptctl.errors import CheckpointError, StorageError
+from mptctl.errors import CheckpointError
 from mptctl.recipe import Recipe
+from mptctl.storage import write_atomically
 
 FORMAT = "mptctl-checkpoint"
 SCHEMA_VERSION = 1
@@ -163,61 +162,6 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Path | None = None) -> None:
-    """Replace a file by another one, or leave it as it is.
-
-    The content goes to a temporary file in the same folder, is flushed to the disk, and is renamed.
-
-    Args:
-        path: the file.
-        content: what it shall hold.
-        keep_previous: where the file that ``path`` held before goes.
-
-    Raises:
-        StorageError: with how much is needed and how much is free.
-    """
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if keep_previous is not None and path.exists():
-            _keep(path, keep_previous)
-        os.replace(partial, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise storage_error(path, error, len(content)) from error
-
-
-def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
-    """Say what kept a file from being written, in one line."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and needed is not None:
-        free = shutil.disk_usage(path.parent).free
-        return StorageError(
-            f"{path}: no room: {needed / 1e6:.1f} MB needed, {free / 1e6:.1f} MB free; "
-            "what was there before is kept; make room and use --resume"
-        )
-    return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another --run-root")
-
-
-def _keep(path: Path, previous: Path) -> None:
-    """Give a file a second name, so that at no moment there is neither the old nor the new one."""
-    second = previous.with_name(f".{previous.name}.partial")
-    second.unlink(missing_ok=True)
-    try:
-        os.link(path, second)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(path, second)
-    os.replace(second, previous)
-
-
 def _load_safely(path: Path) -> Any:
     try:
         with open(path, "rb") as file:
@@ -232,12 +176,12 @@ def _load_safely(path: Path) -> Any:
     if not is_archive and head[:1] != b"\x80":
         raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
+            return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
         message = str(error)
-        names = sorted(
-            set(re.findall(r"GLOBAL ([\w.]+)", message)) | set(re.findall(r"`([\w.]+)` was not", message))
-        )
+        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (set() if is_archive else _globals_in_pickle(path))
         if names:
             raise CheckpointError(
                 f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "

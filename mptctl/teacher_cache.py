@@ -24,11 +24,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.checkpoint import storage_error
 from mptctl.data.loader import Batch, Loader
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
+from mptctl.storage import storage_error
 from mptctl.teachers import TeacherLogits, TeacherSource
 
 Role = Literal["old", "ref"]

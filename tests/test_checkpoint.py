@@ -190,5 +190,6 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_partial(save
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot be written"):
-        write_atomically(tmp_path / "no" / "such" / "x", b"1")
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StorageError, match=r"file/x: cannot be written: .*; choose another folder"):
+        write_atomically(tmp_path / "file" / "x", b"1")

@@ -229,7 +229,7 @@ def _write(
     data_root: Path | None,
 ) -> None:
     """Write the files that were asked for, and say on standard error what was written."""
-    from mptctl.data.atomic import replacing
+    from mptctl.storage import replacing
 
     written: list[Path] = []
     if save_predictions is not None:

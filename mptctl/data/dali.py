@@ -13,13 +13,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mptctl.data.atomic import replacing
 from mptctl.data.geometry import fitted_size, on_canvas
 from mptctl.data.manifest import ODD
 from mptctl.data.passes import Job, Pass, PlannedLoader
 from mptctl.data.pictures import rgb, usable_cores
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError
+from mptctl.storage import replacing
 
 if TYPE_CHECKING:
     from mptctl.data.loader import Batch

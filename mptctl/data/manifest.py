@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.atomic import replacing
 from mptctl.errors import DataError
+from mptctl.storage import replacing
 
 Part = Literal["train", "val", "test"]
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3

@@ -232,8 +232,9 @@ class PlannedLoader:
         self.num_samples = work.num_samples
         self.stats = LoaderStats()
         mean, std = (torch.tensor(v, dtype=torch.float32) for v in (work.data.mean, work.data.std))
-        self._offset = (-mean / std).to(work.device)
-        self._scale = (1 / (255 * std)).to(work.device)
+        # For a row of pixels at once: on a CPU, vectors of three are five times slower.
+        self._offset = (-mean / std).repeat(work.data.image_size).to(work.device)
+        self._scale = (1 / (255 * std)).repeat(work.data.image_size).to(work.device)
         self._labels = torch.from_numpy(work.split.labels)
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
@@ -268,8 +269,8 @@ class PlannedLoader:
 
     def normalise(self, pictures: Tensor) -> Tensor:
         """(B, H, W, 3) uint8 on the device -> (B, 3, H, W) normalised, channels-last in memory."""
-        images = pictures * self._scale
-        images += self._offset
+        rows = pictures.reshape(-1, len(self._scale)).to(torch.float32)
+        images = rows.mul_(self._scale).add_(self._offset).view(pictures.shape)
         return images.to(self.work.dtype).permute(0, 3, 1, 2)
 
     def batch(self, job: Job, images: Tensor) -> Batch:

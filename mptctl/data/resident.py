@@ -14,15 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.data.atomic import replacing
 from mptctl.data.passes import Job, Pass, PlannedLoader
 from mptctl.data.pictures import decode_file, fit, single_threaded, usable_cores
 from mptctl.errors import StorageError
+from mptctl.storage import replacing
 
 if TYPE_CHECKING:
     from mptctl.data.loader import Batch
 
 Progress = Callable[[int, int], None]
+Rows = NDArray[np.int64]
 _CHUNK = 256
 
 
@@ -33,13 +34,21 @@ class ResidentLoader(PlannedLoader):
 
     def __init__(self, work: Pass, reason: str, cache_dir: Path, progress: Progress | None = None) -> None:
         super().__init__(work, reason)
-        pictures = torch.from_numpy(resident_pictures(work, cache_dir, progress)).to(work.device)
-        pad = work.data.padding if work.train and work.data.augment == "pad-crop" else 0
+        pictures = resident_pictures(work, cache_dir, progress)
+        pad = self._pad = work.data.padding if work.train and work.data.augment == "pad-crop" else 0
+        padded = np.pad(pictures, ((0, 0), (pad, pad), (pad, pad), (0, 0))) if pad else pictures
         size = work.data.image_size
-        self._pad = pad
-        padded = torch.nn.functional.pad(pictures, (0, 0, pad, pad, pad, pad)) if pad else pictures
-        # (n, 2 pad + 1, 2 pad + 1, 3, size, size): every window of every picture, without a copy.
-        self._windows = padded.unfold(1, size, 1).unfold(2, size, 1)
+        # Every window of every picture, without a copy: (n, 2 pad + 1, 2 pad + 1, ...).
+        if work.device.type == "cpu":
+            rows = padded.reshape(*padded.shape[:2], -1)
+            self._windows = np.lib.stride_tricks.sliding_window_view(rows, (size, 3 * size), (1, 2))[
+                :, :, ::3
+            ]
+            mirrored = np.arange(size)[::-1, None] * 3 + np.arange(3)
+            self._mirrored = mirrored.reshape(-1)  # places of a row's bytes when it is mirrored
+        else:
+            on_device = torch.from_numpy(padded).to(work.device)
+            self._device_windows = on_device.unfold(1, size, 1).unfold(2, size, 1)
         # Row of each sample in the array above.
         self._row = np.full(len(work.split.manifest), -1, dtype=np.int64)
         self._row[work.indices] = np.arange(work.num_samples)
@@ -89,20 +98,28 @@ class ResidentLoader(PlannedLoader):
         return self._ready.qsize()
 
     def _gather(self, job: Job) -> Batch:
-        zero = np.zeros(len(job.index), dtype=np.int64)
-        top, left, flip = zero, zero, zero
+        row = self._row[job.index]
+        top = left = np.zeros(len(row), dtype=np.int64)
+        flip = np.zeros(len(row), dtype=np.bool_)
         if job.views is not None:
-            top, left = job.views.top + self._pad, job.views.left + self._pad
-            flip = job.views.flip.astype(np.int64)
-        # One small copy to the device, which does not wait for what runs there.
-        where = torch.from_numpy(np.stack([self._row[job.index], top, left, flip]))
-        if self.work.device.type == "cuda":
-            where = where.pin_memory().to(self.work.device, non_blocking=True)
-        row, top_d, left_d, flip_d = where.unbind()
-        pictures = self._windows[row, top_d, left_d].permute(0, 2, 3, 1)
-        if flip.any():
-            pictures = torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
-        return self.batch(job, self.normalise(pictures.contiguous()))
+            top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
+        gather = self._on_cpu if self.work.device.type == "cpu" else self._on_device
+        return self.batch(job, self.normalise(gather(row, top, left, flip)))
+
+    def _on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
+        """(B, S, S, 3) uint8. numpy copies whole rows, which is three times as fast as torch's index."""
+        pictures = self._windows[row, top, left]
+        mirror = np.flatnonzero(flip)
+        pictures[mirror] = np.take(pictures[mirror], self._mirrored, axis=2)
+        size = self.work.data.image_size
+        return torch.from_numpy(pictures.reshape(-1, size, size, 3))
+
+    def _on_device(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
+        """(B, S, S, 3) uint8, after one small copy to the device that does not wait for what runs there."""
+        where = torch.from_numpy(np.stack([row, top, left, flip.astype(np.int64)])).pin_memory()
+        row_d, top_d, left_d, flip_d = where.to(self.work.device, non_blocking=True).unbind()
+        pictures = self._device_windows[row_d, top_d, left_d].permute(0, 2, 3, 1)
+        return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
 def resident_pictures(work: Pass, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:

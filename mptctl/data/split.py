@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.classes import ClassSplit, label_map, split_classes
-from mptctl.data.atomic import replacing
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, Part, load_manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
 from mptctl.data.sources import OnBad, array_of, read_source
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import Source, differences
+from mptctl.storage import replacing
 
 SPLIT_NAME, MANIFEST_NAME = "split.json", "manifest.npz"
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.atomic import replacing
 from mptctl.errors import DataError, NonFiniteError, UsageError
+from mptctl.storage import replacing
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mptctl import __version__
-from mptctl.data.atomic import replacing
 from mptctl.report.figures import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, inline_svg, style
 from mptctl.report.tune_terminal import sentences
 from mptctl.report.wording import percent, ratio, span
+from mptctl.storage import replacing
 from mptctl.tune.records import Trial, TuneReport
 
 COLOURS = {"kl": NEW, "lm": LOST}

@@ -19,8 +19,8 @@ from typing import IO, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mptctl.checkpoint import storage_error, write_atomically
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.storage import remove_partial_files, storage_error, write_atomically
 
 LOCK = "lock"
 
@@ -113,6 +113,7 @@ class RunDir:
                         f"{self.path}: already holds a run; go on with --resume, start anew with --overwrite, "
                         "or use another --name"
                     )
+                remove_partial_files(self.path)
                 if overwrite:
                     self._empty()
                 lock.write(f"{os.getpid()}\n")

@@ -9,8 +9,8 @@ from typing import Any
 
 from ray.tune import Callback
 
-from mptctl.checkpoint import write_atomically
 from mptctl.evaluation.statistics import rate
+from mptctl.storage import write_atomically
 from mptctl.tune.choice import choose, within_bound
 from mptctl.tune.records import Status, Trial, TuneReport
 from mptctl.tune.space import Settings, name_of

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mptctl.checkpoint import write_atomically
 from mptctl.errors import GateFailed, Stopped
+from mptctl.storage import write_atomically
 from mptctl.training.rundir import RunDir
 from mptctl.tune.choice import choose, objective
 from mptctl.tune.cluster import Interrupted, interruptible, quiet, ray_cluster
