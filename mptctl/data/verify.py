@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -66,9 +68,21 @@ def check_file(path: str, verify: Verify = "header") -> CheckedFile:
         DataError: what is wrong with it, without its name: empty, not a JPEG or PNG, cut off, too large,
             16 bits a channel.
     """
+    with _without_warnings():
+        return _look_at(path, verify)
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Pillow warns of pictures larger than its limit, and of odd metadata; we refuse or take them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _look_at(path: str, verify: Verify) -> CheckedFile:
     try:
-        with open(path, "rb") as stream, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of large pictures; the limit is checked below
+        with open(path, "rb") as stream:
             stat = os.fstat(stream.fileno())
             if stat.st_size == 0:
                 raise DataError("empty")
@@ -123,7 +137,7 @@ def check_files(
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
     chunks = [(root, paths[start : start + _CHUNK], verify) for start in starts]
-    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    with _without_warnings(), ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
         for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
             columns[:, start : start + rows.shape[1]] = rows
             problems += [(start + row, problem) for row, problem in bad]
@@ -145,7 +159,7 @@ def _check_chunk(chunk: tuple[str, Sequence[str], Verify]) -> tuple[NDArray[np.i
     problems: list[tuple[int, str]] = []
     for row, path in enumerate(paths):
         try:
-            found = check_file(os.path.join(root, path), verify)
+            found = _look_at(os.path.join(root, path), verify)
             rows[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
         except DataError as error:
             problems.append((row, str(error)))
@@ -169,15 +183,12 @@ def _kind(image: Image.Image) -> int:
     return PLAIN if image.mode == "L" or (image.mode == "RGB" and not stored_rgb) else ODD
 
 
-def _is_whole(stream: object, end: bytes, start: int, at_the_end: bool) -> bool:
+def _is_whole(stream: io.BufferedReader, end: bytes, start: int, at_the_end: bool) -> bool:
     """Whether the end marker stands behind the header. Good files may have bytes after it.
 
     Within the coded data of a JPEG, the end marker's two bytes cannot occur, but within its header they
     can (a thumbnail has one of its own), so the search begins behind the header.
     """
-    import io
-
-    assert isinstance(stream, io.BufferedReader)
     if at_the_end:
         stream.seek(-len(end), os.SEEK_END)
         if stream.read() == end:
