@@ -55,6 +55,10 @@ class Loader(Protocol):
         """Where a run stands before ``step`` of ``epoch``, with what it must match to go on from there."""
         ...
 
+    def bottleneck(self) -> str:
+        """What held the last passes up, and which setting moves it, in one line."""
+        ...
+
     def close(self) -> None:
         """Stop threads and free memory; safe to call twice."""
         ...

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from mptctl.data.loader import Batch
 
 
+# Below this part of the time, waiting for data is not worth a setting.
+WAIT_WORTH_SAYING = 0.02
+# What to do about waiting, by loader.
+ADVICE = {
+    "resident": "leave it a core (runtime.threads), or compute on a GPU",
+    "threaded": "raise data.workers, or let DALI read (data.loader=dali)",
+    "dali-cpu": "raise data.workers or data.prefetch; mptctl bench loader --tune finds the best",
+    "dali-mixed": "set data.workers, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them",
+}
+
+
 @dataclass(frozen=True)
 class Job:
     """One worker's slice of one global batch.
@@ -263,6 +274,14 @@ class PlannedLoader:
         """Where a run stands; see `Loader.state`."""
         work = self.work
         return LoaderState(work.seed, epoch, step, work.batch_size, work.num_samples, work.split.fingerprint)
+
+    def bottleneck(self) -> str:
+        """What held the last passes up, and which setting moves it, in one line."""
+        stats = self.stats
+        speed = f"{self.name} brought {stats.images_per_second:,.0f} images/s"
+        if stats.wait_share <= WAIT_WORTH_SAYING:
+            return f"{speed}; waiting for data {100 * stats.wait_share:.1f} %: the model sets the pace"
+        return f"{speed}; waiting for data {100 * stats.wait_share:.0f} %: {ADVICE[self.name]}"
 
     def close(self) -> None:
         """Stop threads and free memory; safe to call twice."""

@@ -71,7 +71,7 @@ class Plain(Silent):
 
     def finished(self, result: FitResult) -> None:
         """Say how long it took."""
-        self._say(f"{self.name}: done, {result.steps} steps in {result.seconds:.0f} s")
+        self._say(f"{self.name}: done, {result.steps} steps in {result.seconds:.0f} s; {result.data}")
 
     def _say(self, text: str) -> None:
         self._last = time.monotonic()
@@ -120,7 +120,7 @@ class Live(Silent):
         """Say how long it took."""
         self.progress.stop()
         self.console.print(
-            f"{result.run.path.name}: {result.steps} steps in {result.seconds:.0f} s",
+            f"{result.run.path.name}: {result.steps} steps in {result.seconds:.0f} s; {result.data}",
             highlight=False,
             markup=False,
         )

@@ -50,7 +50,14 @@ def fit(run: Run, observer: Observer) -> FitResult:
             _save_best(run, validation)
         meter.event("done", validation)
         seconds = time.monotonic() - started
-        result = FitResult(run.folder, run.progress.global_step, validation, run.progress.best_error, seconds)
+        result = FitResult(
+            run.folder,
+            run.progress.global_step,
+            validation,
+            run.progress.best_error,
+            seconds,
+            run.train.bottleneck(),
+        )
         observer.finished(result)
         return result
     finally:

@@ -66,6 +66,7 @@ class FitResult:
         validation: of the last epoch.
         best_error: validation error of ``best.pt``; None without a validation part.
         seconds: of this process.
+        data: what held the pictures up, and which setting moves it.
     """
 
     run: RunDir
@@ -73,6 +74,7 @@ class FitResult:
     validation: Validation
     best_error: float | None
     seconds: float
+    data: str
 
 
 @dataclass

@@ -310,6 +310,18 @@ def test_statistics_count_pictures_and_waiting(split: Split, loader_of: MakeLoad
     assert 0 <= stats.queue_depth <= loader.work.data.prefetch + 1
 
 
+def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
+    loader = loader_of(split, "threaded")
+    for wait, words in (
+        (0.9, "waiting for data 90 %: raise data.workers"),
+        (0.001, "the model sets the pace"),
+    ):
+        loader.stats.reset()
+        loader.stats.count(100, 0.0, 0)
+        loader.stats.wait_seconds = wait * loader.stats.seconds
+        assert words in loader.bottleneck()
+
+
 def test_state_refuses_other_data_by_name(split: Split, loader_of: MakeLoader) -> None:
     loader = loader_of(split, "threaded")
     saved = loader.state(3, 2).to_dict()
