@@ -10,6 +10,7 @@ import typer
 from mptctl.cli import options as opt
 
 if TYPE_CHECKING:
+    from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
 
 app = typer.Typer(
@@ -106,3 +107,103 @@ def _print_loader(found: LoaderBench) -> None:
         typer.echo("data:")
         for key, value in found.tuned.items():
             typer.echo(f"  {key}: {value:g}")
+
+
+@app.command("kernel")
+def kernel(
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. [default: 128,4096]")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option("--classes", metavar="N,N", help="Numbers of classes. [default: 100,1000,21841]"),
+    ] = None,
+    dtypes: Annotated[
+        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. [default: float32,bfloat16]")
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row.")
+    ] = 25,
+    device: opt.Device = None,
+    as_json: opt.Json = False,
+) -> None:
+    """How fast the loss and its gradient are: eager PyTorch, torch.compile, and the fused kernel on a GPU.
+
+    Examples:
+
+        mptctl bench kernel
+
+        mptctl bench kernel --rows 128 --classes 1000 --json
+    """
+    from mptctl.bench.kernel import bench_kernel
+    from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
+    from mptctl.training.job import choose_device
+
+    found = bench_kernel(
+        choose_device(device or "auto"),
+        rows=_numbers("--rows", rows) or ROWS,
+        classes=_numbers("--classes", classes) or CLASSES,
+        dtypes=_dtypes(dtypes) or tuple(DTYPES),
+        repeats=repeats,
+        say=lambda line: typer.echo(line, err=True),
+    )
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        _print_kernel(found)
+
+
+def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
+    from mptctl.errors import UsageError
+
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if not name.isdecimal() or int(name) < 2:
+            raise UsageError(
+                f"{flag}: {name!r} is not a number of at least 2; give numbers with commas between"
+            )
+    return tuple(map(int, names))
+
+
+def _dtypes(text: str | None) -> tuple[str, ...]:
+    from mptctl.bench.loss_timing import DTYPES
+    from mptctl.errors import UsageError
+
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in DTYPES:
+            raise UsageError(f"--dtypes: {name!r} is unknown; choose from {', '.join(DTYPES)}")
+    return tuple(names)
+
+
+def _print_kernel(found: KernelBench) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    typer.echo(
+        f"{found.machine.gpu if found.device == 'cuda' else found.machine.cpu}; "
+        f"a copy moves {found.copy_gb_per_s:,.0f} GB/s"
+    )
+    if found.two_launches_us is not None:
+        typer.echo(f"two empty launches in a graph: {found.two_launches_us:.2f} µs")
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    for column in ("rows", "classes"):
+        table.add_column(column, justify="right")
+    for column in ("type", "way"):
+        table.add_column(column)
+    for column in ("µs", "floor µs", "of floor", "a call, µs"):
+        table.add_column(column, justify="right")
+    for row in found.rows:
+        table.add_row(
+            f"{row.n:,}",
+            f"{row.c:,}",
+            row.dtype,
+            row.name,
+            f"{row.us:,.1f}",
+            f"{row.floor_us:,.1f}",
+            f"{row.floor_us / row.us:.0%}",
+            f"{row.call_us:,.1f}",
+        )
+    console.print(table)

@@ -26,18 +26,24 @@ def backend() -> str:
     return "triton" if os.environ.get("TRITON_INTERPRET") == "1" else "reference"
 
 
-@pytest.fixture(scope="session", params=["narrow", "wide"])
-def loss(request: pytest.FixtureRequest, backend: str) -> Iterator[Loss]:
+@pytest.fixture(scope="session", params=[False, True], ids=["narrow", "wide"])
+def wide(request: pytest.FixtureRequest) -> bool:
+    """Which of Triton's two row kernels."""
+    return bool(request.param)
+
+
+@pytest.fixture(scope="session")
+def loss(wide: bool, backend: str) -> Iterator[Loss]:
     """`mpt_loss` by the backend under test; Triton once by each of its two row kernels."""
     if backend == "reference":
-        if request.param == "wide":
+        if wide:
             pytest.skip("the reference has one path")
         yield partial(mpt_loss, backend="reference")
         return
     from mpt_kernels import triton_backend
 
     narrow = triton_backend.NARROW
-    triton_backend.NARROW = narrow if request.param == "narrow" else 0
+    triton_backend.NARROW = 0 if wide else narrow
     yield partial(mpt_loss, backend="triton")
     triton_backend.NARROW = narrow
 

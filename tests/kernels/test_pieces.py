@@ -19,7 +19,7 @@ EXAMPLES: dict[str, Any] = {
 }
 
 
-def batch_with_ignored_rows(device: str, n: int = 11) -> Case:
+def batch_with_ignored_rows(device: str, n: int = 7) -> Case:
     case = random_case(n, 14, 6, device=device)
     case.target[::3] = -100
     return case
@@ -30,14 +30,14 @@ def valid_rows(case: Case) -> Tensor:
 
 
 @pytest.mark.parametrize("distance", ["kl", "lm"])
-@pytest.mark.parametrize("cuts", [[4, 7], [1, 10], [3, 1, 7], [11]])
+@pytest.mark.parametrize("cuts", [[3, 4], [1, 2, 4]])
 def test_accumulated_over_uneven_pieces(loss: Loss, device: str, cuts: list[int], distance: str) -> None:
     case = batch_with_ignored_rows(device)
     whole = case.run(loss, k=2.0, distance=distance)
 
     pieces = [
         case.rows(rows).run(loss, k=2.0, distance=distance, normalizer=valid_rows(case))
-        for rows in torch.arange(11, device=device).split(cuts)
+        for rows in torch.arange(7, device=device).split(cuts)
     ]
 
     torch.testing.assert_close(torch.cat([piece.grad for piece in pieces]), whole.grad, rtol=1e-5, atol=1e-8)
@@ -51,10 +51,10 @@ def test_two_workers_of_unequal_share(loss: Loss, device: str) -> None:
     case = batch_with_ignored_rows(device)
     whole = case.run(loss)
     weight = torch.randn(14, 3, device=device)  # of a layer below the logits; its gradient sums over rows
-    features = torch.randn(11, 3, device=device)
+    features = torch.randn(7, 3, device=device)
 
     shares = []
-    for rows in torch.arange(11, device=device).split([2, 9]):
+    for rows in torch.arange(7, device=device).split([2, 5]):
         out = case.rows(rows).run(loss, normalizer=valid_rows(case) / 2)
         shares.append(out.grad.t() @ features[rows])
 

@@ -1,0 +1,213 @@
+"""Times the loss, forward and backward together: as one writes it, through torch.compile, and fused.
+
+On a GPU a time is that of the device alone: calls are captured in a CUDA graph, each on inputs of its own, and
+the cache is emptied before every replay. Needs torch and mpt_kernels, nothing else, so that it runs on a bare
+GPU machine too.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from mpt_kernels import mpt_loss
+
+# The sizes that the claims are made for.
+ROWS = (128, 4096)
+CLASSES = (100, 1000, 21_841)
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# A CPU takes minutes for what is larger.
+CPU_LOGITS = 2**22
+
+# The bias, the temperature and the focal weights of the paper.
+K, TAU, ALPHA, BETA = 4.0, 5.0, 1.0, 5.0
+
+_SET_BYTES = 2**30  # inputs of all calls of one graph together
+_MOST_SETS = 20
+_SLEEP_CYCLES = 4_000_000  # some 2 ms, while the host enqueues what is timed
+
+# logits, labels, logits of the old model, logits of the reference
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+Call = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class LossTime:
+    """One way to compute loss and gradient at one size."""
+
+    name: str
+    n: int
+    c: int
+    dtype: str
+    us: float
+    call_us: float
+    bytes: int
+    floor_us: float
+
+
+def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
+    """Bytes that loss and gradient of (n, c) logits must move: every logit of three models read once, the gradient
+    written once, the labels, and the loss. `size` is that of one logit."""
+    return n * ((2 * c + c + c_old) * size + 8) + 4
+
+
+def sizes_for(device: torch.device, rows: tuple[int, ...], classes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(N, C) to be timed; on a CPU without those that take minutes."""
+    return [(n, c) for n in rows for c in classes if device.type == "cuda" or n * c <= CPU_LOGITS]
+
+
+def copy_bandwidth(device: torch.device) -> float:
+    """Bytes read and written a second by a copy far larger than any cache."""
+    size = 2**30 if device.type == "cuda" else 2**28
+    source = torch.randn(size // 4, device=device)
+    sink = torch.empty_like(source)
+    times = [_seconds(lambda: sink.copy_(source), device) for _ in range(12)]
+    return 2 * size / statistics.median(times[2:])
+
+
+def two_launches(device: torch.device) -> float:
+    """Microseconds of two launches that do next to nothing, within a captured graph."""
+    x = torch.zeros(1, device=device)
+
+    def launch_twice(*_: Tensor) -> Tensor:
+        return x.add_(1).add_(1)
+
+    nothing = (x, x, x, x)
+    return _graph_us(launch_twice, [nothing] * _MOST_SETS, device, 25)
+
+
+def time_losses(
+    n: int, c: int, dtype: str, device: torch.device, bandwidth: float, repeats: int = 25
+) -> list[LossTime]:
+    """Time every way to compute the MPT-KL loss and its gradient at one size, half of the classes old.
+
+    Args:
+        n, c: rows and classes.
+        dtype: of all logits, a key of `DTYPES`.
+        device: a CPU, where eager and torch.compile are timed, or a GPU, where the fused loss is too.
+        bandwidth: bytes a second, for the floor.
+        repeats: the median of so many is the time.
+
+    Raises:
+        RuntimeError: the fused gradient is not the eager one.
+    """
+    torch._dynamo.reset()
+    compiled = torch.compile(eager_loss, fullgraph=True, dynamic=False)
+    ways: dict[str, Call] = {"eager": _by_autograd(eager_loss), "compile": _by_autograd(compiled)}
+    if device.type == "cuda":
+        ways["ours"] = _fused
+    size = DTYPES[dtype].itemsize
+    moved = least_bytes(n, c, c // 2, size)
+    count = max(1, min(_MOST_SETS, _SET_BYTES // moved)) if device.type == "cuda" else 1
+    sets = [_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
+    if "ours" in ways:
+        _must_agree(sets[0])
+    floor = moved / bandwidth * 1e6
+    times = []
+    for name, call in ways.items():
+        call_us = _call_us(call, sets[0], device, repeats)
+        us = _graph_us(call, sets, device, repeats) if device.type == "cuda" else call_us
+        times.append(LossTime(name, n, c, dtype, us, call_us, moved, floor))
+    return times
+
+
+def eager_loss(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+    """The objective of MPT-KL as one writes it, in the logits' own type."""
+    num_old = old.shape[1]
+    bias = torch.zeros(logits.shape[1], dtype=logits.dtype, device=logits.device)
+    bias[num_old:] = K
+    loss = F.cross_entropy(logits + bias, target)
+    for student, teacher in ((logits[:, :num_old], old), (logits, ref)):
+        weight = ALPHA + BETA * (teacher.argmax(dim=1) == target).to(logits.dtype)
+        log_q = F.log_softmax(student / TAU, dim=1)
+        q_teacher = F.softmax(teacher / TAU, dim=1)
+        loss = loss + (weight * F.kl_div(log_q, q_teacher, reduction="none").sum(dim=1)).mean()
+    return loss
+
+
+def _by_autograd(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Call:
+    def call(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+        (grad,) = torch.autograd.grad(loss(logits, target, old, ref), logits)
+        return grad
+
+    return call
+
+
+def _fused(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+    return mpt_loss(
+        logits, target, old, ref, num_old=old.shape[1], k=K, alpha=ALPHA, beta=BETA, tau=TAU,
+        normalizer=logits.shape[0],
+    ).grad  # fmt: skip
+
+
+def _inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, seed: int) -> Inputs:
+    generator = torch.Generator(device).manual_seed(seed)
+
+    def logits(width: int) -> Tensor:
+        return (3 * torch.randn(n, width, generator=generator, device=device)).to(dtype)
+
+    target = torch.randint(0, c, (n,), generator=generator, device=device)
+    return logits(c).requires_grad_(), target, logits(c // 2), logits(c)
+
+
+def _must_agree(inputs: Inputs) -> None:
+    logits, target, old, ref = (x[:128].detach() for x in inputs)
+    exact = logits.double().requires_grad_()
+    truth = _by_autograd(eager_loss)(exact, target, old.double(), ref.double())
+    got = _fused(logits, target, old, ref).double()
+    error = float((got - truth).norm() / truth.norm())
+    allowed = 1e-5 if inputs[0].dtype == torch.float32 else 1e-2
+    if not error <= allowed:
+        raise RuntimeError(f"the fused gradient is off by {error:.1e} of its length; it is not worth timing")
+
+
+def _call_us(call: Call, inputs: Inputs, device: torch.device, repeats: int) -> float:
+    """Microseconds a call, the host's work included: the median of `repeats` calls, the device idle in between."""
+    for _ in range(3):
+        call(*inputs)
+    return 1e6 * statistics.median(_seconds(lambda: call(*inputs), device) for _ in range(repeats))
+
+
+def _seconds(work: Callable[[], object], device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    begin = time.perf_counter()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin
+
+
+def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int) -> float:
+    """Microseconds of the device a call: one graph of a call on each set of inputs, replayed on a cold cache."""
+    with torch.cuda.device(device):
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                call(*sets[0])
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            # Kept, so that no call writes where another has written: that would still be in the cache.
+            kept = [call(*inputs) for inputs in sets]
+        cache = torch.zeros(torch.cuda.get_device_properties(device).L2_cache_size, device=device)
+        graph.replay()
+        times: list[float] = []
+        for _ in range(repeats):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            cache.sum()  # read, not written: nothing is left to be written back while the clock runs
+            torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[no-untyped-call]
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+        del kept
+    return 1e3 * statistics.median(times) / len(sets)
