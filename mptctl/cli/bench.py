@@ -12,6 +12,7 @@ from mptctl.cli import options as opt
 if TYPE_CHECKING:
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
+    from mptctl.bench.step import StepBench
 
 app = typer.Typer(
     help="Measure speed on this machine, beside what a user would use instead.", no_args_is_help=True
@@ -23,7 +24,7 @@ def loader(
     data_root: Annotated[
         Path | None,
         typer.Option(
-            "--data-root", metavar="DIR", help="Folder with train/CLASS/*. [default: generated JPEGs]"
+            "--data-root", metavar="DIR", help="Folder with train/CLASS/*. (default: generated JPEGs)"
         ),
     ] = None,
     recipe: Annotated[
@@ -112,14 +113,14 @@ def _print_loader(found: LoaderBench) -> None:
 @app.command("kernel")
 def kernel(
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. [default: 128,4096]")
+        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. (default: 128,4096)")
     ] = None,
     classes: Annotated[
         str | None,
-        typer.Option("--classes", metavar="N,N", help="Numbers of classes. [default: 100,1000,21841]"),
+        typer.Option("--classes", metavar="N,N", help="Numbers of classes. (default: 100,1000,21841)"),
     ] = None,
     dtypes: Annotated[
-        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. [default: float32,bfloat16]")
+        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. (default: float32,bfloat16)")
     ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row.")
@@ -151,6 +152,68 @@ def kernel(
         typer.echo(found.model_dump_json())
     else:
         _print_kernel(found)
+
+
+@app.command("step")
+def step(
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="NAME_OR_FILE", help="Model, picture size, batch, precision.")
+    ] = "cifar100",
+    overrides: opt.Overrides = None,
+    classes: Annotated[
+        int, typer.Option("--classes", metavar="N", min=2, help="Number of classes; half of them are old.")
+    ] = 100,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Steps of a run.")] = 10,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
+    ] = 5,
+    device: opt.Device = None,
+    as_json: opt.Json = False,
+) -> None:
+    """How fast a training step is on pictures that are already there: the student alone, a plain loop, and ours.
+
+    Examples:
+
+        mptctl bench step
+
+        mptctl bench step --recipe imagenet --classes 1000 --set optim.batch_size=32 --json
+    """
+    from mptctl.bench.step import bench_step
+    from mptctl.recipe import load_recipe
+    from mptctl.training.job import choose_device
+
+    chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
+    found = bench_step(
+        chosen,
+        num_classes=classes,
+        steps=steps,
+        repeats=repeats,
+        device=choose_device(device or chosen.runtime.device),
+    )
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        _print_step(found)
+
+
+def _print_step(found: StepBench) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    typer.echo(
+        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
+        f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, loss by {found.loss_backend}"
+    )
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table.add_column("step")
+    for column in ("images/s", "slowest", "fastest", "ms"):
+        table.add_column(column, justify="right")
+    for row in found.rows:
+        speeds = (row.images_per_s, row.slowest, row.fastest)
+        table.add_row(row.name, *(f"{speed:,.0f}" for speed in speeds), f"{row.ms:.1f}")
+    console.print(table)
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:

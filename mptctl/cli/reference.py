@@ -157,12 +157,16 @@ def _exit_codes() -> Iterator[str]:
 
 def _documented() -> list[tuple[str, Any]]:
     """Every file and JSON object with the model that it follows."""
+    from mptctl.bench.kernel import KernelBench
+    from mptctl.bench.loader import LoaderBench
+    from mptctl.bench.step import StepBench
     from mptctl.checkpoint import CheckpointMeta
     from mptctl.data.split import SplitFile
     from mptctl.doctor import Check
     from mptctl.evaluation.summary import FlipReport
     from mptctl.quickstart import QuickstartResult
     from mptctl.training.rundir import EnvironmentFile, MetricsLine
+    from mptctl.tune.records import TuneReport
     from mptctl.tune.records import TuneReport
 
     return [
@@ -173,6 +177,10 @@ def _documented() -> list[tuple[str, Any]]:
         ("`evaluate --json`", FlipReport),
         ("`tune/trials.json`, `tune --json`", TuneReport),
         ("`quickstart --json`", QuickstartResult),
+        ("`tune --json`", TuneReport),
+        ("`bench loader --json`", LoaderBench),
+        ("`bench kernel --json`", KernelBench),
+        ("`bench step --json`", StepBench),
         ("`doctor --json`, one of `checks`", Check),
     ]
 
