@@ -167,7 +167,6 @@ def _documented() -> list[tuple[str, Any]]:
     from mptctl.quickstart import QuickstartResult
     from mptctl.training.rundir import EnvironmentFile, MetricsLine
     from mptctl.tune.records import TuneReport
-    from mptctl.tune.records import TuneReport
 
     return [
         ("`split.json`", SplitFile),

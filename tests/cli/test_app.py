@@ -22,6 +22,7 @@ VERBS = (
     "train-baseline",
     "evaluate",
     "doctor",
+    "tune",
 )
 
 
