@@ -54,8 +54,8 @@ def test_twenty_two_thousand_classes(loss: Loss, device: str, distance: str) -> 
 
     out = case.run(loss, distance=distance)
 
-    assert relative_error(out.grad, truth.grad) <= 2e-6
-    assert relative_error(out.loss, truth.loss) <= 2e-6
+    assert relative_error(out.grad, truth.grad) <= 5e-6
+    assert relative_error(out.loss, truth.loss) <= 5e-6
 
 
 def test_teachers_may_differ_in_type(loss: Loss, device: str) -> None:
@@ -68,8 +68,8 @@ def test_teachers_may_differ_in_type(loss: Loss, device: str) -> None:
     out = mixed.run(loss)
 
     assert out.grad.dtype == torch.float32
-    assert relative_error(out.grad, truth.grad) <= 2e-6
-    assert relative_error(out.loss, truth.loss) <= 2e-6
+    assert relative_error(out.grad, truth.grad) <= 5e-6
+    assert relative_error(out.loss, truth.loss) <= 5e-6
 
 
 @pytest.mark.parametrize("distance", ["kl", "lm"])
