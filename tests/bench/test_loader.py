@@ -1,0 +1,122 @@
+"""The loader bench runs every row for real, and says what it measured in the contract's words."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mptctl.bench.contestants import ROWS
+from mptctl.bench.loader import LoaderBench, _verdict, bench_loader
+from mptctl.bench.opponents import PictureFiles
+from mptctl.cli.app import main
+from mptctl.errors import DataError, UsageError
+from mptctl.recipe import DataRecipe, load_recipe
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 JPEGs of 60 x 50 below train/."""
+    root, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    for number in range(24):
+        folder = root / "train" / f"class{number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        small = Image.fromarray(rng.integers(0, 256, (6, 5, 3), dtype=np.uint8))
+        small.resize((50, 60), Image.Resampling.BICUBIC).save(folder / f"{number}.jpg")
+    return root
+
+
+SMALL = ["data.image_size=24", "data.workers=1", "optim.batch_size=8", "model.stem=small"]
+
+
+@pytest.mark.slow  # workers of a DataLoader import torch first
+@pytest.mark.parametrize("augment", ["random-resized-crop", "pad-crop"])
+def test_every_row_is_measured_or_skipped_with_a_reason(
+    pictures: Path, augment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mptctl.bench.contestants.usable_cores", lambda: 1)
+    rows = ROWS if augment == "pad-crop" else tuple(name for name in ROWS if "dataloader" not in name)
+    said: list[str] = []
+    found = bench_loader(
+        load_recipe("imagenet", [*SMALL, f"data.augment={augment}"]),
+        data_root=pictures,
+        rows=rows,
+        repeats=2,
+        seconds=0.1,
+        device=torch.device("cpu"),
+        say=said.append,
+    )
+    assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
+    assert found.skipped == {"dali-mixed": "no CUDA device"}
+    assert all(len(row.runs) == 2 and row.images_per_s > 0 for row in found.rows)
+    assert found.pictures == 24
+    assert found.verdict
+    assert len([line for line in said if line.startswith("run ")]) == 2 * len(found.rows)
+    assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_json_is_one_object_and_tuning_gives_lines_to_paste(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["bench", "loader", "--data-root", str(pictures), "--rows", "dali-cpu", "--repeats", "1"]
+    arguments += ["--seconds", "0.1", "--tune", *(part for key in SMALL for part in ("--set", key))]
+    for extra in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["mptctl", *arguments, *extra])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert ended.value.code == 0
+    text, _, rest = capsys.readouterr().out.partition('{"bench"')
+    found = json.loads('{"bench"' + rest)
+    assert found["bench"] == "loader"
+    assert [row["name"] for row in found["rows"]] == ["dali-cpu"]
+    assert set(found["tuned"]) == {"workers", "prefetch"}
+    assert "data:\n  workers: " in text
+
+
+def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path) -> None:
+    recipe = load_recipe("imagenet")
+    with pytest.raises(UsageError, match="--rows fast"):
+        bench_loader(recipe, rows=("fast",))
+    with pytest.raises(DataError, match="train/"):
+        bench_loader(recipe, data_root=tmp_path)
+
+
+def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> None:
+    files = sorted(str(path) for path in pictures.glob("train/*/*"))[:3]
+    data = DataRecipe(image_size=24, augment="none", flip=False)
+    one, other = (PictureFiles(files, [0, 0, 0], data, reader) for reader in ("tvio", "pil"))
+    for row in range(3):
+        assert (one[row][0] - other[row][0]).abs().max() < 1.5 / 255 / min(data.std)
+
+
+@pytest.mark.parametrize(
+    ("rates", "line"),
+    [
+        (
+            {
+                "resident": 9000.0,
+                "dali-cpu": 900.0,
+                "dataloader-tvio": 600.0,
+                "dataloader-pil": 300.0,
+                "synthetic": 20.0,
+            },
+            "dali-cpu brings 900 images/s, 1.50 times dataloader-tvio; the model takes 20: data are no bottleneck",
+        ),
+        (
+            {"threaded": 100.0, "synthetic": 800.0},
+            "threaded brings 100 images/s; the model takes 800: data are the bottleneck",
+        ),
+        (
+            {"resident": 9000.0, "dataloader-pil": 300.0},
+            "resident brings 9,000 images/s, 30.00 times dataloader-pil",
+        ),
+        ({"synthetic": 5.0}, "no loader of ours was measured"),
+    ],
+)
+def test_the_verdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
+    assert _verdict(rates) == line
