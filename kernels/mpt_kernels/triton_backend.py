@@ -150,7 +150,7 @@ def plan(
     grad: Tensor,
     s: Settings,
 ) -> Launch:
-    """Which row kernel these tensors take, and with what. Reads shapes and strides alone."""
+    """Which row kernel these tensors take, and with what. Reads shapes, strides and sizes of storages alone."""
     n, c = logits.shape
     distance = s.distance if s.distance in ("kl", "lm") else "none"
     constants: dict[str, Any] = {
@@ -192,13 +192,16 @@ def _layout(x: Tensor | None) -> tuple[int, int, int]:
     """(row stride, column stride, width up to which a row may be loaded).
 
     Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that none is
-    split; what they bring from beyond is not looked at.
+    split; what they bring from beyond is not looked at. A storage that ends with the last row's last logit, or a slice
+    that is shifted to its rows' ends, holds nothing there to load.
     """
     if x is None:
         return 0, 0, 0
     width = x.shape[1]
     padded = _round_up(width, VECTOR_BYTES // x.element_size())
-    return x.stride(0), x.stride(1), padded if _rows_aligned(x) and x.stride(0) >= padded else width
+    end = x.storage_offset() + (x.shape[0] - 1) * x.stride(0) + padded
+    fits = x.stride(0) >= padded and end * x.element_size() <= x.untyped_storage().nbytes()
+    return x.stride(0), x.stride(1), padded if _rows_aligned(x) and fits else width
 
 
 def _rows_aligned(x: Tensor) -> bool:

@@ -44,26 +44,28 @@ def narrow_rows(
     col = tl.arange(0, BLOCK)[None, :]
     label = y[:, None]
     is_old = col < C_OLD
+    asked = valid & known
     z = _load_tile(z_ptr + row[:, None] * Z[0], col, here[:, None], Z, C)
-    z_y = tl.load(z_ptr + row * Z[0] + y * Z[1], mask=valid & known, other=0.0).to(tl.float32)
+    z_y = tl.load(z_ptr + row * Z[0] + _offset(y, Z[1]), mask=asked, other=0.0).to(tl.float32)
     z_lost = _beats(z, z_y[:, None], col, label, col < C)
     none = tl.full((ROWS, BLOCK), LOWEST, tl.float32)
     old, old_lost = none, none
     if old_ptr is not None:
         y_old = tl.minimum(y, C_OLD - 1)
         old = _load_tile(old_ptr + row[:, None] * OLD[0], col, here[:, None], OLD, C_OLD)
-        old_y = tl.load(old_ptr + row * OLD[0] + y_old * OLD[1], mask=valid & known, other=0.0).to(tl.float32)
+        old_y = tl.load(old_ptr + row * OLD[0] + _offset(y_old, OLD[1]), mask=asked, other=0.0).to(tl.float32)
         old_lost = _beats(old, old_y[:, None], col, label, is_old)
     ref, ref_lost = none, none
     if ref_ptr is not None:
         ref = _load_tile(ref_ptr + row[:, None] * REF[0], col, here[:, None], REF, C)
-        ref_y = tl.load(ref_ptr + row * REF[0] + y * REF[1], mask=valid & known, other=0.0).to(tl.float32)
+        ref_y = tl.load(ref_ptr + row * REF[0] + _offset(y, REF[1]), mask=asked, other=0.0).to(tl.float32)
         ref_lost = _beats(ref, ref_y[:, None], col, label, col < C)
 
     m_zo, m_zn, m_old, m_ref, z_lost, old_lost, ref_lost, _ = _max8(
         tl.where(is_old, z, LOWEST), tl.where(is_old, LOWEST, z), old, ref, z_lost, old_lost, ref_lost, none, 1
     )  # fmt: skip
-    z_right, old_right, ref_right = z_lost <= 0.0, (old_lost <= 0.0) & (y < C_OLD), ref_lost <= 0.0
+    z_right, ref_right = known & (z_lost <= 0.0), known & (ref_lost <= 0.0)
+    old_right = known & (old_lost <= 0.0) & (y < C_OLD)
     m_zo, m_zn = tl.maximum(m_zo, LOWEST), tl.maximum(m_zn, LOWEST)
     m_z = tl.maximum(m_zo, m_zn)
     m_biased = tl.maximum(m_zo, m_zn + bias)
@@ -140,15 +142,15 @@ def wide_rows(
     mult = _over(normalizer_ptr, over) * _scale(scale_ptr, scale)
 
     z_ptr += row * Z[0]
-    z_y = tl.load(z_ptr + y * Z[1]).to(tl.float32)
+    z_y = tl.load(z_ptr + _offset(y, Z[1])).to(tl.float32)
     old_y = 0.0
     if old_ptr is not None:
         old_ptr += row * OLD[0]
-        old_y = tl.load(old_ptr + tl.minimum(y, C_OLD - 1) * OLD[1]).to(tl.float32)
+        old_y = tl.load(old_ptr + _offset(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
     ref_y = 0.0
     if ref_ptr is not None:
         ref_ptr += row * REF[0]
-        ref_y = tl.load(ref_ptr + y * REF[1]).to(tl.float32)
+        ref_y = tl.load(ref_ptr + _offset(y, REF[1])).to(tl.float32)
 
     m_zo, b_zo, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_lost, old_lost, ref_lost = _first_pass(
         z_ptr, old_ptr, ref_ptr, y, z_y, old_y, ref_y, inv_tau, 0, C_OLD,
@@ -158,9 +160,9 @@ def wide_rows(
         z_ptr, None, ref_ptr, y, z_y, old_y, ref_y, inv_tau, C_OLD, C,
         C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, LANES, EACH, ALIGNED,
     )  # fmt: skip
-    z_right = tl.maximum(z_lost, z_lost_n) <= 0.0
-    old_right = (old_lost <= 0.0) & (y < C_OLD)
-    ref_right = tl.maximum(ref_lost, ref_lost_n) <= 0.0
+    z_right = known & (tl.maximum(z_lost, z_lost_n) <= 0.0)
+    old_right = known & (old_lost <= 0.0) & (y < C_OLD)
+    ref_right = known & (tl.maximum(ref_lost, ref_lost_n) <= 0.0)
     m_z = tl.maximum(m_zo, m_zn)
     m_biased = tl.maximum(m_zo, m_zn + bias)
     scale_o, scale_n = _exp(m_zo - m_biased, 1.0), _exp(m_zn + bias - m_biased, 1.0)
@@ -431,10 +433,17 @@ def _scale(scale_ptr, scale):
 def _load_tile(row_ptr, col, here, LAYOUT: tl.constexpr, WIDTH: tl.constexpr):
     """A tile of logits in float32, -inf from column WIDTH on. LAYOUT is (row stride, column stride, padded width):
     loading up to the padded width keeps the last load of a row whole."""
-    x = tl.load(row_ptr + col * LAYOUT[1], mask=(col < LAYOUT[2]) & here, other=-float("inf")).to(tl.float32)
+    place = row_ptr + _offset(col, LAYOUT[1])
+    x = tl.load(place, mask=(col < LAYOUT[2]) & here, other=-float("inf")).to(tl.float32)
     if LAYOUT[2] != WIDTH:
         x = tl.where(col < WIDTH, x, -float("inf"))
     return x
+
+
+@triton.jit
+def _offset(col, STRIDE: tl.constexpr):
+    """Elements from the start of a row; in 64 bits where columns lie apart, as a transposed tensor may be that long."""
+    return col if STRIDE == 1 else col.to(tl.int64) * STRIDE
 
 
 @triton.jit
@@ -445,9 +454,9 @@ def _tile(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr):
         col = tl.arange(0, LANES)[:, None] * EACH + tl.arange(0, EACH)[None, :]
     else:
         col = tl.arange(0, EACH)[:, None] * LANES + tl.arange(0, LANES)[None, :]
-        # One model's rows may be aligned where another's are not: with one layout for all of them nothing has to be
-        # handed from thread to thread.
-        col = tl.max_contiguous(col, (1, 1))
+        # One model's rows may be aligned where another's are not. Claiming no more than the least for all of them
+        # gives them one layout, and nothing has to be handed from thread to thread.
+        col = tl.multiple_of(col, (1, 1))
     return col
 
 

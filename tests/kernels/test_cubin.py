@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mpt_kernels import triton_backend
 from mpt_kernels.reference import Settings
 from tests.kernels import cubin
 
@@ -55,6 +56,15 @@ def test_the_other_objectives_do_not_spill_either(settings: Settings, c: int) ->
     per_row = torch.empty(4096, device="meta")
     compiled = cubin.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
     assert not compiled.spills, compiled
+
+
+def test_whole_loads_of_a_rows_end_stay_within_the_storage() -> None:
+    room = torch.empty(4, 40)
+    assert triton_backend._layout(room[:, :37]) == (40, 1, 40)
+    # The last row's vector would end behind the storage: of a storage cut short, and of a slice of the rows' ends.
+    cut = torch.empty(3 * 40 + 37).as_strided((4, 37), (40, 1))
+    assert triton_backend._layout(cut) == (40, 1, 37)
+    assert triton_backend._layout(room[:, 3:]) == (40, 1, 37)
 
 
 def test_a_kernel_that_spills_is_found_out() -> None:
