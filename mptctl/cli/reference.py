@@ -162,9 +162,11 @@ def _documented() -> list[tuple[str, Any]]:
     from mptctl.bench.step import StepBench
     from mptctl.checkpoint import CheckpointMeta
     from mptctl.data.split import SplitFile
+    from mptctl.data.summary import SplitSummary
     from mptctl.doctor import Check
     from mptctl.evaluation.summary import FlipReport
     from mptctl.quickstart import QuickstartResult
+    from mptctl.training.run import TrainSummary
     from mptctl.training.rundir import EnvironmentFile, MetricsLine
     from mptctl.tune.records import TuneReport
 
@@ -173,10 +175,10 @@ def _documented() -> list[tuple[str, Any]]:
         ("`environment.json`", EnvironmentFile),
         ("`metrics.jsonl`, one line", MetricsLine),
         ("`*.pt`, the part called meta", CheckpointMeta),
+        ("`split --json`", SplitSummary),
         ("`evaluate --json`", FlipReport),
         ("`tune/trials.json`, `tune --json`", TuneReport),
         ("`quickstart --json`", QuickstartResult),
-        ("`tune --json`", TuneReport),
         ("`bench loader --json`", LoaderBench),
         ("`bench kernel --json`", KernelBench),
         ("`bench step --json`", StepBench),
