@@ -46,7 +46,8 @@ class Meter:
         if not self.steps:
             return
         names = sorted(self.sums)
-        sums = self.run.workers.sum(torch.stack([self.sums[n].double() for n in names]).float().cpu())
+        # Added up where they are: workers on GPUs cannot add what lies on the host.
+        sums = self.run.workers.sum(torch.stack([self.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
         seconds = max(time.monotonic() - self.since, 1e-9)
         left = self.run.total_steps - self.run.progress.global_step
