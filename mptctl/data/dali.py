@@ -51,8 +51,8 @@ class DaliLoader(PlannedLoader):
     """
 
     def __init__(self, work: Pass, reason: str, cache_dir: Path) -> None:
-        super().__init__(work, reason)
         self.name = "dali-mixed" if work.device.type == "cuda" else "dali-cpu"
+        super().__init__(work, reason)
         self._substitutes = _rewrite_odd(work, cache_dir)
         self._jobs: Iterator[Job] = iter(())
         self._in_flight: deque[Job] = deque()

@@ -238,7 +238,12 @@ class PlannedLoader:
 
     def __init__(self, work: Pass, reason: str) -> None:
         self.work = work
-        self.reason = reason
+        left_out = work.num_samples - work.steps * work.batch_size if work.train else 0
+        self.reason = f"{self.name} loader: {reason}" + (
+            f"; the last {left_out} samples of each epoch's order make no whole batch and are left out"
+            if left_out
+            else ""
+        )
         self.steps_per_epoch = work.steps
         self.num_samples = work.num_samples
         self.stats = LoaderStats()

@@ -40,7 +40,7 @@ class ResidentLoader(PlannedLoader):
         size = work.data.image_size
         # Every window of every picture, without a copy: (n, 2 pad + 1, 2 pad + 1, ...).
         if work.device.type == "cpu":
-            rows = padded.reshape(*padded.shape[:2], -1)
+            rows = padded.reshape(*padded.shape[:2], 3 * padded.shape[2])
             self._windows = np.lib.stride_tricks.sliding_window_view(rows, (size, 3 * size), (1, 2))[
                 :, :, ::3
             ]

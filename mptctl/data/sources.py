@@ -69,15 +69,17 @@ def read_source(
         The manifest, with parts TRAIN, TEST and BAD, and one line for each file that is kept out.
 
     Raises:
-        UsageError: no data root where one is needed.
+        UsageError: no data root where one is needed, or a source that cannot be fetched.
         DataError: nothing there, a layout other than expected, or bad files, all of them named.
     """
+    if download and source not in _CIFAR:
+        raise UsageError(f"split {source} --download: only {' and '.join(_CIFAR)} can be fetched")
     if source == "digits":
         return _array_manifest(source, None), []
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
-    if download and source in _CIFAR:
+    if download:
         _torchvision_cifar(source, root, train=True, download=True)
     if not root.is_dir():
         raise DataError(f"{root}: not a folder; expected {_expected(source)} in it")

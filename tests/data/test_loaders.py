@@ -263,7 +263,25 @@ def test_the_choice_comes_with_its_reason(
 ) -> None:
     loader = loader_of(split, "auto", **setting)
     assert loader.name == kind
+    assert loader.reason.startswith(f"{kind} loader: ")
     assert words in loader.reason
+
+
+def test_what_a_short_last_batch_leaves_out_is_said(split: Split, loader_of: MakeLoader) -> None:
+    assert "the last 5 samples" in loader_of(split, "threaded", batch_size=7).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=8).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=7, part="test", train=False).reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_part_and_an_epoch_that_is_over_give_no_batch(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    empty = loader_of(split, kind, part="val", train=False)
+    assert (empty.steps_per_epoch, list(empty.epoch(0))) == (0, [])
+    loader = loader_of(split, kind)
+    assert list(loader.epoch(0, loader.steps_per_epoch)) == []
+    assert len(list(loader.epoch(1))) == loader.steps_per_epoch
 
 
 def test_without_dali_the_choice_is_threaded(

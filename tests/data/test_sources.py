@@ -97,6 +97,11 @@ def test_nothing_is_downloaded_unasked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_only_cifar_can_be_fetched() -> None:
+    with pytest.raises(UsageError, match="--download"):
+        read_source("digits", None, download=True)
+
+
 def test_a_source_without_a_data_root_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--data-root"):
         read_source("imagefolder", None)
