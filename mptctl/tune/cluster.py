@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -28,6 +29,8 @@ ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
+# Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else reaches them.
+ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 class Interrupted(KeyboardInterrupt):
@@ -42,10 +45,15 @@ class Interrupted(KeyboardInterrupt):
         self.signum = signum
 
 
-def quiet() -> None:
-    """Set what Ray reads from the environment, before it is imported; what the user has set stays."""
-    for name, value in ENVIRONMENT.items():
+def quiet(address: str | None) -> None:
+    """Set what Ray reads from the environment, before it is imported; what the user has set stays.
+
+    Args:
+        address: of a cluster, or None for this machine.
+    """
+    for name, value in (ENVIRONMENT | (ALONE if address is None else {})).items():
         os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
 
 
 @contextmanager
@@ -63,7 +71,7 @@ def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
 
     folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getpid()}"
     _remove_leftovers(folder.parent)
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     if address is None:
         options |= {
             "address": "local",

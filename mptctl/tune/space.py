@@ -109,11 +109,12 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[Settings
 def completed(base: Recipe, point: Settings) -> Settings:
     """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
     settings: Settings = {"distance": base.method.name.removeprefix("mpt-"), "k": base.method.k, **point}
-    return {
-        name: value if isinstance(value, str) else rounded(value)
-        for name in KEYS
-        if (value := settings.get(name)) is not None
-    }
+    return {name: settings[name] for name in KEYS if name in settings}
+
+
+def rounded_point(point: Settings) -> Settings:
+    """A point that a searcher proposed, with its numbers rounded."""
+    return {name: value if isinstance(value, str) else rounded(value) for name, value in point.items()}
 
 
 def recipe_of(base: Recipe, settings: Settings) -> Recipe:
@@ -136,8 +137,8 @@ def name_of(settings: Settings) -> str:
 
 
 def rounded(value: float) -> float:
-    """To four digits: what is searched should be readable, and as good as any other number near it."""
-    return float(f"{value:.4g}")
+    """To three digits: what is searched should be readable, and as good as any other number near it."""
+    return float(f"{value:.3g}")
 
 
 def _text(value: Value) -> str:

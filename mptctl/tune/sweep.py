@@ -41,10 +41,13 @@ def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> Tun
     """
     points = checked_points(request)
     folder, best = RunDir(request.folder), request.folder / "best.yaml"
-    with folder.locked(resume=request.resume, overwrite=request.overwrite):
+    # What --overwrite throws away stays until everything else is known to be in order.
+    with folder.locked(resume=request.resume or request.overwrite, overwrite=False):
         try:
             with interruptible():
                 measure = prepare(request, points, say)
+                if request.overwrite:
+                    folder.empty()
                 best.unlink(missing_ok=True)
                 report = _run_trials(request, measure.report, points, watch)
         except Interrupted as signal:
@@ -97,7 +100,7 @@ def _run_trials(
     done = {trial.name for trial in earlier}
     left = None if points is None else [point for point in points if name_of(point) not in done]
     count = len(left) if left is not None else request.trials - len(earlier)
-    quiet()
+    quiet(request.ray_address)
     from mptctl.tune.board import Board
     from mptctl.tune.trial import TrialPlan
 

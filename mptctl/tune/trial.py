@@ -20,7 +20,7 @@ from mptctl.training.job import Job, train
 from mptctl.training.run import FitResult
 from mptctl.training.rundir import LOCK, MetricsLine, RunDir
 from mptctl.tune.choice import objective
-from mptctl.tune.space import Settings, completed, name_of, recipe_of
+from mptctl.tune.space import Settings, completed, name_of, recipe_of, rounded_point
 
 # Seconds between two looks at a folder that another process, which may be dying, still holds.
 LOOK_EVERY = 0.5
@@ -55,7 +55,8 @@ class TrialPlan:
 
     def settings(self, config: dict[str, Any]) -> Settings:
         """A trial's complete settings, from what Ray gives it."""
-        return completed(self.recipe, config.get("point", config))
+        point = config["point"] if "point" in config else rounded_point(config)
+        return completed(self.recipe, point)
 
     def job(self, settings: Settings) -> Job:
         """The run of a trial; it goes on where one of these settings has begun."""

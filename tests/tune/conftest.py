@@ -1,0 +1,77 @@
+"""Run roots with teachers, and searches in a process of their own, with Ray really running."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.report.progress import Silent
+from mptctl.training.job import Job, train
+from mptctl.tune.records import TuneReport
+from tests.conftest import short_recipe
+from tests.training.conftest import command, environment
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root of the digits with an old model and a reference of three epochs."""
+    root = tmp_path_factory.mktemp("tune")
+    split = make_split("digits", run_root=root)
+    for name, seed in (("old", 1), ("ref", 2)):
+        recipe = short_recipe("optim.epochs=3", f"runtime.seed={seed}")
+        train(Job(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+    return root
+
+
+def search(runs: Path, *words: str) -> subprocess.Popen[str]:
+    """`mptctl tune --json` with whatever flags; its output comes through pipes."""
+    return subprocess.Popen(
+        command("tune", "--json", "--run-root", runs, "--set", "runtime.device=cpu", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[TuneReport, str]:
+    """What a search printed, once it is done, and what it said."""
+    out, said = process.communicate(timeout=600)
+    assert process.returncode == 0, said
+    return TuneReport.model_validate_json(out), said
+
+
+def wait_for(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
+    """Wait until something is there, while the search goes on."""
+    while not (found := what()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    return found
+
+
+def validations(folder: Path) -> list[str]:
+    """Lines of a trial's validations, as they were written."""
+    path = folder / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [line for line in lines if line.endswith("}") and json.loads(line)["event"] == "epoch"]
+
+
+def rays_of(process: subprocess.Popen[str]) -> list[str]:
+    """Processes of the Ray that a search started and that are still there."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            try:
+                words = (folder / "cmdline").read_text(errors="replace")
+            except OSError:
+                continue
+            if f"mptctl-ray-{process.pid}" in words:
+                found.append(words.replace("\0", " ")[:100])
+    return found

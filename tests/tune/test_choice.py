@@ -1,0 +1,101 @@
+"""The choice, on tables made by hand: 100 validation samples, 40 of old classes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mptctl.evaluation.statistics import rate
+from mptctl.tune.choice import choose, objective, within_bound
+from mptctl.tune.records import Status, Trial
+
+
+def trial(name: str, errors: int, flips: int | None, status: Status = "done", of: int = 40) -> Trial:
+    return Trial.model_validate(
+        {
+            "name": name,
+            "settings": {"distance": "kl", "k": 0.0},
+            "status": status,
+            "val_error": rate(errors, 100),
+            "val_nfr": None if flips is None else rate(flips, of),
+            "run": name,
+        }
+    )
+
+
+REFERENCE = rate(30, 100)
+
+
+def test_the_lowest_nfr_within_the_bound_is_chosen() -> None:
+    # The bound is 30 + 1 = 31 errors: c has fewer flips but too many errors, d is at the bound exactly.
+    table = [trial("a", 28, 6), trial("b", 30, 4), trial("c", 32, 1), trial("d", 31, 3)]
+    choice = choose(table, REFERENCE, 0.01)
+    assert choice.ranked == ["d", "b", "a"]
+    # None of these is beaten in both figures: a has the fewest errors, c the fewest flips.
+    assert choice.front == ["a", "b", "d", "c"]
+
+
+def test_ties_are_decided_by_error_and_then_by_order() -> None:
+    table = [trial("late", 30, 3), trial("better", 29, 3), trial("same", 29, 3), trial("other", 25, 4)]
+    choice = choose(table, REFERENCE, 0.0)
+    assert choice.ranked == ["better", "same", "late", "other"]
+    assert choice.front == ["other", "better", "same"]  # two that are equal do not beat each other
+
+
+def test_none_within_the_bound_is_no_choice() -> None:
+    choice = choose([trial("a", 31, 0), trial("b", 40, 0)], REFERENCE, 0.0)
+    assert choice.ranked == []
+    assert choice.front == ["a"]
+
+
+def test_a_negative_increase_demands_less_error_than_the_reference() -> None:
+    table = [trial("a", 29, 5), trial("b", 28, 9)]
+    assert choose(table, REFERENCE, -0.02).ranked == ["b"]
+
+
+@pytest.mark.parametrize("status", ["waiting", "running", "stopped", "failed"])
+def test_only_whole_trials_count(status: Status) -> None:
+    choice = choose([trial("whole", 30, 9), trial("part", 20, 0, status)], REFERENCE, 0.0)
+    assert choice.ranked == ["whole"]
+    assert choice.front == ["whole"]
+
+
+def test_a_rate_that_is_not_defined_is_never_the_lowest() -> None:
+    table = [trial("none", 20, None), trial("empty", 20, 0, of=0), trial("some", 30, 9)]
+    assert choose(table, REFERENCE, 0.0).ranked == ["some"]
+    assert choose(table[:2], REFERENCE, 0.0).ranked == []
+    assert choose([], REFERENCE, 0.0).front == []
+
+
+def test_half_a_point_of_two_hundred_samples_is_one_sample() -> None:
+    # 0.215 - 0.21 is more than 0.005 in binary fractions.
+    assert within_bound(rate(43, 200), rate(42, 200), 0.005)
+    assert not within_bound(rate(44, 200), rate(42, 200), 0.005)
+
+
+def test_the_objective_puts_every_trial_within_the_bound_before_every_other() -> None:
+    bound = (REFERENCE, 0.01)
+    within = objective(rate(31, 100), rate(40, 40), *bound)
+    beyond = objective(rate(32, 100), rate(0, 40), *bound)
+    further = objective(rate(90, 100), rate(0, 40), *bound)
+    assert within == 1.0
+    assert within < beyond < further
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8),
+    st.integers(-5, 5).map(lambda n: n / 100),
+)
+def test_the_choice_is_on_the_front_of_what_may_be_chosen(
+    table: list[tuple[int, int]], increase: float
+) -> None:
+    trials = [trial(str(i), 25 + errors, flips) for i, (errors, flips) in enumerate(table)]
+    choice = choose(trials, REFERENCE, increase)
+    able = [t for t in trials if t.val_error and within_bound(t.val_error, REFERENCE, increase)]
+    assert sorted(choice.ranked) == sorted(t.name for t in able)
+    if choice.ranked:
+        assert choice.ranked[0] in choose(able, REFERENCE, increase).front
+    for name in choice.front:
+        one = table[int(name)]
+        assert not any(o != one and o[0] <= one[0] and o[1] <= one[1] for o in table)

@@ -1,0 +1,223 @@
+"""Searches with Ray: what they write, and what a kill of the search or of a trial leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mptctl.checkpoint import load_checkpoint
+from mptctl.data.split import make_split
+from mptctl.recipe import load_recipe
+from mptctl.report.progress import Silent
+from mptctl.training.job import Job, train
+from mptctl.training.rundir import RunDir
+from mptctl.tune.records import TuneReport
+from tests.conftest import short_recipe
+from tests.data.conftest import make_folder
+from tests.training.conftest import mptctl
+from tests.tune.conftest import finished, rays_of, search, validations, wait_for
+
+EPOCHS = 6
+
+
+@pytest.fixture(scope="module")
+def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]:
+    """A search that was killed in its second trial and resumed; its validations when it was killed."""
+    flags = [
+        "--k",
+        "0,2",
+        "--max-concurrent",
+        "1",
+        "--set",
+        f"optim.epochs={EPOCHS}",
+        "--max-er-increase",
+        "90",
+    ]
+    first = search(runs, *flags)
+    trials = runs / "tune" / "trials"
+    wait_for(
+        lambda: len(validations(trials / "kl-k2")) >= 1 and (trials / "kl-k2" / "last.pt").exists(), first
+    )
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    before = {name: validations(trials / name) for name in ("kl-k0", "kl-k2")}
+    again = search(runs, *flags, "--resume")
+    report, said = finished(again)
+    assert "kl-k0: running" not in said
+    assert "kl-k2: running" in said
+    return report, before, again
+
+
+@pytest.mark.slow
+def test_a_killed_search_goes_on_and_repeats_nothing(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, before, _ = swept
+    trials = runs / "tune" / "trials"
+    assert [(t.name, t.status, t.epoch) for t in report.trials] == [
+        ("kl-k0", "done", EPOCHS),
+        ("kl-k2", "done", EPOCHS),
+    ]
+    assert len(before["kl-k0"]) == EPOCHS
+    assert validations(trials / "kl-k0") == before["kl-k0"]
+    assert 0 < len(before["kl-k2"]) < EPOCHS
+    after = validations(trials / "kl-k2")
+    assert len(after) == EPOCHS
+    # An epoch that was validated, but whose checkpoint was not written yet, is done once more.
+    assert after[: len(before["kl-k2"]) - 1] == before["kl-k2"][:-1]
+
+
+@pytest.mark.slow
+def test_the_resumed_trial_is_the_one_that_was_never_killed(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    trial = load_checkpoint(runs / "tune" / "trials" / "kl-k2" / "best.pt")
+    done = mptctl(
+        "train-mpt", "--run-root", runs, "--k", "2", "--name", "alone", "--cache-teachers", "--device", "cpu",
+        "--set", f"optim.epochs={EPOCHS}", "--set", "runtime.threads=1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    alone = load_checkpoint(runs / "alone" / "best.pt")
+    assert all((weights == trial.model[name]).all() for name, weights in alone.model.items())
+
+
+@pytest.mark.slow
+def test_the_choice_is_written_as_a_recipe_that_trains(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, _, _ = swept
+    chosen = report.trial(report.choice or "")
+    assert chosen.val_nfr is not None
+    assert all(chosen.val_nfr.count <= t.val_nfr.count for t in report.trials if t.val_nfr)
+    best = runs / "tune" / "best.yaml"
+    recipe = load_recipe(str(best))
+    assert recipe == report.recipe.model_copy(
+        update={"method": report.recipe.method.model_copy(update={"k": chosen.settings["k"]})}
+    )
+    shown = mptctl("train-mpt", "--run-root", runs, "--recipe", best, "--print-recipe")
+    assert shown.stdout == recipe.to_yaml()
+    planned = mptctl("train-mpt", "--run-root", runs, "--recipe", best, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+
+
+@pytest.mark.slow
+def test_figures_of_a_trial_are_those_of_its_best_checkpoint(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, _, _ = swept
+    for trial in report.trials:
+        best = load_checkpoint(Path(trial.run) / "best.pt").meta.metrics
+        assert trial.val_error is not None
+        assert trial.val_nfr is not None
+        assert trial.val_error.value == pytest.approx(best["val_error"])
+        assert trial.val_nfr.value == pytest.approx(best["val_nfr"])
+        assert (trial.val_error.of, trial.val_nfr.of) == (report.samples, report.samples_old)
+
+
+@pytest.mark.slow
+def test_what_was_written_says_what_was_printed(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, _, process = swept
+    folder = runs / "tune"
+    assert TuneReport.model_validate_json((folder / "trials.json").read_bytes()) == report
+    assert {p.name for p in folder.iterdir()} == {
+        "best.yaml",
+        "trials.json",
+        "trials",
+        "tune.html",
+        "tune.png",
+    }
+    assert (folder / "tune.png").read_bytes().startswith(b"\x89PNG")
+    assert (report.choice or "?") in (folder / "tune.html").read_text(encoding="utf-8")
+    assert rays_of(process) == []
+    leftovers = [
+        p for p in Path(tempfile.gettempdir()).glob("mptctl-ray-*") if p.name.endswith(f"-{process.pid}")
+    ]
+    assert leftovers == []
+
+
+@pytest.mark.slow
+def test_a_tighter_bound_chooses_anew_without_training(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, _, _ = swept
+    flags = [
+        "--run-root",
+        str(runs),
+        "--set",
+        "runtime.device=cpu",
+        "--set",
+        f"optim.epochs={EPOCHS}",
+        "--resume",
+    ]
+    done = mptctl("tune", *flags, "--k", "0,2", "--max-er-increase", "-100")
+    assert done.returncode == 3
+    assert "no trial has a validation error of at most" in done.stderr
+    assert "No choice" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert not (runs / "tune" / "best.yaml").exists()
+    other = mptctl("tune", *flags, "--k", "0,2", "--seed", "5")
+    assert other.returncode == 2
+    assert "another search: runtime.seed: 0 -> 5" in other.stderr
+    back = mptctl("tune", *flags, "--k", "0,2", "--max-er-increase", "90")
+    assert back.returncode == 0, back.stderr
+    assert f"Choice: {report.choice}" in back.stdout
+    assert "McNemar" in back.stdout
+    assert (runs / "tune" / "best.yaml").exists()
+
+
+@pytest.mark.slow
+def test_without_test_pictures_with_a_trial_killed_and_one_that_diverges(tmp_path: Path) -> None:
+    pictures, runs = make_folder(tmp_path / "pictures", classes=3, train=20, val=2, size=8), tmp_path / "runs"
+    split = make_split("imagefolder", run_root=runs, data_root=pictures, val_fraction=0.2)
+    for picture in (pictures / "val").rglob("*.jpg"):
+        picture.unlink()  # whoever reads a test picture now fails
+    small = ("optim.batch_size=8", "data.loader=threaded")
+    for name in ("old", "ref"):
+        train(Job(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Silent())
+    with open(tmp_path / "recipe.yaml", "w", encoding="utf-8") as file:
+        file.write(short_recipe(*small, "optim.epochs=60").to_yaml())
+    flags = (
+        "--recipe",
+        str(tmp_path / "recipe.yaml"),
+        "--k",
+        "1",
+        "--lr",
+        "0.05,1e30",
+        "--max-er-increase",
+        "100",
+    )
+    process = search(runs, *flags)
+    trial = RunDir(runs / "tune" / "trials" / "kl-k1-lr0.05")
+    wait_for(lambda: trial.last.exists() and len(validations(trial.path)) >= 2, process)
+    os.kill(int((trial.path / "lock").read_text()), signal.SIGKILL)
+    before = validations(trial.path)
+    assert len(before) < 60, "killed too late"
+    report, said = finished(process)
+    good, bad = report.trials
+    assert (good.name, good.status, good.restarts, good.epoch) == ("kl-k1-lr0.05", "done", 1, 60)
+    assert validations(trial.path)[: len(before) - 1] == before[:-1]
+    assert (bad.status, bad.restarts) == ("failed", 0)
+    assert "not finite" in (bad.error or "")
+    assert "kl-k1-lr1e+30: failed" in said
+    assert report.choice == "kl-k1-lr0.05"
+    assert report.second is None
+
+
+@pytest.mark.slow
+def test_optuna_with_early_stops_keeps_what_is_known(runs: Path) -> None:
+    flags = ("--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100")
+    small = ("--set", "optim.epochs=2", "--set", "optim.max_steps=20")
+    report, _ = finished(search(runs, *flags, *small, "--trials", "2"))
+    assert len(report.trials) == 2
+    assert {t.status for t in report.trials} <= {"done", "stopped"}
+    assert all(0 <= float(t.settings["k"]) <= 8 for t in report.trials)
+    more, _ = finished(search(runs, *flags, *small, "--trials", "3", "--resume"))
+    assert more.trials[:2] == report.trials
+    assert len(more.trials) == 3
