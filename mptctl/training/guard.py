@@ -18,15 +18,14 @@ class NonFiniteGuard:
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
         self._buffers = [b for b in model.buffers() if b.is_floating_point()]
-        self._kept = [b.clone() for b in self._buffers]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
+        self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
-        failed = self.skip > 0
-        for kept, buffer in zip(self._kept, self._buffers, strict=True):
-            torch.where(failed, kept, buffer, out=kept)
+        # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
+        self._kept = torch.where(self.skip > 0, self._kept, self._flat())
 
     def check(self, terms: dict[str, Tensor], gradients: list[Tensor], step: int) -> None:
         """Look at one step before its update.
@@ -53,5 +52,10 @@ class NonFiniteGuard:
 
     def restore(self) -> None:
         """Put the buffers back to what they were before the step that failed."""
-        for kept, buffer in zip(self._kept, self._buffers, strict=True):
-            buffer.copy_(kept)
+        sizes = [buffer.numel() for buffer in self._buffers]
+        for kept, buffer in zip(torch.split(self._kept, sizes), self._buffers, strict=True):
+            buffer.copy_(kept.view_as(buffer))
+
+    def _flat(self) -> Tensor:
+        """All buffers in one tensor, copied."""
+        return torch.cat([b.detach().reshape(-1) for b in self._buffers] or [torch.empty(0, device=self.skip.device)])
