@@ -20,7 +20,7 @@ from mptctl.tune.records import Trial, TuneReport
 COLOURS = {"kl": NEW, "lm": LOST}
 MARKS = {"kl": "o", "lm": "s"}
 # More labels beside points than this would lie over each other.
-MOST_LABELS = 12
+MOST_LABELS = 16
 
 
 def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
@@ -34,7 +34,7 @@ def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
     png, page = folder / "tune.png", folder / "tune.html"
     with style(), replacing(png) as stream:
         figure = Figure(figsize=(2 * SIZE[0], SIZE[1]))
-        left, right = figure.subplots(1, 2)
+        left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
         _over_k(left, report)
         _against(right, report)
         figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata={"Software": None})

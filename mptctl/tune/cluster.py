@@ -19,11 +19,15 @@ from mptctl.errors import MptctlError, UsageError
 PREFIX = "mptctl-ray-"
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
 OBJECT_STORE_BYTES = 80 * 2**20
-# Read by Ray when it is imported or started: no reports of usage, no files and tables of its own, and Ctrl-C is ours.
+# A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
+START_ATTEMPTS = 3
+# Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as any other
+# training, and Ctrl-C is ours.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
@@ -83,13 +87,17 @@ def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
         }
     else:
         options["address"] = address
-    try:
-        ray.init(**options)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        where = f"--ray-address {address}" if address else "ray"
-        raise (UsageError if address else MptctlError)(
-            f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
-        ) from error
+    for attempt in range(START_ATTEMPTS):
+        try:
+            ray.init(**options)
+            break
+        except Exception as error:  # Ray raises many kinds, plain Exception among them
+            ray.shutdown()
+            if address is not None or attempt + 1 == START_ATTEMPTS:
+                where = f"--ray-address {address}" if address else "Ray"
+                raise (UsageError if address else MptctlError)(
+                    f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
+                ) from error
     try:
         _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
         yield

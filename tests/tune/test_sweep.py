@@ -173,6 +173,22 @@ def test_a_tighter_bound_chooses_anew_without_training(
 
 
 @pytest.mark.slow
+def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
+    process = search(runs, "--name", "asked", "--k", "1", "--set", "optim.epochs=500")
+    trial = runs / "asked" / "trials" / "kl-k1"
+    wait_for(lambda: (trial / "last.pt").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    out, said = process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert out == ""
+    assert said.splitlines()[-1].endswith("--resume")
+    assert "stopped; what is done is kept" in said
+    assert "Traceback" not in said
+    assert rays_of(process) == []
+    assert not (runs / "asked" / "ray").exists()
+
+
+@pytest.mark.slow
 def test_without_test_pictures_with_a_trial_killed_and_one_that_diverges(tmp_path: Path) -> None:
     pictures, runs = make_folder(tmp_path / "pictures", classes=3, train=20, val=2, size=8), tmp_path / "runs"
     split = make_split("imagefolder", run_root=runs, data_root=pictures, val_fraction=0.2)

@@ -1,0 +1,113 @@
+"""`mptctl tune` as it is typed: what is refused before anything starts, and what is said of a plan."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.recipe import load_recipe
+from mptctl.report.progress import Silent
+from mptctl.training.job import Job, train
+from tests.cli.test_split import Done
+from tests.cli.test_split import mptctl as mptctl
+from tests.conftest import short_recipe
+
+Mptctl = Callable[..., Done]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root of the digits with teachers that have seen next to nothing."""
+    root = tmp_path_factory.mktemp("tune")
+    split = make_split("digits", run_root=root)
+    for name in ("old", "ref"):
+        recipe = short_recipe("optim.max_steps=1")
+        train(Job(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+    return root
+
+
+@pytest.fixture
+def runs(models: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(models, tmp_path / "runs")
+
+
+def test_a_plan_names_its_trials_and_writes_nothing(mptctl: Mptctl, runs: Path) -> None:
+    before = sorted(runs.rglob("*"))
+    done = mptctl("tune", "--run-root", runs, "--dry-run", "--k", "0,4", "--distance", "kl,lm")
+    assert done.returncode == 0, done.stderr
+    assert "4 trials: kl-k0, kl-k4, lm-k0, lm-k4" in done.stdout
+    assert "nothing was written" in done.stdout
+    assert sorted(runs.rglob("*")) == before
+    default = mptctl("tune", "--run-root", runs, "--dry-run")
+    assert "7 trials: kl-k0, kl-k0.5, kl-k1, kl-k1.5, kl-k2, kl-k4, kl-k8" in default.stdout
+    found = mptctl("tune", "--run-root", runs, "--dry-run", "--search", "optuna", "--trials", "30")
+    assert "30 trials, chosen as they go" in found.stdout
+
+
+def test_the_common_recipe_is_printed(mptctl: Mptctl, runs: Path, tmp_path: Path) -> None:
+    flags = ("--set", "optim.epochs=7", "--seed", "3", "--no-cache-teachers")
+    done = mptctl("tune", "--run-root", runs, "--print-recipe", *flags)
+    (tmp_path / "printed.yaml").write_text(done.stdout)
+    recipe = load_recipe(str(tmp_path / "printed.yaml"))
+    assert (recipe.method.name, recipe.optim.epochs, recipe.runtime.seed) == ("mpt-kl", 7, 3)
+    assert not recipe.runtime.cache_teachers
+    assert "cache_teachers: true" in mptctl("tune", "--run-root", runs, "--print-recipe").stdout
+
+
+def test_without_a_validation_part_it_refuses(mptctl: Mptctl, runs: Path) -> None:
+    make_split("digits", run_root=runs, val_fraction=0.0, overwrite=True)
+    done = mptctl("tune", "--run-root", runs)
+    assert done.returncode == 2
+    assert "tune never looks at the test set" in done.stderr
+    assert "--val-fraction" in done.stderr
+    assert not (runs / "tune").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--resume", "--overwrite"], "contradict"),
+        (["--trials", "3"], "a grid has as many trials as its values"),
+        (["--k", "0:8"], "a grid needs values"),
+        (["--tau", "0"], "method.tau"),
+        (["--lr", "0.1:-1", "--search", "random"], "LOW below HIGH"),
+        (["--gpus-per-trial", "1.5"], "whole number"),
+        (["--set", "optim.lr=x"], "optim.lr"),
+        (["--set", "runtime.cache_limit_gb=0.00001"], "cache_limit_gb"),
+        (["--resume"], "nothing to resume"),
+        (["--max-er-increase", "101"], "max-er-increase"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(
+    mptctl: Mptctl, runs: Path, flags: list[str], message: str
+) -> None:
+    done = mptctl("tune", "--run-root", runs, "--device", "cpu", *flags)
+    assert done.returncode == 2, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("mptctl:")]
+    assert len(said) == 1
+    assert message in said[0]
+    assert done.stdout == ""
+    left = [p.name for p in (runs / "tune").iterdir()] if (runs / "tune").exists() else []
+    assert left == []
+
+
+def test_a_teacher_that_is_not_there_is_named(mptctl: Mptctl, runs: Path) -> None:
+    done = mptctl("tune", "--run-root", runs, "--old", "older")
+    assert done.returncode == 5
+    assert "older: no such run or file" in done.stderr
+
+
+def test_an_earlier_search_is_not_overwritten_unasked(mptctl: Mptctl, runs: Path) -> None:
+    (runs / "tune").mkdir()
+    (runs / "tune" / "trials.json").write_text("{}")
+    done = mptctl("tune", "--run-root", runs)
+    assert done.returncode == 2
+    assert "--overwrite" in done.stderr
+    damaged = mptctl("tune", "--run-root", runs, "--resume", "--device", "cpu")
+    assert damaged.returncode == 2
+    assert "trials.json: cannot be read" in damaged.stderr
+    assert (runs / "tune" / "trials.json").read_text() == "{}"

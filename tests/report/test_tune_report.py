@@ -1,0 +1,158 @@
+"""A search on paper: terminal, figure and page, from tables made by hand."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from mptctl.evaluation.statistics import rate
+from mptctl.recipe import Recipe
+from mptctl.report.tune_figure import render_tune_html, save_tune_figure
+from mptctl.report.tune_terminal import print_tune, sentences, watching
+from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.records import Comparison, Reference, Trial, TuneReport
+
+REFERENCE = rate(2600, 5000)
+
+
+def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes: object) -> Trial:
+    error = None if errors is None else rate(errors, 5000)
+    content = {
+        "name": f"{distance}-k{k:g}",
+        "settings": {"distance": distance, "k": k},
+        "status": "waiting" if errors is None else "done",
+        "epoch": 0 if errors is None else 10,
+        "val_error": error,
+        "val_nfr": None if errors is None else rate(flips, 2500),
+        "within_bound": None if error is None else within_bound(error, REFERENCE, 0.005),
+        "run": "runs/tune/trials/x",
+    }
+    return Trial.model_validate(content | changes)
+
+
+def report(trials: list[Trial], second: Comparison | None = None) -> TuneReport:
+    choice = choose(trials, REFERENCE, 0.005)
+    return TuneReport(
+        search="grid",
+        axes=[],
+        asha=False,
+        epochs=10,
+        max_er_increase=0.005,
+        reference=Reference(runs=["runs/ref/best.pt"], val_error=REFERENCE),
+        samples=5000,
+        samples_old=2500,
+        recipe=Recipe(),
+        split_fingerprint="0",
+        teachers={},
+        trials=trials,
+        front=choice.front,
+        choice=choice.ranked[0] if choice.ranked else None,
+        second=second,
+        best_recipe=None,
+    )
+
+
+@pytest.fixture
+def whole() -> TuneReport:
+    ks = (0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 8.0)
+    kl = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in ks]
+    lm = [trial("lm", k, 2520 + int(12 * k * k), 210 - int(22 * k)) for k in ks]
+    second = Comparison(
+        name="lm-k2", only_choice_flips=11, only_second_flips=27, p_value=0.0139, differs=True
+    )
+    return report([*kl, *lm], second)
+
+
+def printed(content: TuneReport) -> str:
+    out = io.StringIO()
+    print_tune(content, Console(file=out, width=80))
+    return out.getvalue()
+
+
+def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: TuneReport) -> None:
+    text = " ".join(printed(whole).split())
+    # 2600 + 25 errors are the bound: k = 4 has 2480 + 144 = 2624 of them with KL, and 2520 + 192 with LM.
+    assert (
+        "Choice: kl-k4, NFR 4.00% (100 / 2,500; 95% interval 3.30 to 4.84%), error 52.48% (2,624 / 5,000)."
+        in text
+    )
+    assert (
+        "Flipped by the choice alone: 11, by the second alone: 27 (McNemar p = 0.014): more than noise."
+        in text
+    )
+    assert (
+        "Bound on the error: 52.50%, which is the reference's 52.00% (2,600 / 5,000) and 0.5 points." in text
+    )
+    assert "Pareto front of error and NFR: kl-k0" in text
+
+
+def test_it_fits_eighty_columns(whole: TuneReport) -> None:
+    lines = printed(whole).splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if line.startswith("kl-k4 ")]
+    assert row.split() == [
+        "kl-k4",
+        "done",
+        "10/10",
+        "52.48%",
+        "4.00%",
+        "100",
+        "/",
+        "2,500",
+        "3.30",
+        "to",
+        "4.84%",
+        "best",
+    ]
+
+
+def test_failed_and_unfinished_trials_are_shown() -> None:
+    broken = trial("kl", 1, None, status="failed", error="step 3: not finite [loss] <b>", restarts=2)
+    content = report([broken, trial("kl", 2, None), trial("kl", 4, 4000, 1)])
+    text = printed(content)
+    assert "kl-k1 failed: step 3: not finite [loss] <b>" in text
+    assert "No choice: no whole trial is within the bound." in text
+    assert "kl-k2" in text
+    page = render_tune_html(content)
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "No trial is within the bound" in page
+
+
+def test_a_log_has_one_line_a_change() -> None:
+    out = io.StringIO()
+    with watching(Console(file=out, width=80)) as watch:
+        waiting = trial("kl", 1, None)
+        running = waiting.model_copy(update={"status": "running"})
+        for state in (waiting, running, running, trial("kl", 1, 2500, 30, seconds=12.0)):
+            watch(report([state]))
+    assert out.getvalue().splitlines() == [
+        "kl-k1: running",
+        "kl-k1: done, epoch 10/10, error 50.00%, NFR 1.20% (30 / 2,500), 12 s",
+    ]
+
+
+def test_the_figures_are_written(whole: TuneReport, tmp_path: Path) -> None:
+    assert [p.name for p in save_tune_figure(whole, tmp_path)] == ["tune.png", "tune.html"]
+    assert (tmp_path / "tune.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "tune.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 2
+    assert not re.search(r'(src|href)="(?!#)', page)
+    for one in whole.trials:
+        assert f"<td>{one.name}</td>" in page
+    for sentence in sentences(whole)[:2]:
+        assert sentence.split(",")[0] in page
+
+
+def test_without_figures_nothing_is_drawn(tmp_path: Path) -> None:
+    assert save_tune_figure(report([trial("kl", 1, None)]), tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_value_of_k_and_other_settings_are_drawn_too(tmp_path: Path) -> None:
+    rates = [trial("kl", 1, 2500 + i, 30, name=f"kl-k1-lr0.{i}") for i in range(1, 15)]
+    assert save_tune_figure(report(rates), tmp_path)
