@@ -24,7 +24,8 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
 from mptctl.report.progress import Silent
-from mptctl.teacher_cache import CachedTeachers, narrowed
+from mptctl.teacher_cache import CachedTeachers
+from mptctl.teacher_store import narrowed
 from mptctl.teachers import TeacherLogits, Teachers
 from mptctl.training.job import Job, train
 from tests.conftest import short_recipe
