@@ -11,7 +11,17 @@ from typing import Any, Literal, get_args
 import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError
 
@@ -44,6 +54,14 @@ MAX_RECIPE_BYTES = 256 * 1024
 
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_truth_for_a_number(cls, value: object, info: ValidationInfo) -> object:
+        # Pydantic takes true for 1, so that `lr: yes` would train at 1.0.
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise PydanticCustomError("not_bool", "input should not be true or false")
+        return value
 
 
 class DataRecipe(_Group):
@@ -81,6 +99,19 @@ class DataRecipe(_Group):
         gt=0,
         description="most memory for decoded pictures, in gigabytes, before auto prefers dali or threaded",
     )
+
+    @model_validator(mode="after")
+    def _ranges_are_ranges(self) -> DataRecipe:
+        if min(self.std) <= 0:
+            raise ValueError(f"data.std: must be above 0, got {list(self.std)}")
+        for key, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
+            if not 0 < low <= high:
+                raise ValueError(
+                    f"data.{key}: must be two numbers above 0, the smaller first, got {[low, high]}"
+                )
+        if self.scale[1] > 1:
+            raise ValueError(f"data.scale: a part of the area is at most 1, got {self.scale[1]:g}")
+        return self
 
 
 class ModelRecipe(_Group):
@@ -318,7 +349,8 @@ def _read_yaml(name_or_file: str) -> dict[str, Any]:
         )
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+    # ValueError: a date that is none; RecursionError: brackets in brackets without end.
+    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
         raise UsageError(f"recipe {name_or_file}: {_one_line(error)}") from error
     if content is None:
         return {}

@@ -41,7 +41,7 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
             os.fsync(stream.fileno())
         temporary.chmod(0o644)
         if keep_previous is not None and path.exists():
-            _keep(path, keep_previous)
+            give_second_name(path, keep_previous)
         temporary.replace(path)
         _flush_folder(path.parent)
     except OSError as error:
@@ -67,6 +67,17 @@ def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Pat
         raise
 
 
+def give_second_name(path: Path, name: Path) -> None:
+    """Give a file a second name in its folder, whatever had that name; at no moment nothing has it."""
+    second = name.with_name(f".{name.name}{PARTIAL}")
+    second.unlink(missing_ok=True)
+    try:
+        os.link(path, second)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, second)
+    os.replace(second, name)
+
+
 def remove_partial_files(folder: Path) -> None:
     """Remove what a killed process left half written; for a folder that nobody else writes."""
     for partial in folder.glob(f".*{PARTIAL}"):
@@ -83,17 +94,6 @@ def storage_error(path: Path, error: OSError, needed: int | None = None) -> Stor
             "then go on with --resume"
         )
     return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another folder")
-
-
-def _keep(path: Path, previous: Path) -> None:
-    """Give a file a second name, so that at no moment there is neither the old nor the new one."""
-    second = previous.with_name(f".{previous.name}{PARTIAL}")
-    second.unlink(missing_ok=True)
-    try:
-        os.link(path, second)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(path, second)
-    os.replace(second, previous)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -83,6 +83,11 @@ def main() -> None:
         code = 0
     except ParserError as error:
         code = _fail(f"{error.format_message().rstrip('.')}; mptctl --help lists what there is", 2, error)
+    except (
+        Exception
+    ) as error:  # a fault of ours, or of the machine: still one line, and a traceback on request
+        kind = type(error).__name__
+        code = _fail(f"unexpected {kind}: {error}; mptctl --debug shows where, for a report", 1, error)
     sys.exit(code or 0)
 
 

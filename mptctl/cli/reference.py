@@ -176,6 +176,7 @@ def _documented() -> list[tuple[str, Any]]:
         ("`metrics.jsonl`, one line", MetricsLine),
         ("`*.pt`, the part called meta", CheckpointMeta),
         ("`split --json`", SplitSummary),
+        ("`train-* --json`", TrainSummary),
         ("`evaluate --json`", FlipReport),
         ("`tune/trials.json`, `tune --json`", TuneReport),
         ("`quickstart --json`", QuickstartResult),

@@ -82,7 +82,8 @@ def split(
         Order, typer.Option("--order", help="Take the first classes as old, or random ones.")
     ] = Order.given,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the random order and the validation part.")
+        int,
+        typer.Option("--seed", metavar="N", min=0, help="Seed of the random order and the validation part."),
     ] = 0,
     val_fraction: Annotated[
         float,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from dataclasses import dataclass, field
@@ -56,7 +55,7 @@ def start(
         old, refs: teachers, as run names or paths; None where the verb has none.
         needs_old: the method uses the old model; else it only measures flips in validation, where it is there.
         only_old_classes: the model knows the old classes alone.
-        seed_offset: added to the recipe's seed where no seed was given.
+        seed_offset: added to the recipe's seed where no --seed was given.
     """
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
@@ -74,7 +73,8 @@ def start(
         fixed["runtime.device"] = flags.device
     if flags.seed is not None:
         fixed["runtime.seed"] = flags.seed
-    elif not any(override.startswith("runtime.seed=") for override in flags.overrides):
+    elif seed_offset:
+        # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
         fixed["runtime.seed"] = load_recipe(preset, flags.overrides).runtime.seed + seed_offset
     recipe = load_recipe(preset, flags.overrides, fixed)
     if flags.print_recipe:
@@ -100,17 +100,7 @@ def start(
     if not _leads():
         return
     if flags.as_json:
-        content = {
-            "run": str(result.run.path),
-            "best": str(result.run.best),
-            "steps": result.steps,
-            "val_error": result.validation.error,
-            "val_error_old": result.validation.error_old,
-            "val_nfr": result.validation.nfr,
-            "best_val_error": result.best_error,
-            "seconds": round(result.seconds, 3),
-        }
-        typer.echo(json.dumps(content))
+        typer.echo(result.summary().model_dump_json())
     else:
         typer.echo(str(result.run.best))
 

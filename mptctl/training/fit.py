@@ -200,7 +200,9 @@ def _validate_and_save(run: Run, meter: Meter) -> Validation:
         validation = run.validator.run(run.model)
         meter.event("epoch", validation)
         best = run.progress.best_error
-        if validation.error is not None and (best is None or validation.error < best):
+        # Of equally good ones the latest, which has been trained at the lowest rate: on a small validation part
+        # many epochs are equally good.
+        if validation.error is not None and (best is None or validation.error <= best):
             run.progress.best_error = validation.error
             _save_best(run, validation)
     _save_last(run, meter, validation)

@@ -55,7 +55,7 @@ def import_model(
     recipe = load_recipe(
         recipe_name or DEFAULT_PRESET[split.file.source],
         overrides,
-        {"model.arch": arch, "method.name": "no-treatment"},
+        {"model.arch": arch, "model.pretrained": None, "method.name": "no-treatment"},
     )
     model = build_model(recipe.model, len(names), recipe.data.image_size)
     state = read_state_dict(weights)

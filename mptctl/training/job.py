@@ -88,13 +88,20 @@ def train(job: Job, observer: Observer) -> FitResult:
         team = stack.enter_context(workers(device))
         folder = RunDir(job.folder)
         if team.leads:
-            stack.enter_context(folder.locked(resume=job.resume, overwrite=job.overwrite))
+            # What --overwrite throws away stays until everything else is known to be in order.
+            stack.enter_context(folder.locked(resume=job.resume or job.overwrite, overwrite=False))
         stop = stack.enter_context(stop_on_signals())
         run = assemble(job, device, team, stop)
         stack.callback(run.train.close)
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
         if team.leads:
+            if job.overwrite:
+                folder.empty()
+            if run.resumed_from is not None:
+                folder.forget_after(run.progress.global_step)
+                if run.resumed_from == folder.previous:
+                    folder.replace_last_by_previous()
             folder.write_start(job.recipe.to_yaml(), job.split.file.model_dump_json(indent=2), device)
         return fit(run, observer)
 
@@ -184,23 +191,25 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that a recipe names; ``auto`` is the first GPU where there is one.
+    """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
 
     Raises:
         UsageError: it is not a device, or not there.
     """
-    if name == "auto":
-        local = int(os.environ.get("LOCAL_RANK", "0"))
-        return torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     try:
-        device = torch.device(name)
+        device = torch.device(kind)
     except RuntimeError:
         raise UsageError(f"runtime.device {name}: unknown; use auto, cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"runtime.device {name}: not there; mptctl doctor lists what is usable")
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
-    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+    if device.type == "cpu":
+        return device
+    if device.index is None:
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if device.index >= torch.cuda.device_count():
+        raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
+    return device
 
 
 @contextlib.contextmanager
@@ -233,9 +242,10 @@ def _resume(run: Run) -> None:
     if "rng_cuda" in state and run.device.type == "cuda":
         torch.cuda.set_rng_state(state["rng_cuda"], run.device)
     meta = checkpoint.meta
+    run.resumed_from = checkpoint.path
     run.progress = Progress(meta.epoch, meta.step_in_epoch, meta.global_step, meta.best_error)
-    lost = run.folder.forget_after(meta.global_step) if run.workers.leads else 0
-    if lost:
+    lost = run.folder.logged_after(meta.global_step)
+    if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")
     run.notes.extend(notes)
 
@@ -260,7 +270,10 @@ def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
         return checkpoint, notes
     if problem is not None:
         raise problem
-    raise CheckpointError(f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume")
+    raise CheckpointError(
+        f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite where "
+        "an earlier run ended before its first checkpoint"
+    )
 
 
 def _refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
 from mptctl.checkpoint import CheckpointMeta
@@ -56,6 +58,23 @@ class Progress:
     best_error: float | None = None
 
 
+class TrainSummary(BaseModel):
+    """The object that the training verbs print with ``--json``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str = Field(description="the run folder")
+    best: str = Field(description="the checkpoint that evaluate takes")
+    steps: int = Field(description="optimizer steps done in all")
+    val_error: float | None = Field(description="validation error of the last epoch, a fraction")
+    val_error_old: float | None = Field(description="the same on old classes")
+    val_nfr: float | None = Field(description="validation NFR of the last epoch, where there is an old model")
+    best_val_error: float | None = Field(
+        description="validation error of `best`; null without a validation part"
+    )
+    seconds: float = Field(description="of this process")
+
+
 @dataclass(frozen=True)
 class FitResult:
     """What a run came to.
@@ -75,6 +94,19 @@ class FitResult:
     best_error: float | None
     seconds: float
     data: str
+
+    def summary(self) -> TrainSummary:
+        """The same as plain values."""
+        return TrainSummary(
+            run=str(self.run.path),
+            best=str(self.run.best),
+            steps=self.steps,
+            val_error=self.validation.error,
+            val_error_old=self.validation.error_old,
+            val_nfr=self.validation.nfr,
+            best_val_error=self.best_error,
+            seconds=round(self.seconds, 3),
+        )
 
 
 @dataclass
@@ -97,6 +129,7 @@ class Run:
         stop: set by a signal.
         resume_command: for the message of a run that was stopped.
         notes: what was chosen and why.
+        resumed_from: the checkpoint that it goes on from; None where it starts.
     """
 
     recipe: Recipe
@@ -114,6 +147,7 @@ class Run:
     stop: StopRequest
     resume_command: str
     notes: list[str]
+    resumed_from: Path | None = None
 
     @property
     def total_steps(self) -> int:

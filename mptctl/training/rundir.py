@@ -20,7 +20,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.errors import CheckpointError, UsageError
-from mptctl.storage import remove_partial_files, storage_error, write_atomically
+from mptctl.storage import give_second_name, remove_partial_files, storage_error, write_atomically
 
 LOCK = "lock"
 
@@ -115,7 +115,7 @@ class RunDir:
                     )
                 remove_partial_files(self.path)
                 if overwrite:
-                    self._empty()
+                    self.empty()
                 lock.write(f"{os.getpid()}\n")
                 lock.flush()
                 yield
@@ -155,19 +155,22 @@ class RunDir:
                 lines.append(MetricsLine.model_validate_json(text))
         return lines
 
-    def forget_after(self, step: int) -> int:
-        """Take lines past a step out of ``metrics.jsonl``: a resumed run writes them again.
+    def logged_after(self, step: int) -> int:
+        """How many steps ``metrics.jsonl`` has past a step."""
+        return max((line.step for line in self.read_metrics()), default=step) - step
 
-        Returns:
-            How many steps had been logged past it.
-        """
-        lines = self.read_metrics()
-        kept = [line for line in lines if line.step <= step and line.event != "done"]
+    def forget_after(self, step: int) -> None:
+        """Take lines past a step out of ``metrics.jsonl``: a resumed run writes them again."""
+        kept = [line for line in self.read_metrics() if line.step <= step and line.event != "done"]
         text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
         write_atomically(self.metrics, text.encode())
-        return max((line.step for line in lines), default=step) - step
 
-    def _empty(self) -> None:
+    def replace_last_by_previous(self) -> None:
+        """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""
+        give_second_name(self.previous, self.last)
+
+    def empty(self) -> None:
+        """Throw away what the folder holds; for whoever holds its lock."""
         for item in self.path.iterdir():
             if item.name == LOCK:
                 continue

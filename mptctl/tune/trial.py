@@ -118,9 +118,9 @@ def is_finished(folder: RunDir) -> bool:
 
 
 def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
-    """The validation whose model ``best.pt`` is: lowest error, the first of several."""
+    """The validation whose model ``best.pt`` is: lowest error, the latest of several."""
     epochs = [line for line in lines if line.event == "epoch" and line.val_error is not None]
-    return min(epochs, key=lambda line: line.val_error or 0.0, default=None)
+    return min(reversed(epochs), key=lambda line: line.val_error or 0.0, default=None)
 
 
 def wait_until_free(folder: RunDir) -> None:

@@ -51,7 +51,8 @@ def test_the_best_checkpoint_has_the_lowest_validation_error(run: Train) -> None
     errors = [line.val_error for line in log.lines if line.event == "epoch"]
     best = load_checkpoint(result.run.best).meta
     assert best.metrics["val_error"] == min(e for e in errors if e is not None) == result.best_error
-    assert best.epoch == errors.index(best.metrics["val_error"]) + 1
+    # Of equally good epochs, the latest.
+    assert best.epoch == len(errors) - errors[::-1].index(best.metrics["val_error"])
 
 
 def test_without_a_validation_part_best_is_last(tmp_path: Path) -> None:
@@ -111,6 +112,20 @@ def test_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: 
     assert all(torch.isfinite(v.float()).all() for v in kept.model.values())
 
 
+def test_the_weights_before_a_step_that_is_not_finite_are_those_of_a_run_that_ended_there(run: Train) -> None:
+    diverging = ("optim.lr=1e30", "optim.schedule=constant")
+    with pytest.raises(NonFiniteError) as caught:
+        run(short_recipe(*diverging), "bad")
+    good, _ = run(short_recipe(), "good")
+    kept = load_checkpoint(good.run.path.parent / "bad" / "nonfinite.pt")
+    assert kept.meta.global_step > 0
+    assert f"step {kept.meta.global_step + 1}: not finite" in str(caught.value)
+    ended, _ = run(short_recipe(*diverging, f"optim.max_steps={kept.meta.global_step}"), "ended")
+    before = weights(ended.run.last)
+    # All but the count of batches, which batch normalisation does not use.
+    assert all(torch.equal(kept.model[k], v) for k, v in before.items() if v.is_floating_point())
+
+
 def test_bfloat16_and_channels_first_train_too(run: Train) -> None:
     result, _ = run(
         short_recipe("runtime.precision=bf16", "runtime.channels_last=false", "optim.clip_grad_norm=1.0")
@@ -138,6 +153,13 @@ def test_a_folder_with_a_run_is_not_touched(run: Train) -> None:
     assert before == {p.name: os.stat(p).st_mtime_ns for p in result.run.path.iterdir()}
     run(short_recipe("optim.lr=0.01"), overwrite=True)
     assert load_recipe(str(result.run.recipe)).optim.lr == 0.01
+
+
+def test_overwrite_throws_nothing_away_before_the_new_run_is_known_to_start(run: Train) -> None:
+    result, _ = run(short_recipe())
+    with pytest.raises(UsageError, match="batch"):
+        run(short_recipe("optim.batch_size=4096"), overwrite=True)
+    assert load_checkpoint(result.run.last).meta.global_step == result.steps
 
 
 def test_two_processes_cannot_train_into_one_folder(run: Train) -> None:
