@@ -38,9 +38,10 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
     if not confidence.size:
         return None
     width = np.linspace(0, 1, BINS + 1)
-    # Edges between the sorted confidences, interpolated so that the bins share the samples evenly.
+    # Edges between the sorted confidences, interpolated as in that paper's code so that the bins share the
+    # samples evenly; the last edge is the largest confidence.
     count = np.interp(
-        np.linspace(0, confidence.size - 1, BINS + 1), np.arange(confidence.size), np.sort(confidence)
+        np.linspace(0, confidence.size, BINS + 1), np.arange(confidence.size), np.sort(confidence)
     )
     bins = _bins(confidence, right, width)
     return Calibration(_error(bins), _error(_bins(confidence, right, count)), bins)

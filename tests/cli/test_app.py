@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mptctl.cli.app import main
 from mptctl.cli.reference import render_reference
 from tests.training.conftest import environment, mptctl
 
@@ -87,6 +88,37 @@ def test_an_error_is_one_line_with_its_exit_code(
     assert out.stdout == ""
     assert out.stderr.count("\n") == 1
     assert message in out.stderr
+
+
+def test_a_fault_that_nobody_foresaw_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(root: Path) -> None:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("mptctl.data.split.load_split", fail)
+    monkeypatch.setattr(sys, "argv", ["mptctl", "train-old"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "mptctl: unexpected ZeroDivisionError: a b; mptctl --debug shows where, for a report\n"
+    )
+
+
+def test_one_seed_for_all_verbs_makes_no_twins(
+    digits_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = []
+    for verb in (["train-old"], ["train-ref"], ["train-baseline", "no-treatment"]):
+        for flag in (["--set", "runtime.seed=3"], ["--seed", "3"]):
+            words = ["mptctl", *verb, "--run-root", str(digits_root), "--print-recipe", *flag]
+            monkeypatch.setattr(sys, "argv", words)
+            with pytest.raises(SystemExit):
+                main()
+            (line,) = (line for line in capsys.readouterr().out.splitlines() if "seed:" in line)
+            seeds.append(int(line.split()[1]))
+    assert seeds == [2003, 3, 1003, 3, 3, 3]
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

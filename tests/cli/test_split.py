@@ -83,6 +83,7 @@ def test_old_classes_come_from_a_file_in_its_order(mptctl: Mptctl, tmp_path: Pat
         (["digits", "--old-fraction", "1.5"], 2, "--old-fraction"),
         (["digits", "--old-classes", "/nowhere"], 2, "--old-classes"),
         (["digits", "--val-fraction", "1"], 2, "--val-fraction"),
+        (["digits", "--order", "random", "--seed", "-1"], 2, "--seed"),
     ],
 )
 def test_errors_are_one_line_with_the_exit_code_of_their_kind(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -25,13 +27,29 @@ def test_a_table_by_hand() -> None:
 
 
 def test_adaptive_bins_share_the_samples_evenly() -> None:
-    # 30 samples, sorted, two a bin: each bin's mean confidence is its own.
+    # 30 samples: an edge on every second one, which belongs to the bin below it; the first bin has its lower edge.
     confidence = np.linspace(0.1, 0.97, 30)
     right = np.arange(30) % 2 == 0
     found = calibrate(confidence, right)
     assert found is not None
-    pairs = confidence.reshape(15, 2).mean(axis=1)
-    assert found.aece == pytest.approx(np.abs(pairs - 0.5).mean(), rel=0.1)
+    bins = [[0, 1, 2], *([i, i + 1] for i in range(3, 29, 2)), [29]]
+    assert len(bins) == 15
+    gaps = [len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins]
+    assert found.aece == pytest.approx(sum(gaps) / 30)
+
+
+def test_aece_is_that_of_the_paper_but_for_the_smallest_confidence() -> None:
+    rng = np.random.default_rng(1)
+    confidence = rng.uniform(0.01, 0.99, 1000)
+    right = rng.uniform(size=1000) < confidence**2
+    edges = np.interp(np.linspace(0, 1000, 16), np.arange(1000), np.sort(confidence))
+    theirs = 0.0
+    for low, high in itertools.pairwise(edges):
+        inside = (confidence > low) & (confidence <= high)
+        theirs += abs(confidence[inside].mean() - right[inside].mean()) * inside.mean()
+    found = calibrate(confidence, right)
+    assert found is not None
+    assert found.aece == pytest.approx(theirs, abs=1 / 1000)
 
 
 def test_equal_to_torchmetrics_between_the_edges() -> None:

@@ -80,12 +80,14 @@ def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) 
     assert_same_run(finished.run, whole.run)
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("signum", "code", "loader"), [(signal.SIGTERM, 143, "threaded"), (signal.SIGINT, 130, "resident")]
+)
 def test_a_signal_saves_and_names_the_command_that_goes_on(
-    signum: int, code: int, run: Train, digits: Split
+    signum: int, code: int, loader: str, run: Train, digits: Split
 ) -> None:
     folder = RunDir(digits.run_root / "killed")
-    with training(digits.run_root) as process:
+    with training(digits.run_root, "--set", f"data.loader={loader}") as process:
         wait_for_step(folder, 4, process)
         process.send_signal(signum)
         out, err = process.communicate(timeout=300)
@@ -96,8 +98,9 @@ def test_a_signal_saves_and_names_the_command_that_goes_on(
     assert "saved at step" in last_line
     assert last_line.endswith("--resume")
     assert not (folder.path / "lock").exists()
-    whole, _ = run(short_recipe(*LONG), "whole")
-    finished, _ = run(short_recipe(*LONG), "killed", resume=True)
+    recipe = short_recipe(*LONG, f"data.loader={loader}")
+    whole, _ = run(recipe, "whole")
+    finished, _ = run(recipe, "killed", resume=True)
     assert_same_run(finished.run, whole.run)
 
 
@@ -112,6 +115,23 @@ def test_resume_takes_the_checkpoint_before_a_damaged_one_and_says_what_is_lost(
     assert "goes on from previous.pt, step 12" in notes
     assert "12 logged steps after the checkpoint are computed again" in notes
     assert_same_run(second.run, whole.run)
+    # The damaged one is not kept as the one before.
+    assert load_checkpoint(second.run.previous).meta.global_step == 12
+
+
+def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None:
+    first, _ = run(short_recipe(), "ref")
+    first.run.last.write_bytes(b"")
+    before = {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in digits.run_root.rglob("*")}
+    words = ("--run-root", digits.run_root, "--seed", "0", "--resume", "--dry-run")
+    keys = [
+        word
+        for key in ("optim.epochs=2", "runtime.device=cpu", "runtime.threads=1")
+        for word in ("--set", key)
+    ]
+    out = mptctl("train-ref", *words, *keys)
+    assert out.returncode == 0, out.stderr
+    assert {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in digits.run_root.rglob("*")} == before
 
 
 def test_nothing_starts_over_when_no_checkpoint_is_whole(run: Train) -> None:
