@@ -39,7 +39,7 @@ def answers_of(
     Args:
         names: each a predictions file, a run's name, a run folder, or a ``.pt`` file of ours; a file that is not
             there is looked for below `run_root`.
-        run_root: where runs and the split are.
+        run_root: where runs and the split are; run folders of another root, named by path, bring their own.
         device: where models of ours compute.
         progress: called with (pictures seen, pictures in all).
 
@@ -62,11 +62,16 @@ def answers_of(
 
     # torch is slow to import, and files need none of it.
     from mptctl.checkpoint import load_checkpoint
-    from mptctl.data.split import load_split
+    from mptctl.data.split import SPLIT_NAME, load_split
     from mptctl.evaluation.predict import predict
     from mptctl.training.rundir import find_checkpoint
 
-    checkpoints = [load_checkpoint(find_checkpoint(name, run_root)) for name in ours.values()]
+    paths = [find_checkpoint(name, run_root) for name in ours.values()]
+    checkpoints = [load_checkpoint(path) for path in paths]
+    # Run folders that are named by their path are tested on the split that lies beside them.
+    roots = {path.resolve().parent.parent for path in paths}
+    if roots != {run_root.resolve()} and len(roots) == 1 and (found := roots.pop() / SPLIT_NAME).is_file():
+        run_root = found.parent
     split = load_split(run_root)
     computed = dict(zip(ours, predict(checkpoints, split, device, progress), strict=True))
     warnings = [

@@ -154,8 +154,20 @@ def test_a_file_and_a_run_go_together(split: Split, tmp_path: Path) -> None:
 
 def test_without_a_split_it_says_what_to_do(split: Split, tmp_path: Path) -> None:
     save_run(split, "ref", split.classes.names)
+    alone = tmp_path / "somewhere" / "alone.pt"
+    alone.parent.mkdir()
+    alone.write_bytes((split.run_root / "ref" / "best.pt").read_bytes())
     with pytest.raises(UsageError, match="mptctl split"):
-        answers_of([str(split.run_root / "ref")], tmp_path, "cpu")
+        answers_of([str(alone)], tmp_path, "cpu")
+
+
+def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, tmp_path: Path) -> None:
+    save_run(split, "ref", split.classes.names)
+    make_split("digits", run_root=tmp_path, seed=5)
+    found = answers_of([str(split.run_root / "ref")], tmp_path, "cpu")
+    assert found.split is not None
+    assert found.split.fingerprint == split.fingerprint
+    assert found.warnings == []
 
 
 def test_pictures_by_id(split: Split) -> None:
