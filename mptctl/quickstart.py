@@ -16,6 +16,7 @@ from mptctl.evaluation.sources import answers_of
 from mptctl.evaluation.summary import FlipReport
 from mptctl.recipe import load_recipe
 from mptctl.report.html import render_html
+from mptctl.storage import write_atomically
 from mptctl.training.job import Job, train
 from mptctl.training.run import Observer
 
@@ -29,11 +30,11 @@ RUNS = (
 
 
 class QuickstartRow(BaseModel):
-    """One update, measured against the old model on test digits of the old classes."""
+    """One model, measured against the old one on test digits of the old classes."""
 
     model_config = ConfigDict(frozen=True)
 
-    method: str = Field(description="how it was trained")
+    model: str = Field(description="name of its run")
     negative_flips: int = Field(description="digits that the old model got right and this one gets wrong")
     n_old: int = Field(description="test digits of the old classes")
     nfr: float = Field(description="negative flips / n_old")
@@ -49,7 +50,7 @@ class QuickstartResult(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    rows: list[QuickstartRow] = Field(description="one for each update")
+    rows: list[QuickstartRow] = Field(description="one for each model")
     meaning: str = Field(description="what the table says, in one sentence")
     runs: list[str] = Field(description="the run folders")
     report: str = Field(description="the HTML page of the careful update")
@@ -94,13 +95,13 @@ def quickstart(
             overwrite=overwrite,
         )
         train(job, observer())
-    plain, careful = (_compare(run_root, name) for name in ("no-treatment", "mpt-kl"))
+    reports = {name: _compare(run_root, name) for name, *_ in RUNS}
     page = run_root / "flips.html"
-    page.write_text(render_html(careful, pictures_of(split)), encoding="utf-8")
-    rows = [_row("no-treatment", plain), _row("mpt-kl", careful)]
+    write_atomically(page, render_html(reports["mpt-kl"], pictures_of(split)).encode())
+    rows = {name: _row(name, report) for name, report in reports.items()}
     return QuickstartResult(
-        rows=rows,
-        meaning=_meaning(rows[0], rows[1], split),
+        rows=list(rows.values()),
+        meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split),
         runs=[str(run_root / name) for name, *_ in RUNS],
         report=str(page),
         seconds=round(time.monotonic() - started, 1),
@@ -112,9 +113,9 @@ def _compare(run_root: Path, name: str) -> FlipReport:
     return compare(models[0], models[1])
 
 
-def _row(method: str, report: FlipReport) -> QuickstartRow:
+def _row(name: str, report: FlipReport) -> QuickstartRow:
     return QuickstartRow(
-        method=method,
+        model=name,
         negative_flips=report.counts.negative_flips,
         n_old=report.n_old,
         nfr=report.nfr,

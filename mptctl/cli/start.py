@@ -129,7 +129,7 @@ def _say_what_would_be_done(job: Job, recipe: Recipe) -> None:
     run.train.close()
     for key, value in lines.items():
         typer.echo(f"{key:<12}{value}")
-    typer.echo("nothing was written")
+    typer.echo("no run was written")
 
 
 def resume_command() -> str:

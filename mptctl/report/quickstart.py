@@ -13,10 +13,10 @@ from mptctl.report.wording import percent
 
 
 class Row(Protocol):
-    """What the table needs of an update."""
+    """What the table needs of a model."""
 
     @property
-    def method(self) -> str: ...
+    def model(self) -> str: ...
     @property
     def negative_flips(self) -> int: ...
     @property
@@ -34,12 +34,12 @@ class Row(Protocol):
 def print_quickstart(rows: Sequence[Row], meaning: str, page: str, console: Console) -> None:
     """Print one row for each update, what it means, and where to look next."""
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("update")
+    table.add_column("model")
     for heading in ("flips", "NFR", "Rel-NFR", "error, old", "error, all"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
-            row.method,
+            row.model,
             f"{row.negative_flips} / {row.n_old}",
             percent(row.nfr),
             percent(row.rel_nfr),

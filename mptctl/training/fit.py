@@ -17,7 +17,7 @@ from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.meter import Meter
 from mptctl.training.optim import learning_rate
 from mptctl.training.run import FitResult, Observer, Run
-from mptctl.training.validate import Validation
+from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
 AGREE_EVERY = 10
@@ -38,7 +38,7 @@ def fit(run: Run, observer: Observer) -> FitResult:
         student = torch.compile(student)  # type: ignore[assignment]
     guard = NonFiniteGuard(run.model, run.device)
     meter = Meter(run, observer)
-    validation = Validation(None, None, None)
+    validation = run.validation
     try:
         while run.progress.global_step < run.total_steps:
             run.workers.guarded(lambda: _train_epoch(run, student, guard, meter))
@@ -185,9 +185,7 @@ def _stop_on_non_finite(run: Run, guard: NonFiniteGuard, rate: float) -> None:
     if run.workers.leads:
         run.progress.step_in_epoch -= run.progress.global_step - step
         run.progress.global_step = step
-        save_checkpoint(
-            run.folder.path / "nonfinite.pt", _meta(run, Validation(None, None, None)), run.model.state_dict()
-        )
+        save_checkpoint(run.folder.path / "nonfinite.pt", _meta(run, NOT_VALIDATED), run.model.state_dict())
     raise NonFiniteError(
         f"{run.folder.path}: step {step + 1}: not finite: {values}, learning rate {rate:.4g}; the weights before "
         "that step are in nonfinite.pt; lower optim.lr, or set optim.clip_grad_norm"
@@ -195,7 +193,7 @@ def _stop_on_non_finite(run: Run, guard: NonFiniteGuard, rate: float) -> None:
 
 
 def _validate_and_save(run: Run, meter: Meter) -> Validation:
-    validation = Validation(None, None, None)
+    validation = NOT_VALIDATED
     if run.validator is not None and run.workers.leads:
         validation = run.validator.run(run.model)
         meter.event("epoch", validation)
@@ -217,7 +215,7 @@ def _save_last(run: Run, meter: Meter, validation: Validation | None = None) -> 
     if run.workers.leads:
         save_checkpoint(
             run.folder.last,
-            _meta(run, validation or Validation(None, None, None)),
+            _meta(run, validation or NOT_VALIDATED),
             run.model.state_dict(),
             training_state(run),
             keep_previous=run.folder.previous,

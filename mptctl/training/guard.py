@@ -58,4 +58,6 @@ class NonFiniteGuard:
 
     def _flat(self) -> Tensor:
         """All buffers in one tensor, copied."""
-        return torch.cat([b.detach().reshape(-1) for b in self._buffers] or [torch.empty(0, device=self.skip.device)])
+        return torch.cat(
+            [b.detach().reshape(-1) for b in self._buffers] or [torch.empty(0, device=self.skip.device)]
+        )

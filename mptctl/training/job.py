@@ -26,7 +26,7 @@ from mptctl.training.optim import build_optimizer
 from mptctl.training.run import FitResult, Observer, Progress, Run
 from mptctl.training.rundir import RunDir, git_commit, versions
 from mptctl.training.signals import StopRequest, stop_on_signals
-from mptctl.training.validate import Validator
+from mptctl.training.validate import Validation, Validator
 
 # What may change between a run and its continuation: where and how fast it computes, not what.
 MAY_CHANGE = (
@@ -244,6 +244,10 @@ def _resume(run: Run) -> None:
     meta = checkpoint.meta
     run.resumed_from = checkpoint.path
     run.progress = Progress(meta.epoch, meta.step_in_epoch, meta.global_step, meta.best_error)
+    figures = meta.metrics
+    run.validation = Validation(
+        figures.get("val_error"), figures.get("val_error_old"), figures.get("val_nfr")
+    )
     lost = run.folder.logged_after(meta.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")

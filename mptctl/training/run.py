@@ -18,7 +18,7 @@ from mptctl.teachers import TeacherSource
 from mptctl.training.distributed import Workers
 from mptctl.training.rundir import MetricsLine, RunDir
 from mptctl.training.signals import StopRequest
-from mptctl.training.validate import Validation, Validator
+from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
 
 
 class Observer(Protocol):
@@ -129,6 +129,7 @@ class Run:
         stop: set by a signal.
         resume_command: for the message of a run that was stopped.
         notes: what was chosen and why.
+        validation: figures of the last epoch so far; n/a before the first.
         resumed_from: the checkpoint that it goes on from; None where it starts.
     """
 
@@ -147,6 +148,7 @@ class Run:
     stop: StopRequest
     resume_command: str
     notes: list[str]
+    validation: Validation = NOT_VALIDATED
     resumed_from: Path | None = None
 
     @property

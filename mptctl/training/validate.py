@@ -27,6 +27,9 @@ class Validation:
     nfr: float | None
 
 
+NOT_VALIDATED = Validation(None, None, None)
+
+
 class Validator:
     """Runs a model over the validation loader; the old model's answers are computed once.
 
@@ -62,7 +65,7 @@ class Validator:
                 assert answer is not None
                 old_right.append(first_maximum_is(answer, batch.labels))
         if not right:
-            return Validation(None, None, None)
+            return NOT_VALIDATED
         new, old_class = torch.cat(right), torch.cat(is_old)
         if old_right:
             self._old_right = torch.cat(old_right)
