@@ -181,7 +181,9 @@ def _load_safely(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
         message = str(error)
-        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (set() if is_archive else _globals_in_pickle(path))
+        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (
+            set() if is_archive else _globals_in_pickle(path)
+        )
         if names:
             raise CheckpointError(
                 f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "
