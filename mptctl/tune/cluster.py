@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from typing import Any
 
 from mptctl.data.pictures import usable_cores
 from mptctl.errors import MptctlError, UsageError
+from mptctl.training.signals import StopRequest
 
 PREFIX = "mptctl-ray-"
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
@@ -37,18 +39,6 @@ ENVIRONMENT = {
 ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
-class Interrupted(KeyboardInterrupt):
-    """A signal that ends the search.
-
-    Args:
-        signum: its number.
-    """
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(signum)
-        self.signum = signum
-
-
 def quiet(address: str | None) -> None:
     """Set what Ray reads from the environment, before it is imported; what the user has set stays.
 
@@ -61,18 +51,21 @@ def quiet(address: str | None) -> None:
 
 
 @contextmanager
-def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
+def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) -> Iterator[None]:
     """Start Ray here, or join a cluster; leave nothing behind.
 
     Args:
         address: of a cluster, or None for this machine.
         cpus, gpus: what one trial takes.
+        stop: as of `interruptible`.
 
     Raises:
         UsageError: no trial fits into what is there, or there is no cluster at the address.
     """
     import ray
 
+    if address is not None:
+        _refuse_if_silent(address)
     folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getpid()}"
     _remove_leftovers(folder.parent)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
@@ -100,7 +93,8 @@ def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
                 ) from error
     try:
         _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
-        yield
+        with interruptible(stop):  # once more, since Ray puts a handler of its own in place, which aborts
+            yield
     finally:
         ray.shutdown()
         if address is None:
@@ -108,11 +102,20 @@ def ray_cluster(address: str | None, cpus: int, gpus: float) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn Ctrl-C and SIGTERM into `Interrupted`; what was set before comes back afterwards."""
+def interruptible(stop: StopRequest) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into KeyboardInterrupt, and end at once on the second.
+
+    What was set before comes back afterwards.
+
+    Args:
+        stop: is told which signal it was, since Ray replaces an exception by one of its own.
+    """
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        raise Interrupted(signum)
+        if stop:
+            os._exit(128 + signum)
+        stop.signum = signum
+        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -127,6 +130,20 @@ def _refuse_what_does_not_fit(there: dict[str, float], cpus: int, gpus: float) -
         found = there.get(what, 0.0)
         if wanted > found:
             raise UsageError(f"{flag} {wanted:g}: more than the {found:g} that are there; give fewer")
+
+
+def _refuse_if_silent(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:
+        return  # "auto", or a form that only Ray reads
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise UsageError(
+            f"--ray-address {address}: nobody answers there ({error.strerror or error}); start a cluster with "
+            "ray start --head, or leave the flag out"
+        ) from error
 
 
 def _remove_leftovers(parent: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from mptctl.errors import GateFailed, Stopped
 from mptctl.storage import write_atomically
 from mptctl.training.rundir import RunDir
+from mptctl.training.signals import StopRequest
 from mptctl.tune.choice import choose, objective
-from mptctl.tune.cluster import Interrupted, interruptible, quiet, ray_cluster
+from mptctl.tune.cluster import interruptible, quiet, ray_cluster
 from mptctl.tune.compare import compared
 from mptctl.tune.prepare import prepare
 from mptctl.tune.records import Trial, TuneReport
@@ -43,18 +45,19 @@ def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> Tun
     folder, best = RunDir(request.folder), request.folder / "best.yaml"
     # What --overwrite throws away stays until everything else is known to be in order.
     with folder.locked(resume=request.resume or request.overwrite, overwrite=False):
+        stop = StopRequest()
         try:
-            with interruptible():
+            with interruptible(stop):
                 measure = prepare(request, points, say)
                 if request.overwrite:
                     folder.empty()
                 best.unlink(missing_ok=True)
-                report = _run_trials(request, measure.report, points, watch)
-        except Interrupted as signal:
+                report = _run_trials(request, measure.report, points, watch, stop)
+        except KeyboardInterrupt:
             raise Stopped(
                 f"{request.folder}: stopped; what is done is kept, and the rest goes on with: "
                 f"{request.resume_command}",
-                signal.signum,
+                stop.signum or signal.SIGINT,
             ) from None
         ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
         if ranked:
@@ -92,7 +95,11 @@ def refuse_if_none(report: TuneReport) -> None:
 
 
 def _run_trials(
-    request: TuneRequest, report: TuneReport, points: list[Settings] | None, watch: Watch
+    request: TuneRequest,
+    report: TuneReport,
+    points: list[Settings] | None,
+    watch: Watch,
+    stop: StopRequest,
 ) -> TuneReport:
     """Run what is not done yet, and wait for it."""
     begin = time.monotonic()
@@ -121,7 +128,7 @@ def _run_trials(
         board.add(point)
     board.write()
     if count > 0:
-        with ray_cluster(request.ray_address, request.cpus_per_trial, request.gpus_per_trial):
+        with ray_cluster(request.ray_address, request.cpus_per_trial, request.gpus_per_trial, stop):
             try:
                 _fit(request, plan, board, left, count, earlier)
             finally:

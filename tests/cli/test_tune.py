@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,6 +94,15 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     assert done.stdout == ""
     left = [p.name for p in (runs / "tune").iterdir()] if (runs / "tune").exists() else []
     assert left == []
+
+
+def test_a_cluster_that_does_not_answer_is_named(mptctl: Mptctl, runs: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = mptctl("tune", "--run-root", runs, "--device", "cpu", "--ray-address", address)
+    assert done.returncode == 2
+    assert f"--ray-address {address}: nobody answers there" in done.stderr
 
 
 def test_a_teacher_that_is_not_there_is_named(mptctl: Mptctl, runs: Path) -> None:
