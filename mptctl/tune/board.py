@@ -124,7 +124,7 @@ class Board(Callback):  # type: ignore[misc]
         error = rate(result["errors"], self._report.samples)
         bound = (self._report.reference.val_error, self._report.max_er_increase)
         return {
-            "epoch": result["epoch"],
+            "epoch": self._report.epochs if result["finished"] else result["epoch"],
             "val_error": error,
             "val_nfr": rate(result["flips"], self._report.samples_old),
             "within_bound": within_bound(error, *bound),

@@ -7,9 +7,10 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -47,7 +48,18 @@ def quiet(address: str | None) -> None:
     """
     for name, value in (ENVIRONMENT | (ALONE if address is None else {})).items():
         os.environ.setdefault(name, value)
-    logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
+    if not os.environ.get("MPTCTL_DEBUG"):
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
+
+
+@contextmanager
+def without_chatter() -> Iterator[None]:
+    """Keep off standard output what Ray prints there of its processes; `--debug` shows it on standard error."""
+    with ExitStack() as stack:
+        debug = os.environ.get("MPTCTL_DEBUG")
+        sink = sys.stderr if debug else stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+        stack.enter_context(redirect_stdout(sink))
+        yield
 
 
 @contextmanager

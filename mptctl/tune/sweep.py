@@ -13,7 +13,7 @@ from mptctl.storage import write_atomically
 from mptctl.training.rundir import RunDir
 from mptctl.training.signals import StopRequest
 from mptctl.tune.choice import choose, objective
-from mptctl.tune.cluster import interruptible, quiet, ray_cluster
+from mptctl.tune.cluster import interruptible, quiet, ray_cluster, without_chatter
 from mptctl.tune.compare import compared
 from mptctl.tune.prepare import prepare
 from mptctl.tune.records import Trial, TuneReport
@@ -128,7 +128,8 @@ def _run_trials(
         board.add(point)
     board.write()
     if count > 0:
-        with ray_cluster(request.ray_address, request.cpus_per_trial, request.gpus_per_trial, stop):
+        takes = (request.cpus_per_trial, request.gpus_per_trial)
+        with without_chatter(), ray_cluster(request.ray_address, *takes, stop):
             try:
                 _fit(request, plan, board, left, count, earlier)
             finally:
@@ -210,7 +211,8 @@ def _optuna(request: TuneRequest, plan: Any, earlier: list[Trial]) -> Any:
         space=space,
         metric="objective",
         mode="min",
-        seed=request.recipe.runtime.seed,
+        # Another seed where an earlier search is gone on with, which would propose its first points again.
+        seed=request.recipe.runtime.seed + len(earlier),
         points_to_evaluate=[{name: t.settings[name] for name in space} for t in known] or None,
         evaluated_rewards=[
             objective(t.val_error, t.val_nfr, *bound) for t in known if t.val_error and t.val_nfr
