@@ -64,7 +64,7 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     [
         (["train-mtp"], 2, "train-mtp"),
         (["train-mpt", "--kk", "3"], 2, "--kk"),
-        (["train-mpt", "--k", "many"], 2, "many"),
+        (["train-mpt", "--k", "many"], 2, "--k"),
         (["train-mpt", "--distance", "l2"], 2, "l2"),
         (["train-old"], 2, "mptctl split"),
         (["evaluate", "old"], 2, "NEW"),
