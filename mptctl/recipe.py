@@ -317,12 +317,12 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str]
     return lines
 
 
-class _SafeLoader(yaml.SafeLoader):
+class _SafeLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
     """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            line = self.peek_event().start_mark.line  # type: ignore[no-untyped-call]
+            line = self.peek_event().start_mark.line
             raise yaml.YAMLError(f"line {line + 1}: aliases are not allowed")
         return super().compose_node(parent, index)
 
