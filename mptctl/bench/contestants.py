@@ -30,6 +30,7 @@ OURS = ("resident", "dali-cpu", "dali-mixed", "threaded")
 DATALOADERS = ("dataloader-tvio", "dataloader-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
 _WARM_SECONDS, _WARM_BATCHES = 0.5, 4
+_REST_AT_MOST = 10.0  # seconds
 _GENERATED = 200  # pictures, of about ImageNet's usual size
 
 Say = Callable[[str], None]
@@ -44,10 +45,11 @@ class Contestant:
     start: Callable[[], Stream]
     workers: int | None = None
     augment: str | None = None
+    ahead: int = 0  # batches that it goes on preparing when nobody takes any
     stream: Stream | None = None
 
     def run(self, seconds: float, device: torch.device) -> float:
-        """Images a second, once the stream is in its stride."""
+        """Images a second, once the stream is in its stride; returns when it has come to rest."""
         if self.stream is None:
             self.stream = self.start()
         stream = self.stream
@@ -58,11 +60,15 @@ class Contestant:
             if time.perf_counter() - begin > seconds:  # a slow one is in its stride from the start
                 break
         _wait_for(device)
-        begin, images = time.perf_counter(), 0
+        begin, images, batches = time.perf_counter(), 0, 0
         while time.perf_counter() - begin < seconds:
             images += len(next(stream))
+            batches += 1
         _wait_for(device)
-        return images / (time.perf_counter() - begin)
+        elapsed = time.perf_counter() - begin
+        # Else the next one would share the cores with the filling of this one's queue.
+        time.sleep(min(_REST_AT_MOST, 1.5 * self.ahead * elapsed / batches))
+        return images / elapsed
 
     def stop(self) -> None:
         """Close what runs in the background."""
@@ -98,12 +104,14 @@ def contestants(
             data = recipe.data.model_copy(update={"loader": kind, "augment": augment})
             start = our_stream(split, data, batch_size, where, scratch)
             workers = None if name == "resident" else data.workers or usable_cores()
-            field.append(Contestant(name, start, workers, augment))
+            ahead = 0 if name == "resident" else data.prefetch
+            field.append(Contestant(name, start, workers, augment, ahead))
         else:
             work = Pass(split, recipe.data, "train", batch_size, 0, True, device)
             if name == "readers-file":
                 threads = work.data.workers or usable_cores()
-                field.append(Contestant(name, partial(readers_file_stream, work), threads, work.data.augment))
+                start = partial(readers_file_stream, work)
+                field.append(Contestant(name, start, threads, work.data.augment, work.data.prefetch))
             else:
                 field.append(_best_dataloader(name, work, say))
     return field, skipped
@@ -116,7 +124,9 @@ def _best_dataloader(name: str, work: Pass, say: Say) -> Contestant:
     best: Contestant | None = None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
-        one = Contestant(name, partial(dataloader_stream, work, reader, workers), workers, work.data.augment)
+        start = partial(dataloader_stream, work, reader, workers)
+        ahead = 2 * workers  # torch's default prefetch_factor
+        one = Contestant(name, start, workers, work.data.augment, ahead)
         rate = one.run(1.0, work.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
         if best is None or rate > best_rate:

@@ -38,7 +38,7 @@ def loader(
     repeats: Annotated[
         int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
     ] = 5,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Length of a run.")] = 2.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Length of a run.")] = 5.0,
     device: opt.Device = None,
     tune: Annotated[
         bool,

@@ -145,6 +145,22 @@ def test_samples_are_the_same_bytes_for_other_batch_sizes_threads_and_depths(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_stays_as_it_is_while_others_come_and_after_the_end(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    loader = loader_of(split, kind)
+    kept, copies = [], []
+    for epoch in range(3):
+        for batch in loader.epoch(epoch):
+            kept.append(batch.images)
+            copies.append(batch.images.clone())
+    loader.close()
+    for images, copy in zip(kept, copies, strict=True):
+        assert torch.equal(images, copy)
+        images.zero_()  # it is the consumer's own
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_pass_goes_on_from_any_step_as_if_it_had_not_stopped(
     split: Split, loader_of: MakeLoader, kind: str
 ) -> None:
