@@ -21,6 +21,8 @@ from mptctl.recipe import DataRecipe
 # torchvision has announced that its decoder will go, and warns at each call of the Python function.
 # The operator behind it is about twice as fast as Pillow in threads; where it is gone, Pillow serves.
 _decode_image = getattr(torch.ops.image, "decode_image", None)
+# For JPEG alone: its PNG decoder ends the process on data that are damaged after the header.
+_START_OF_JPEG = b"\xff\xd8"
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -28,7 +30,7 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
 
     Args:
         data: the file.
-        kind: PLAIN files are decoded without Python's lock; others by Pillow.
+        kind: PLAIN JPEG files are decoded by torchvision, without Python's lock; all others by Pillow.
         name: for the message.
 
     Returns:
@@ -38,7 +40,7 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         DataError: it cannot be decoded.
     """
     try:
-        if kind == PLAIN and _decode_image is not None:
+        if kind == PLAIN and _decode_image is not None and data.startswith(_START_OF_JPEG):
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
             decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
             return decoded

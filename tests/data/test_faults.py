@@ -105,8 +105,8 @@ def test_a_file_that_changes_after_split_is_named(
         list(loader_of(split, kind).epoch(0))
 
 
-# DALI is known to end the process on such files. Their size and time are as before, so that they pass
-# for unchanged: what is left is to survive, to name the file, and to go on afterwards.
+# DALI is known to end the process on such files, and torchvision on damaged PNG files. Their size and time are as
+# before, so that they pass for unchanged: what is left is to survive, to name the file, and to go on afterwards.
 SURVIVES = """
 import os, sys
 from pathlib import Path
@@ -122,7 +122,10 @@ loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, dev
 victim = Path(split.manifest.file(int(split.indices("train")[13])))
 before, content = victim.stat(), victim.read_bytes()
 length = len(content)
-for damage in (b"hello" * length, bytes(length), content[:100] + bytes(length)):
+damages = [b"hello" * length, bytes(length), content[:100] + bytes(length)]
+if content.startswith(b"\\x89PNG"):  # a JPEG's body may be anything
+    damages.append(content[:100] + bytes(length - 120) + content[-20:])
+for damage in damages:
     victim.write_bytes(damage[:length])
     os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
     try:
@@ -137,15 +140,18 @@ for damage in (b"hello" * length, bytes(length), content[:100] + bytes(length)):
 
 
 @pytest.mark.parametrize("kind", ["dali", "threaded"])
+@pytest.mark.parametrize(("form", "damages"), [("JPEG", 3), ("PNG", 4)])
 def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
-    own_folder: Path, tmp_path: Path, kind: str
+    own_folder: Path, tmp_path: Path, kind: str, form: str, damages: int
 ) -> None:
+    for path in own_folder.glob("*/*/*.jpg"):
+        Image.open(path).save(path, form)
     make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
     command = [sys.executable, "-c", SURVIVES, str(tmp_path / "runs"), kind]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["refused True", "alive 40"] * 3
+    assert done.stdout.splitlines() == ["refused True", "alive 40"] * damages
 
 
 def test_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
