@@ -12,9 +12,11 @@ import torch
 import triton
 from torch import Tensor
 
-from mpt_kernels import triton_kernels
 from mpt_kernels.loss import MptLossOutput
 from mpt_kernels.reference import Settings
+from mpt_kernels.triton_narrow import narrow_rows
+from mpt_kernels.triton_parts import sum_rows
+from mpt_kernels.triton_wide import wide_rows
 
 # Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
@@ -118,7 +120,7 @@ def _fused(
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
             )  # fmt: skip
-        triton_kernels.sum_rows[(1,)](rows, normalizer_at, over, values, counts, n, BLOCK=1024, **_options(8))
+        sum_rows[(1,)](rows, normalizer_at, over, values, counts, n, BLOCK=1024, **_options(8))
     return values, grad, counts
 
 
@@ -171,7 +173,7 @@ def plan(
         rows = max(1, 128 // block)
         shape = {"ROWS": rows, "BLOCK": block}
         options = _options(min(16, max(1, block // 256)))
-        return Launch(triton_kernels.narrow_rows, triton.cdiv(n, rows), options, constants | shape)
+        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape)
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
     aligned = all(map(_rows_aligned, models))
     # Classes of one thread in a tile: a full load of the narrowest type, or 4 loads of one class.
@@ -180,7 +182,7 @@ def plan(
     # Left alone, the assembler spills some bytes of what stays outside the loops to reach a rounder number of
     # registers. With these it spills nothing and 3 programs fit a multiprocessor, or 2 of the longer ones.
     options = _options(LANES // 32) | {"maxnreg": 80 if each <= 4 else 128}
-    return Launch(triton_kernels.wide_rows, n, options, constants | shape)
+    return Launch(wide_rows, n, options, constants | shape)
 
 
 def _options(warps: int) -> dict[str, Any]:

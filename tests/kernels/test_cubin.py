@@ -68,7 +68,7 @@ def test_whole_loads_of_a_rows_end_stay_within_the_storage() -> None:
 
 
 def test_a_kernel_that_spills_is_found_out() -> None:
-    from mpt_kernels.triton_kernels import narrow_rows
+    from mpt_kernels.triton_narrow import narrow_rows
 
     # A row of 21,841 classes as one tile of sixteen warps: 64 classes of three models a thread.
     constants: dict[str, Any] = {
