@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import TypeVar
 
@@ -42,6 +42,13 @@ class Workers:
             return model
         devices = [device] if device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+
+    def averaging(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
+        """Around a forward and backward pass of the wrapped model: average gradients ``now``, or only add them up."""
+        if self.size == 1 or now:
+            return nullcontext()
+        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]
+        return apart
 
     def any(self, flag: bool, device: torch.device) -> bool:
         """Whether the flag is set on any worker; all workers must ask."""

@@ -62,7 +62,6 @@ def fit(run: Run, observer: Observer) -> FitResult:
         return result
     finally:
         meter.close()
-        observer.closed()
 
 
 def train_step(
@@ -89,18 +88,20 @@ def train_step(
     # Gradients are averaged over the workers afterwards, hence the division by their number here.
     normalizer = global_rows / run.workers.size
     totals: dict[str, Tensor] = {}
-    for start, piece in _pieces(batch, optim.accumulate):
+    pieces = _pieces(batch, optim.accumulate)
+    for number, piece in enumerate(pieces, start=1):
         old = ref = None
         if run.teachers is not None and (method.needs_old or method.needs_ref):
             answers = run.teachers.logits(
                 piece, run.progress.epoch, old=method.needs_old, ref=method.needs_ref
             )
             old, ref = answers.old, answers.ref
-        with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
-            logits = student(piece.images)
-        terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
-        logits.backward(grad)
-        totals = {name: totals[name] + term for name, term in terms.items()} if start else terms
+        with run.workers.averaging(student, now=number == len(pieces)):
+            with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
+                logits = student(piece.images)
+            terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
+            logits.backward(grad)
+        totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
     parameters = [p for p in run.model.parameters() if p.grad is not None]
     gradients = [p.grad for p in parameters if p.grad is not None]
     if optim.clip_grad_norm is not None:
@@ -163,16 +164,16 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
     meter.flush()
 
 
-def _pieces(batch: Batch, accumulate: int) -> list[tuple[int, Batch]]:
+def _pieces(batch: Batch, accumulate: int) -> list[Batch]:
     if accumulate == 1:
-        return [(0, batch)]
+        return [batch]
     parts = zip(
         batch.images.tensor_split(accumulate),
         batch.labels.tensor_split(accumulate),
         batch.index.tensor_split(accumulate),
         strict=True,
     )
-    return [(i, Batch(*part)) for i, part in enumerate(parts)]
+    return [Batch(*part) for part in parts]
 
 
 def _stop_on_non_finite(run: Run, guard: NonFiniteGuard, rate: float) -> None:

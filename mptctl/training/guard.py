@@ -12,12 +12,12 @@ class NonFiniteGuard:
     Everything stays on the device; only `failed` waits for it, so it is asked now and then.
 
     Args:
-        model: whose floating buffers (batch statistics), which change in the forward pass, are kept aside.
+        model: whose buffers (batch statistics), which change in the forward pass, are kept aside.
         device: of the model.
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
-        self._buffers = [b for b in model.buffers() if b.is_floating_point()]
+        self._buffers = list(model.buffers())
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
@@ -57,7 +57,6 @@ class NonFiniteGuard:
             buffer.copy_(kept.view_as(buffer))
 
     def _flat(self) -> Tensor:
-        """All buffers in one tensor, copied."""
-        return torch.cat(
-            [b.detach().reshape(-1) for b in self._buffers] or [torch.empty(0, device=self.skip.device)]
-        )
+        """All buffers in one float32 tensor, copied; a count of batches is exact up to 16 million."""
+        flat = [b.detach().reshape(-1) for b in self._buffers]
+        return torch.cat([*flat, torch.empty(0, device=self.skip.device)])

@@ -25,12 +25,13 @@ def two_workers(root: Path, *words: str) -> list[str]:
     return [*launcher, "-m", "mptctl", "train-ref", "--run-root", str(root), *FLAGS, *words]
 
 
-def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split) -> None:
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split, pieces: int) -> None:
     """With a frozen body there are no batch statistics, and only the order of sums differs."""
     root = digits.run_root
     keys = ["--set", "model.train=head", "--set", "optim.epochs=2"]
     out = subprocess.run(
-        two_workers(root, "--name", "two", *keys),
+        two_workers(root, "--name", "two", *keys, "--set", f"optim.accumulate={pieces}"),
         capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
     )  # fmt: skip
     assert out.returncode == 0, out.stderr
@@ -52,7 +53,8 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers through Linux's /proc")
-def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split) -> None:
+@pytest.mark.parametrize("worker", [0, 1], ids=["the one that saves", "another"])
+def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split, worker: int) -> None:
     root = digits.run_root
     keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2"]
     folder = RunDir(root / "two")
@@ -70,8 +72,7 @@ def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split) -> None
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        second = children_of(process.pid)[-1]
-        os.kill(second, signal.SIGKILL)
+        os.kill(children_of(process.pid)[worker], signal.SIGKILL)
         _, err = process.communicate(timeout=300)
     assert process.returncode != 0
     saved = load_checkpoint(folder.last).meta.global_step
