@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -77,30 +78,23 @@ def loader(
 
 
 def _print_loader(found: LoaderBench) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
     typer.echo(
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; "
         f"{found.pictures:,} pictures ({found.data}) to {found.image_size} pixels, batches of {found.batch_size}"
     )
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("loader")
-    for column in ("images/s", "slowest", "fastest", "workers"):
-        table.add_column(column, justify="right")
-    table.add_column("augmentation")
-    for row in found.rows:
-        table.add_row(
-            row.name,
-            f"{row.images_per_s:,.0f}",
-            f"{min(row.runs):,.0f}",
-            f"{max(row.runs):,.0f}",
-            "" if row.workers is None else str(row.workers),
-            row.augment or "",
-        )
-    console.print(table)
+    _print_table(
+        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
+        [
+            (
+                row.name,
+                *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
+                "" if row.workers is None else str(row.workers),
+                row.augment or "",
+            )
+            for row in found.rows
+        ],
+        words=("loader", "augmentation"),
+    )
     for name, reason in found.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
     typer.echo(found.verdict)
@@ -197,23 +191,22 @@ def step(
 
 
 def _print_step(found: StepBench) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
     typer.echo(
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
         f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, loss by {found.loss_backend}"
     )
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("step")
-    for column in ("images/s", "slowest", "fastest", "ms"):
-        table.add_column(column, justify="right")
-    for row in found.rows:
-        speeds = (row.images_per_s, row.slowest, row.fastest)
-        table.add_row(row.name, *(f"{speed:,.0f}" for speed in speeds), f"{row.ms:.1f}")
-    console.print(table)
+    _print_table(
+        ("step", "images/s", "slowest", "fastest", "ms"),
+        [
+            (
+                row.name,
+                *(f"{speed:,.0f}" for speed in (row.images_per_s, row.slowest, row.fastest)),
+                f"{row.ms:.1f}",
+            )
+            for row in found.rows
+        ],
+        words=("step",),
+    )
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -240,33 +233,41 @@ def _dtypes(text: str | None) -> tuple[str, ...]:
 
 
 def _print_kernel(found: KernelBench) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
     typer.echo(
         f"{found.machine.gpu if found.device == 'cuda' else found.machine.cpu}; "
         f"a copy moves {found.copy_gb_per_s:,.0f} GB/s"
     )
     if found.two_launches_us is not None:
         typer.echo(f"two empty launches in a graph: {found.two_launches_us:.2f} µs")
+    _print_table(
+        ("rows", "classes", "type", "way", "µs", "floor µs", "of floor", "a call, µs"),
+        [
+            (
+                f"{row.n:,}",
+                f"{row.c:,}",
+                row.dtype,
+                row.name,
+                f"{row.us:,.1f}",
+                f"{row.floor_us:,.1f}",
+                f"{row.floor_us / row.us:.0%}",
+                f"{row.call_us:,.1f}",
+            )
+            for row in found.rows
+        ],
+        words=("type", "way"),
+    )
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
+    """Columns of ``words`` begin at the left, the others are numbers and end at the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in ("rows", "classes"):
-        table.add_column(column, justify="right")
-    for column in ("type", "way"):
-        table.add_column(column)
-    for column in ("µs", "floor µs", "of floor", "a call, µs"):
-        table.add_column(column, justify="right")
-    for row in found.rows:
-        table.add_row(
-            f"{row.n:,}",
-            f"{row.c:,}",
-            row.dtype,
-            row.name,
-            f"{row.us:,.1f}",
-            f"{row.floor_us:,.1f}",
-            f"{row.floor_us / row.us:.0%}",
-            f"{row.call_us:,.1f}",
-        )
+    for column in columns:
+        table.add_column(column, justify="left" if column in words else "right")
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
