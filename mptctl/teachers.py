@@ -15,7 +15,7 @@ from mptctl.classes import ClassSplit, columns_for
 from mptctl.data.loader import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models import build_model
-from mptctl.recipe import DataRecipe, RuntimeRecipe
+from mptctl.recipe import DataRecipe, Recipe, RuntimeRecipe
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,13 @@ class Teachers:
         device: torch.device,
     ) -> None:
         self.digests: dict[str, str] = {}
+        # How each of them was trained, by its path.
+        self.recipes: dict[Path, Recipe] = {}
 
         def teacher(role: str, path: Path, wanted: Sequence[str]) -> Teacher:
             checkpoint = load_checkpoint(path)
             self.digests[role] = checkpoint.digest
+            self.recipes[path] = checkpoint.meta.recipe
             return Teacher(checkpoint, wanted, data, device, runtime, str(path))
 
         self.old = teacher("old", old, classes.old) if old is not None else None

@@ -123,8 +123,8 @@ class DaliLoader(PlannedLoader):
             return pipeline.run()
         except (StopIteration, DataError):
             raise
-        except Exception as error:
-            # DALI does not say which file it was, but the plan knows the batches that were in work.
+        except Exception as error:  # whatever DALI raises
+            # It does not say which file it was, but the plan knows the batches that were in work.
             self._pipeline = None
             raise self._blame(error) from error
 
@@ -151,7 +151,7 @@ class DaliLoader(PlannedLoader):
                 self._pipeline.run()
         except StopIteration:
             pass
-        except Exception:  # the next pass builds a new one
+        except Exception:  # what failed is thrown away, whatever it says; the next pass builds a new one
             self._pipeline = None
 
     def _images(self, pictures: Any) -> Tensor:

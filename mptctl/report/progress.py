@@ -26,6 +26,9 @@ def observer() -> Observer:
 class Silent:
     """Says nothing."""
 
+    def decoding(self, done: int, total: int) -> None:
+        """Nothing."""
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Nothing."""
 
@@ -51,6 +54,11 @@ class Plain(Silent):
         self.name = ""
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
+
+    def decoding(self, done: int, total: int) -> None:
+        """Say now and then how many are in memory."""
+        if time.monotonic() - self._last >= PLAIN_SECONDS:
+            self._say(f"decoding pictures: {done:,} of {total:,}")
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Say what begins, and what was chosen."""
@@ -97,6 +105,18 @@ class Live(Silent):
             transient=True,
         )
         self.task: TaskID | None = None
+        self._decoding: TaskID | None = None
+
+    def decoding(self, done: int, total: int) -> None:
+        """Show a bar until all are in memory."""
+        if self._decoding is None:
+            self._decoding = self.progress.add_task("decoding", total=total, figures="")
+            self.progress.start()
+        self.progress.update(self._decoding, completed=done, figures=f"{done:,} of {total:,} pictures")
+        if done == total:
+            self.progress.stop()
+            self.progress.remove_task(self._decoding)
+            self._decoding = None
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Show the bar."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -91,7 +91,8 @@ def train(job: Job, observer: Observer) -> FitResult:
             # What --overwrite throws away stays until everything else is known to be in order.
             stack.enter_context(folder.locked(resume=job.resume or job.overwrite, overwrite=False))
         stop = stack.enter_context(stop_on_signals())
-        run = assemble(job, device, team, stop)
+        stack.callback(observer.closed)  # whatever it shows while pictures are decoded
+        run = assemble(job, device, team, stop, observer.decoding)
         stack.callback(run.train.close)
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
@@ -106,8 +107,21 @@ def train(job: Job, observer: Observer) -> FitResult:
         return fit(run, observer)
 
 
-def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -> Run:
+def assemble(
+    job: Job,
+    device: torch.device,
+    team: Workers,
+    stop: StopRequest,
+    decoding: Callable[[int, int], None] | None = None,
+) -> Run:
     """Make everything that a run needs, and put it where the last checkpoint left off.
+
+    Args:
+        job: what was asked for.
+        device: where it computes.
+        team: who computes it.
+        stop: set by a signal.
+        decoding: called with (pictures decoded, pictures in all) while a part is read into memory.
 
     Raises:
         UsageError: a teacher that the method needs is not given.
@@ -148,6 +162,7 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
         device=device,
         num_classes=job.num_classes,
         cache_dir=job.cache_dir,
+        progress=decoding,
     )
     loader = load("train", train=True, rank=team.rank, world_size=team.size)
     if loader.steps_per_epoch == 0:
@@ -155,7 +170,7 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
             f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
             "set a smaller one"
         )
-    notes = [loader.reason]
+    notes = [loader.reason, *_twins(recipe, teachers)]
     asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
     if recipe.runtime.cache_teachers and asked is not None:
         wanted: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
@@ -188,6 +203,16 @@ def assemble(job: Job, device: torch.device, team: Workers, stop: StopRequest) -
     if job.resume:
         _resume(run)
     return run
+
+
+def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:
+    """A warning for each teacher that began as this run begins: flips against it are fewer than they should be."""
+    return [
+        f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "
+        "give one of them another --seed"
+        for path, other in (teachers.recipes.items() if teachers else ())
+        if (other.runtime.seed, other.model.arch) == (recipe.runtime.seed, recipe.model.arch)
+    ]
 
 
 def choose_device(name: str) -> torch.device:

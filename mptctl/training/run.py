@@ -24,6 +24,10 @@ from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
 class Observer(Protocol):
     """What wants to know how a run goes: the terminal, a sweep, a test."""
 
+    def decoding(self, done: int, total: int) -> None:
+        """Before a run begins, its pictures are read into memory: ``done`` of ``total`` are."""
+        ...
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """A run begins at ``step`` of ``total_steps``; ``notes`` say what was chosen and why."""
         ...

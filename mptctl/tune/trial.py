@@ -145,6 +145,9 @@ class _Reporter:
         self._started = started
         self._validated = False
 
+    def decoding(self, done: int, total: int) -> None:
+        """Nothing: the search has had everything decoded before its first trial."""
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Nothing: Ray knows that it started the trial."""
 

@@ -26,6 +26,9 @@ class Log:
         self.notes: list[str] = []
         self.lines: list[MetricsLine] = []
 
+    def decoding(self, done: int, total: int) -> None:
+        pass
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         self.notes = notes
 

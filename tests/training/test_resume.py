@@ -104,6 +104,17 @@ def test_a_signal_saves_and_names_the_command_that_goes_on(
     assert_same_run(finished.run, whole.run)
 
 
+def test_a_second_process_is_refused_the_folder_that_a_first_one_trains_into(digits: Split) -> None:
+    folder = RunDir(digits.run_root / "killed")
+    with training(digits.run_root, "--set", "optim.epochs=200") as process:
+        wait_for_step(folder, 2, process)
+        second = mptctl("train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS)
+        assert process.poll() is None
+    assert (second.returncode, second.stdout) == (2, "")
+    assert "another process is training into it" in second.stderr
+    load_checkpoint(folder.last)
+
+
 def test_resume_takes_the_checkpoint_before_a_damaged_one_and_says_what_is_lost(run: Train) -> None:
     whole, _ = run(short_recipe(), "whole")
     first, _ = run(short_recipe(), "run")
