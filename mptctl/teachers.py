@@ -80,6 +80,12 @@ class Teacher(nn.Module):
         self.columns = None if in_order else torch.from_numpy(columns).to(device)
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)
         self.autocast = (device.type, runtime.teacher_precision == "bf16")
+        if runtime.teacher_precision == "bf16":
+            # As autocast would round them, but once: it keeps no copy of weights that are not trained, and a cast
+            # of each in every step would cost as many launches as the layers themselves.
+            for layer in self.model.modules():
+                if isinstance(layer, nn.Conv2d | nn.Linear):
+                    layer.to(torch.bfloat16)
         self.to(device)
 
     @torch.no_grad()

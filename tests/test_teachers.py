@@ -23,6 +23,9 @@ def make(path: Path, names: tuple[str, ...], seed: int, *overrides: str) -> Path
     recipe = load_recipe("digits", overrides)
     torch.manual_seed(seed)
     model = build_model(recipe.model, len(names), recipe.data.image_size)
+    for weights in model.parameters():
+        if not weights.any():  # a head that begins with zeros answers 0 to everything
+            torch.nn.init.normal_(weights, std=0.1)
     save_checkpoint(path, CheckpointMeta(recipe=recipe, class_names=names, num_old=2), model.state_dict())
     return path
 
@@ -76,6 +79,22 @@ def test_a_teacher_with_another_normalisation_sees_its_own(tmp_path: Path) -> No
     got = teachers(None, [path]).logits(batch(student), 0, old=False, ref=True).ref
     assert got is not None
     torch.testing.assert_close(got, answers(path, own), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "vit_b_16"])
+def test_a_teacher_in_bfloat16_answers_to_the_bit_as_autocast_would(tmp_path: Path, arch: str) -> None:
+    size = 32 if arch == "vit_b_16" else 8
+    keys = (f"model.arch={arch}", f"data.image_size={size}")
+    path = make(tmp_path / "t.pt", CLASSES.names, 0, *keys)
+    images = torch.randn(4, 3, size, size).to(memory_format=torch.channels_last)
+    source = teachers(None, [path], *keys, "runtime.teacher_precision=bf16")
+    got = source.logits(batch(images), 0, old=False, ref=True).ref
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = answers(path, images).float()
+    assert got is not None
+    assert got.dtype == torch.float32
+    assert torch.equal(got, expected)
+    assert not torch.equal(got, answers(path, images))
 
 
 def test_a_teacher_of_another_size_or_other_classes_is_refused(tmp_path: Path) -> None:
