@@ -14,10 +14,9 @@ from mptctl.data.loader import Loader, make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-]
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+pytestmark = pytest.mark.gpu
 pytest.importorskip("nvidia.dali", reason="DALI is not installed")
 
 CROP = {"augment": "random-resized-crop"}

@@ -13,10 +13,9 @@ from tests.kernels.test_edges import *  # noqa: F403
 from tests.kernels.test_golden import *  # noqa: F403
 from tests.kernels.test_pieces import *  # noqa: F403
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-]
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="session")

@@ -15,11 +15,9 @@ from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
 from tests.conftest import short_recipe
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
-    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
-]
+if not torch.cuda.is_available():
+    pytest.skip("no CUDA device", allow_module_level=True)
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:Synchronization debug mode")]
 
 DEVICE = torch.device("cuda", 0)
 
