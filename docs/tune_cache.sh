@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # What a sweep of eight values of k costs with teacher logits that are computed once, beside the same eight as
-# train-mpt runs that compute them each. In both as many runs at once as there are cores, one thread each, so that only
-# the cache differs.
+# train-mpt runs that compute them each. In both one run at a time, with all cores, so that only the cache differs.
 #
 #     docs/tune_cache.sh RUN_ROOT FLAGS...
 #
@@ -11,15 +10,18 @@
 set -euo pipefail
 root=$1
 shift
+cores=$(nproc)
 values="0 0.5 1 1.5 2 3 4 8"
 rm -rf "$root/cache/teachers"
 now() { date +%s.%N; }
 
 start=$(now)
-printf '%s\n' $values | xargs -P "$(nproc)" -I{} \
-  mptctl train-mpt --run-root "$root" --k {} --name alone-k{} --overwrite --set runtime.threads=1 "$@" >&2
+for k in $values; do
+  mptctl train-mpt --run-root "$root" --k "$k" --name "alone-k$k" --overwrite --set runtime.threads="$cores" "$@" >&2
+done
 alone=$(now)
-mptctl tune --run-root "$root" --k "${values// /,}" --name tune-cache --overwrite --max-er-increase 100 "$@" >&2
+mptctl tune --run-root "$root" --k "${values// /,}" --name tune-cache --overwrite \
+  --max-concurrent 1 --cpus-per-trial "$cores" --max-er-increase 100 "$@" >&2
 swept=$(now)
 
 awk -v a="$start" -v b="$alone" -v c="$swept" 'BEGIN {

@@ -139,7 +139,8 @@ def _against(axes: Axes, report: TuneReport) -> None:
             )  # fmt: skip
     axes.set_xlabel("error on all classes, %")
     axes.set_ylabel("NFR, %")
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(0.0, low), high + 0.05 * (high - low))  # room for the label of the highest point
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, borderaxespad=0.2)
 
 
