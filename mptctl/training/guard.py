@@ -17,7 +17,9 @@ class NonFiniteGuard:
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
-        self._buffers = list(model.buffers())
+        # Those of one type together: torch joins tensors of several types one by one.
+        types = {buffer.dtype for buffer in model.buffers()}
+        self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
@@ -25,7 +27,8 @@ class NonFiniteGuard:
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
         # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
-        self._kept = torch.where(self.skip > 0, self._kept, self._flat())
+        pairs = zip(self._kept, self._flat(), strict=True)
+        self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
 
     def check(self, terms: dict[str, Tensor], gradients: list[Tensor], step: int) -> None:
         """Look at one step before its update.
@@ -52,11 +55,11 @@ class NonFiniteGuard:
 
     def restore(self) -> None:
         """Put the buffers back to what they were before the step that failed."""
-        sizes = [buffer.numel() for buffer in self._buffers]
-        for kept, buffer in zip(torch.split(self._kept, sizes), self._buffers, strict=True):
-            buffer.copy_(kept.view_as(buffer))
+        for whole, group in zip(self._kept, self._groups, strict=True):
+            parts = torch.split(whole, [buffer.numel() for buffer in group])
+            for kept, buffer in zip(parts, group, strict=True):
+                buffer.copy_(kept.view_as(buffer))
 
-    def _flat(self) -> Tensor:
-        """All buffers in one float32 tensor, copied; a count of batches is exact up to 16 million."""
-        flat = [b.detach().reshape(-1) for b in self._buffers]
-        return torch.cat([*flat, torch.empty(0, device=self.skip.device)])
+    def _flat(self) -> list[Tensor]:
+        """All buffers of a type in one tensor, copied."""
+        return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
