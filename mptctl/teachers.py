@@ -10,12 +10,12 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from mptctl.checkpoint import Checkpoint, load_checkpoint
+from mptctl.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.classes import ClassSplit, columns_for
 from mptctl.data.loader import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models import build_model
-from mptctl.recipe import DataRecipe, Recipe, RuntimeRecipe
+from mptctl.recipe import DataRecipe, RuntimeRecipe
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ class Teachers:
         device: torch.device,
     ) -> None:
         self.digests: dict[str, str] = {}
-        # How each of them was trained, by its path.
-        self.recipes: dict[Path, Recipe] = {}
+        # What each of them says of itself, by its path.
+        self.metas: dict[Path, CheckpointMeta] = {}
 
         def teacher(role: str, path: Path, wanted: Sequence[str]) -> Teacher:
             checkpoint = load_checkpoint(path)
             self.digests[role] = checkpoint.digest
-            self.recipes[path] = checkpoint.meta.recipe
+            self.metas[path] = checkpoint.meta
             return Teacher(checkpoint, wanted, data, device, runtime, str(path))
 
         self.old = teacher("old", old, classes.old) if old is not None else None

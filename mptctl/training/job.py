@@ -210,8 +210,9 @@ def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:
     return [
         f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "
         "give one of them another --seed"
-        for path, other in (teachers.recipes.items() if teachers else ())
-        if (other.runtime.seed, other.model.arch) == (recipe.runtime.seed, recipe.model.arch)
+        for path, meta in (teachers.metas.items() if teachers else ())
+        if meta.origin == "trained"  # the seed of an imported model is not known
+        and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
     ]
 
 

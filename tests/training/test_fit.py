@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.checkpoint import load_checkpoint
+from mptctl.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.data.split import Split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.recipe import load_recipe
@@ -99,6 +99,17 @@ def test_a_teacher_that_began_as_the_run_begins_is_warned_of(run: Train) -> None
     ]
     _, independent = run(short_recipe(method="mpt-kl", **{"runtime.seed": 10}), "independent", **teachers)
     assert not any(note.startswith("warning") for note in independent.notes)
+
+
+def test_an_imported_teacher_is_no_twin_whatever_its_recipe_says(run: Train, digits: Split) -> None:
+    ref, _ = run(short_recipe(**{"runtime.seed": 9}), "ref")
+    known = load_checkpoint(ref.run.best)
+    imported = digits.run_root / "imported.pt"
+    save_checkpoint(imported, known.meta.model_copy(update={"origin": "imported"}), known.model)
+    _, log = run(
+        short_recipe(method="pct-kl", **{"runtime.seed": 9}), "update", old=imported, refs=(imported,)
+    )
+    assert not any(note.startswith("warning") for note in log.notes)
 
 
 def test_a_method_without_its_teacher_is_refused(run: Train) -> None:
