@@ -29,6 +29,11 @@ from mptctl.recipe import DataRecipe, Recipe
 OURS = ("resident", "dali-cpu", "dali-mixed", "threaded")
 DATALOADERS = ("dataloader-tvio", "dataloader-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
+# A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
+# empty queue, and a few hundred pictures would measure that.
+LEAST_BATCHES = 200
+# Pictures in memory have no queue to fill, and each name of one would take its own room.
+LEAST_RESIDENT_BATCHES = 12
 _WARM_SECONDS, _WARM_BATCHES = 0.5, 4
 _REST_AT_MOST = 10.0  # seconds
 _GENERATED = 200  # pictures, of about ImageNet's usual size
@@ -79,9 +84,18 @@ class Contestant:
 
 
 def contestants(
-    recipe: Recipe, split: Split, rows: tuple[str, ...], device: torch.device, scratch: Path, say: Say
+    recipe: Recipe,
+    split: Split,
+    few: Split,
+    rows: tuple[str, ...],
+    device: torch.device,
+    scratch: Path,
+    say: Say,
 ) -> tuple[list[Contestant], dict[str, str]]:
-    """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason."""
+    """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
+
+    ``few`` is a shorter ``split``, for pictures in memory.
+    """
     field: list[Contestant] = []
     skipped: dict[str, str] = {}
     batch_size = recipe.optim.batch_size
@@ -102,7 +116,8 @@ def contestants(
             # Pictures in memory are at one size already, so their crops are padded ones.
             augment = "pad-crop" if name == "resident" else recipe.data.augment
             data = recipe.data.model_copy(update={"loader": kind, "augment": augment})
-            start = our_stream(split, data, batch_size, where, scratch)
+            pictures = few if name == "resident" else split
+            start = our_stream(pictures, data, batch_size, where, scratch)
             workers = None if name == "resident" else data.workers or usable_cores()
             ahead = 0 if name == "resident" else data.prefetch
             field.append(Contestant(name, start, workers, augment, ahead))

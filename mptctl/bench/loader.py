@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.bench.contestants import (
     DATALOADERS,
+    LEAST_BATCHES,
+    LEAST_RESIDENT_BATCHES,
     OURS,
     ROWS,
     Contestant,
@@ -31,9 +33,6 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
 
-# A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
-# empty queue, and a few hundred pictures would measure that.
-_LEAST_BATCHES = 200
 _HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
 
 
@@ -104,8 +103,9 @@ def bench_loader(
             generate_pictures(Path(scratch) / "data")
         say("checking the files' headers")
         manifest, _ = scan_folder(data_root or Path(scratch) / "data", needs_test=False)
-        split = repeated(manifest, _LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
-        field, skipped = contestants(recipe, split, rows, device, Path(scratch), say)
+        split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
+        few = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
+        field, skipped = contestants(recipe, split, few, rows, device, Path(scratch), say)
         try:
             measured: dict[str, list[float]] = {one.name: [] for one in field}
             for turn in range(repeats):
