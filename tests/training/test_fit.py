@@ -102,13 +102,11 @@ def test_a_teacher_that_began_as_the_run_begins_is_warned_of(run: Train) -> None
 
 
 def test_an_imported_teacher_is_no_twin_whatever_its_recipe_says(run: Train, digits: Split) -> None:
-    ref, _ = run(short_recipe(**{"runtime.seed": 9}), "ref")
-    known = load_checkpoint(ref.run.best)
+    old, _ = run(short_recipe(**{"runtime.seed": 9}), "old", only_old_classes=True)
+    known = load_checkpoint(old.run.best)
     imported = digits.run_root / "imported.pt"
     save_checkpoint(imported, known.meta.model_copy(update={"origin": "imported"}), known.model)
-    _, log = run(
-        short_recipe(method="pct-kl", **{"runtime.seed": 9}), "update", old=imported, refs=(imported,)
-    )
+    _, log = run(short_recipe(method="pct-kl", **{"runtime.seed": 9}), "update", old=imported)
     assert not any(note.startswith("warning") for note in log.notes)
 
 
