@@ -8,11 +8,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from mptctl.training.run import FitResult, Observer
+from mptctl.training.run import LOG_SECONDS, FitResult, Observer, decoding_teller
 from mptctl.training.rundir import MetricsLine
-
-# Seconds between two plain lines within an epoch: a log should stay readable.
-PLAIN_SECONDS = 30.0
 
 
 def observer() -> Observer:
@@ -54,11 +51,11 @@ class Plain(Silent):
         self.name = ""
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
+        self._tell = decoding_teller(self._say)
 
     def decoding(self, done: int, total: int) -> None:
         """Say now and then how many are in memory."""
-        if time.monotonic() - self._last >= PLAIN_SECONDS:
-            self._say(f"decoding pictures: {done:,} of {total:,}")
+        self._tell(done, total)
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Say what begins, and what was chosen."""
@@ -71,7 +68,7 @@ class Plain(Silent):
         """Say an epoch's figures, or a step's now and then."""
         if line.event == "step":
             self._step = line
-            if time.monotonic() - self._last >= PLAIN_SECONDS:
+            if time.monotonic() - self._last >= LOG_SECONDS:
                 self._say(f"{self.name}: {step_text(line)}")
         elif line.event == "epoch":
             training = f", {step_text(self._step)}" if self._step else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +17,12 @@ from mptctl.recipe import differences
 from mptctl.teachers import Teacher, Teachers
 from mptctl.training.distributed import Workers
 from mptctl.training.job import MAY_CHANGE, Job, assemble, choose_device
+from mptctl.training.run import decoding_teller
 from mptctl.training.signals import StopRequest
 from mptctl.training.validate import Validator
 from mptctl.tune.records import Reference, TuneReport
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import Settings, completed, recipe_of
-
-# Seconds between two lines on what goes on before the first trial.
-SAY_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ def prepare(request: TuneRequest, points: list[Settings] | None, say: Callable[[
     settings = points[0] if points else completed(base, {})
     first = recipe_of(base, settings)
     job = Job(first, split, request.folder / "trials", request.old, request.refs)
-    run = assemble(job, device, Workers(), StopRequest(), _now_and_then(say))
+    run = assemble(job, device, Workers(), StopRequest(), decoding_teller(say))
     run.train.close()
     assert run.validator is not None
     loader = run.validator.loader
@@ -133,19 +130,6 @@ def _taken_up(report: TuneReport, path: Path) -> TuneReport:
         for trial in before.trials
     ]
     return report.model_copy(update={"trials": kept})
-
-
-def _now_and_then(say: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Tell how the decoding of pictures goes, once in half a minute."""
-    last = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= SAY_SECONDS:
-            last = time.monotonic()
-            say(f"decoding pictures: {done:,} of {total:,}")
-
-    return tell
 
 
 class _Mean(nn.Module):

@@ -14,6 +14,7 @@ from rich.console import Console
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
 from mptctl.report import progress
+from mptctl.training import run
 from mptctl.training.job import Job, train
 from tests.conftest import short_recipe
 
@@ -58,7 +59,7 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
 
 
 def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    monkeypatch.setattr(run, "LOG_SECONDS", 0.0)
     shown = console(terminal=False)
     train(job(folder), progress.Plain(shown))
     assert "decoding pictures: 288 of 288\n" in text_of(shown)
