@@ -8,6 +8,7 @@ computed again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from torch import Tensor
 from mptctl.data.loader import Batch, Loader
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
-from mptctl.recipe import Recipe
+from mptctl.recipe import Recipe, RuntimeRecipe
 from mptctl.teacher_store import Store, make_room, narrowed
 from mptctl.teachers import TeacherLogits, TeacherSource
 
@@ -31,7 +32,7 @@ LAYOUT = 1
 
 
 class CachedTeachers:
-    """Teachers whose answers are kept: a `TeacherSource` for one loader's pass.
+    """Teachers whose answers are kept: a `TeacherSource` for one loader's passes.
 
     Batches are computed whole, in the plan's own composition, since on a CPU the last bits of a picture's logits
     change with the batch that it is in; what a run gets is the same whether it was kept or just computed.
@@ -45,10 +46,8 @@ class CachedTeachers:
 
     Attributes:
         digests: of the teachers.
-        note: where the cache is, and how large it can become.
-
-    Raises:
-        UsageError: it would become larger than ``runtime.cache_limit_gb``.
+        bytes_needed: what it can become on the disk, in all epochs of the run.
+        folders: where the answers are.
     """
 
     def __init__(
@@ -72,19 +71,9 @@ class CachedTeachers:
             )
             for role in roles
         }
-        self._folder = folder
-        self._limit = recipe.runtime.cache_limit_gb
         epochs = _epochs(recipe, loader) if work.train else 1
-        self._needed = sum(store.epoch_bytes for store in self._stores.values()) * epochs
-        if self._needed > self._limit * 1e9:
-            raise UsageError(
-                f"runtime.cache_limit_gb {self._limit:g}: the teacher logits of this run take "
-                f"{_size(self._needed)}; raise it, or train without the cache"
-            )
-        self.note = (
-            f"teacher logits are kept in {folder}: up to {_size(self._needed)} "
-            f"({recipe.runtime.cache_precision}, {epochs} {'epoch' if epochs == 1 else 'epochs'})"
-        )
+        self.bytes_needed = sum(store.epoch_bytes for store in self._stores.values()) * epochs
+        self.folders = {store.folder for store in self._stores.values()}
 
     def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
         """Logits of the wanted teachers for a batch of an epoch of the plan, float32, on the batch's device.
@@ -93,35 +82,37 @@ class CachedTeachers:
             ValueError: the batch is not one of the loader's.
             StorageError: the disk is full or cannot be read.
         """
-        return TeacherLogits(
-            self._answer("old", batch, epoch) if old else None,
-            self._answer("ref", batch, epoch) if ref else None,
-        )
-
-    def _answer(self, role: Role, batch: Batch, epoch: int) -> Tensor:
-        store = self._stores[role]
         index = batch.index.numpy()
         start = self._place(epoch, index)
-        rows = store.read(epoch, start, index)
-        if rows is None:
-            with store.locked(epoch):
-                rows = store.read(epoch, start, index)  # another run may have been faster
-                if rows is None:
-                    found = self._teachers.logits(batch, epoch, old=role == "old", ref=role == "ref")
-                    logits = found.old if role == "old" else found.ref
-                    assert logits is not None
-                    rows = narrowed(logits.cpu().numpy(), self._type)
-                    store.write(epoch, start, index, rows)
-        answer = torch.from_numpy(rows)
-        device = batch.images.device
-        if device.type == "cuda":
-            answer = answer.pin_memory().to(device, non_blocking=True)
-        return answer.float()
+        asked: dict[Role, bool] = {"old": old, "ref": ref}
+        rows = {role: self._stores[role].read(epoch, start, index) for role in asked if asked[role]}
+        # Of two runs that need a batch at the same time, each computes one teacher while the other computes the other.
+        for wait in (False, True):
+            for role in rows:
+                if rows[role] is None:
+                    rows[role] = self._fill(role, batch, epoch, start, index, wait=wait)
+        answers = {role: _on_device(found, batch) for role, found in rows.items() if found is not None}
+        return TeacherLogits(answers.get("old"), answers.get("ref"))
+
+    def _fill(
+        self, role: Role, batch: Batch, epoch: int, start: int, index: NDArray[np.int64], *, wait: bool
+    ) -> NDArray[Any] | None:
+        """Compute and keep what is not there; None where another run is at it and shall not be waited for."""
+        store = self._stores[role]
+        with store.locked(epoch, wait=wait) as held:
+            if not held:
+                return None
+            rows = store.read(epoch, start, index)  # another run may have been faster
+            if rows is None:
+                found = self._teachers.logits(batch, epoch, old=role == "old", ref=role == "ref")
+                logits = found.old if role == "old" else found.ref
+                assert logits is not None
+                rows = narrowed(logits.cpu().numpy(), self._type)
+                store.write(epoch, start, index, rows)
+            return rows
 
     def _place(self, epoch: int, index: NDArray[np.int64]) -> int:
         """Where in the epoch's order a batch begins."""
-        if self._epoch is None:
-            make_room(self._folder, self._needed, self._limit, {s.folder for s in self._stores.values()})
         if epoch != self._epoch:
             work = self._work
             self._order = self._plan.order(epoch, work.indices) if work.train else work.indices
@@ -132,6 +123,39 @@ class CachedTeachers:
         if not np.array_equal(self._order[start : start + len(index)], index):
             raise ValueError(f"a batch of {len(index)} samples is not one of epoch {epoch} of the plan")
         return start
+
+
+def reserve(folder: Path, runtime: RuntimeRecipe, sources: Sequence[CachedTeachers]) -> str:
+    """Make room for what a run will keep, which may cost other runs what they kept.
+
+    Args:
+        folder: of the cache.
+        runtime: how much disk all of it may take, and in which type answers are kept.
+        sources: of the run.
+
+    Returns:
+        Where the cache is, and how large it can become, for the log.
+
+    Raises:
+        UsageError: the run's own part would be larger than ``runtime.cache_limit_gb``.
+    """
+    limit = runtime.cache_limit_gb
+    needed = sum(source.bytes_needed for source in sources)
+    if needed > limit * 1e9:
+        raise UsageError(
+            f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(needed)}; "
+            "raise it, or train without the cache"
+        )
+    make_room(folder, needed, limit, {path for source in sources for path in source.folders})
+    return f"teacher logits are kept in {folder}: up to {_size(needed)} ({runtime.cache_precision})"
+
+
+def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
+    answer = torch.from_numpy(rows)
+    device = batch.images.device
+    if device.type == "cuda":
+        answer = answer.pin_memory().to(device, non_blocking=True)
+    return answer.float()
 
 
 def _question(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:

@@ -69,15 +69,26 @@ class Store:
                 raise storage_error(path, error, len(content)) from error
 
     @contextmanager
-    def locked(self, epoch: int) -> Iterator[None]:
-        """Hold an epoch's file against other processes; the kernel lets go of it with the process."""
+    def locked(self, epoch: int, *, wait: bool = True) -> Iterator[bool]:
+        """Hold an epoch's file against other processes; the kernel lets go of it with the process.
+
+        Args:
+            epoch: whose file.
+            wait: until nobody else holds it.
+
+        Yields:
+            Whether it is held; always, after waiting.
+        """
         file, path = self._file(epoch)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
         except OSError as error:
             raise storage_error(path, error) from error
         try:
-            yield
+            yield True
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)
 

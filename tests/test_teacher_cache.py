@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +25,11 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
 from mptctl.report.progress import Silent
-from mptctl.teacher_cache import CachedTeachers
+from mptctl.teacher_cache import CachedTeachers, reserve
 from mptctl.teacher_store import narrowed
 from mptctl.teachers import TeacherLogits, Teachers
 from mptctl.training.job import Job, train
+from mptctl.training.rundir import RunDir
 from tests.conftest import short_recipe
 
 CPU = torch.device("cpu")
@@ -93,7 +95,9 @@ def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
 def cached(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
     teachers, loader = teachers_of(split, recipe)
     folder = split.run_root / "cache" / "teachers"
-    return CachedTeachers(teachers, loader, recipe, ["old", "ref"], folder), teachers, loader
+    source = CachedTeachers(teachers, loader, recipe, ["old", "ref"], folder)
+    reserve(folder, recipe.runtime, [source])
+    return source, teachers, loader
 
 
 @pytest.mark.parametrize("method", ["mpt-kl", "mpt-lm", "pct-naive"])
@@ -222,7 +226,9 @@ def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:
     source, _, loader = cached(split, short_recipe())
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16, 2 epochs)" in source.note
+    folder = split.run_root / "cache" / "teachers"
+    note = reserve(folder, short_recipe().runtime, [source])
+    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in note
     assert not files(split)
     with pytest.raises(UsageError, match=r"cache_limit_gb 1e-05: the teacher logits of this run take"):
         cached(split, short_recipe("runtime.cache_limit_gb=0.00001"))
@@ -259,8 +265,8 @@ def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:
     answers = b""
     for epoch in range(2):
         for batch in loader.epoch(epoch):
-            answer = source.logits(batch, epoch, old=True, ref=False).old
-            answers += present(answer).numpy().tobytes()
+            answer = source.logits(batch, epoch, old=True, ref=True)
+            answers += present(answer.old).numpy().tobytes() + present(answer.ref).numpy().tobytes()
     queue.put((teachers.computed, answers))
 
 
@@ -274,8 +280,42 @@ def test_processes_share_the_work_without_races(split: Split) -> None:
     for process in processes:
         process.join()
     _, _, loader = cached(split, short_recipe())
-    assert sum(computed for computed, _ in results) == 2 * loader.steps_per_epoch
+    assert sum(computed for computed, _ in results) == 2 * 2 * loader.steps_per_epoch
     assert len({answers for _, answers in results}) == 1
+
+
+def test_one_teacher_is_computed_while_another_run_computes_the_other(split: Split) -> None:
+    source, teachers, loader = cached(split, short_recipe())
+    batch = next(iter(loader.epoch(0)))
+    another, _, _ = cached(split, short_recipe())
+    with ThreadPoolExecutor(1) as pool:
+        with another._stores["old"].locked(0):
+            answer = pool.submit(source.logits, batch, 0, old=True, ref=True)
+            deadline = time.monotonic() + 60
+            while teachers.computed == 0 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not answer.done()
+            ref = another.logits(batch, 0, old=False, ref=True).ref
+        found = answer.result(timeout=60)
+    assert torch.equal(present(found.ref), present(ref))
+    assert found.old is not None
+    assert teachers.computed == 2
+
+
+def test_the_old_model_judges_the_validation_part_once(split: Split) -> None:
+    def flips(name: str) -> list[float | None]:
+        return [
+            line.val_nfr for line in RunDir(split.run_root / name).read_metrics() if line.event == "epoch"
+        ]
+
+    update(split, "plain", method="no-treatment")
+    update(split, "first", "runtime.cache_teachers=true", method="no-treatment")
+    (path,) = files(split)  # the method asks for no teacher, validation does
+    written = path.stat().st_mtime_ns
+    update(split, "second", "runtime.cache_teachers=true", method="no-treatment")
+    assert files(split) == [path]
+    assert path.stat().st_mtime_ns == written
+    assert flips("plain") == flips("first") == flips("second") != []
 
 
 def test_a_killed_run_leaves_a_cache_that_others_use(split: Split) -> None:

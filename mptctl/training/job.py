@@ -18,7 +18,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.methods import method_of
 from mptctl.models import build_model
 from mptctl.recipe import Recipe, differences
-from mptctl.teacher_cache import CachedTeachers, Role
+from mptctl.teacher_cache import CachedTeachers, Role, reserve
 from mptctl.teachers import Teachers, TeacherSource
 from mptctl.training.distributed import Workers, workers
 from mptctl.training.fit import fit
@@ -129,8 +129,8 @@ def assemble(
     """
     recipe, split = job.recipe, job.split
     method = method_of(recipe.method, split.classes.num_old)
-    for needed, given, flag in ((method.needs_old, job.old, "--old"), (method.needs_ref, job.refs, "--ref")):
-        if needed and not given:
+    for wanted, given, flag in ((method.needs_old, job.old, "--old"), (method.needs_ref, job.refs, "--ref")):
+        if wanted and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
     # A method that does not use the old model still reports flips against it in validation.
     teachers = None
@@ -171,18 +171,25 @@ def assemble(
             "set a smaller one"
         )
     notes = [loader.reason, *_twins(recipe, teachers)]
+    val = load("val", train=False) if len(split.indices("val", job.num_classes)) else None
     asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
-    if recipe.runtime.cache_teachers and asked is not None:
-        wanted: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
-        roles = [role for role, needed in wanted.items() if needed]
+    judge: TeacherSource | None = teachers if job.old is not None else None
+    if recipe.runtime.cache_teachers:
         folder = (job.cache_dir or split.run_root / "cache") / "teachers"
-        asked = cached = CachedTeachers(asked, loader, recipe, roles, folder)
-        notes.append(cached.note)
-    validator = None
-    if len(split.indices("val", job.num_classes)):
-        reduced = recipe.runtime.precision == "bf16"
-        judge = teachers if job.old is not None else None
-        validator = Validator(load("val", train=False), split.classes.num_old, judge, (device.type, reduced))
+        kept: list[CachedTeachers] = []
+        if asked is not None:
+            needed: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
+            roles = [role for role in needed if needed[role]]
+            asked = CachedTeachers(asked, loader, recipe, roles, folder)
+            kept.append(asked)
+        if judge is not None and val is not None:
+            judge = CachedTeachers(judge, val, recipe, ["old"], folder)
+            kept.append(judge)
+        if kept:
+            notes.append(reserve(folder, recipe.runtime, kept))
+    reduced = recipe.runtime.precision == "bf16"
+    num_old = split.classes.num_old
+    validator = None if val is None else Validator(val, num_old, judge, (device.type, reduced))
     run = Run(
         recipe=recipe,
         folder=RunDir(job.folder),

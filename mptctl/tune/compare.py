@@ -51,7 +51,9 @@ def _flipped_by_one(models: list[Teacher], measure: Prepared, num_old: int) -> t
     """How many samples only the first of two models flips, and how many only the second."""
     first = second = 0
     for batch in measure.loader.epoch(0):
-        right = first_maximum_is(measure.old(batch.images), batch.labels) & (batch.labels < num_old)
+        old = measure.judge.logits(batch, 0, old=True, ref=False).old
+        assert old is not None
+        right = first_maximum_is(old, batch.labels) & (batch.labels < num_old)
         one, other = (right & ~first_maximum_is(model(batch.images), batch.labels) for model in models)
         first += int((one & ~other).sum())
         second += int((other & ~one).sum())

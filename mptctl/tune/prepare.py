@@ -14,7 +14,7 @@ from mptctl.data.loader import Loader
 from mptctl.errors import UsageError
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import differences
-from mptctl.teachers import Teacher, Teachers
+from mptctl.teachers import Teacher, Teachers, TeacherSource
 from mptctl.training.distributed import Workers
 from mptctl.training.job import MAY_CHANGE, Job, assemble, choose_device
 from mptctl.training.run import decoding_teller
@@ -32,13 +32,13 @@ class Prepared:
     Attributes:
         report: the search before its first trial, with those of an earlier one.
         loader: of the validation part.
-        old: the old model.
-        device: where both are.
+        judge: the old model, or what it said before.
+        device: where they are.
     """
 
     report: TuneReport
     loader: Loader
-    old: Teacher
+    judge: TeacherSource
     device: torch.device
 
 
@@ -89,8 +89,8 @@ def prepare(request: TuneRequest, points: list[Settings] | None, say: Callable[[
     )
     if request.resume:
         report = _taken_up(report, request.folder / "trials.json")
-    assert teachers.old is not None
-    return Prepared(report, loader, teachers.old, device)
+    assert run.validator.teachers is not None, "a search has an old model"
+    return Prepared(report, loader, run.validator.teachers, device)
 
 
 def _taken_up(report: TuneReport, path: Path) -> TuneReport:
