@@ -203,20 +203,11 @@ def _read_labels(path: Path) -> list[str]:
 
 
 def _answers(names: list[str], run_root: Path, device: str) -> Answers:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from mptctl.evaluation.sources import answers_of
+    from mptctl.report.passes import passes
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("test pictures", total=None, visible=False)
-        return answers_of(
-            names,
-            run_root,
-            device,
-            lambda seen, total: progress.update(task, completed=seen, total=total, visible=True),
-        )
+    with passes() as progress:
+        return answers_of(names, run_root, device, progress)
 
 
 def _write(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from mptctl.cli import options as opt
 
 if TYPE_CHECKING:
     from mptctl.data.summary import SplitSummary
-    from mptctl.data.verify import Progress
 
 # Classes that the table names of each side; --json names all.
 SHOWN_CLASSES = 5
@@ -117,11 +115,12 @@ def split(
     from mptctl.data.sources import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.summary import summarise
+    from mptctl.report.passes import passes
 
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else _read_names(old_classes)
     try:
-        with _progress() as progress:
+        with passes() as progress:
             made = make_split(
                 source.value,
                 run_root=run_root,
@@ -135,7 +134,7 @@ def split(
                 on_bad=on_bad.value,
                 overwrite=overwrite,
                 download=download,
-                progress=progress,
+                progress=partial(progress, "checking files"),
             )
     except BadPictures as error:
         for problem in error.problems:
@@ -160,22 +159,6 @@ def _read_names(path: Path) -> list[str]:
             f"--old-classes {path}: cannot be read; write one class name a line, in UTF-8"
         ) from error
     return [line.strip() for line in lines if line.strip()]
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """A bar on standard error, where that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("checking files"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print(summary: SplitSummary) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ def predict(
     checkpoints: Sequence[Checkpoint],
     split: Split,
     device: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Predictions]:
     """Logits of models of ours on the whole test part; models that see pictures the same way share one pass.
 
@@ -31,7 +32,7 @@ def predict(
         checkpoints: the models; each sees pictures as its own recipe says, and computes in float32.
         split: whose test part is asked.
         device: where they compute.
-        progress: called with (pictures seen, pictures in all).
+        progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: a model knows classes that the split does not.
@@ -53,12 +54,8 @@ def predict(
         groups.setdefault(_eyes(checkpoint.meta.recipe.data), []).append(i)
     logits: dict[int, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        done = number * len(rows)
-        report = None
-        if progress is not None:
-            tell, total = progress, len(groups) * len(rows)
-            report = lambda seen, done=done, tell=tell, total=total: tell(done + seen, total)  # noqa: E731
-        found = _one_pass([checkpoints[i] for i in members], split, rows, data, choose_device(device), report)
+        shown = None if progress is None else _Shown(progress, number * len(rows), len(groups) * len(rows))
+        found = _one_pass([checkpoints[i] for i in members], split, rows, data, choose_device(device), shown)
         logits |= dict(zip(members, found, strict=True))
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
     return [
@@ -88,6 +85,21 @@ def pictures_of(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
     return read
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """Where one pass of several is, for whoever watches them all: ``before`` pictures were seen in earlier ones."""
+
+    progress: Callable[[str, int, int], None]
+    before: int
+    total: int
+
+    def decoded(self, done: int, total: int) -> None:
+        self.progress("decoding pictures", done, total)
+
+    def seen(self, count: int) -> None:
+        self.progress("test pictures", self.before + count, self.total)
+
+
 def _eyes(data: DataRecipe) -> DataRecipe:
     """The recipe without what only training looks at, so that models that see alike are found alike."""
     plain = DataRecipe.model_validate({})
@@ -102,7 +114,7 @@ def _one_pass(
     rows: NDArray[np.int64],
     data: DataRecipe,
     device: torch.device,
-    progress: Callable[[int], None] | None,
+    shown: _Shown | None,
 ) -> list[NDArray[np.float32]]:
     """Logits (n, C) of each model for the test rows, in their order."""
     models = []
@@ -116,7 +128,16 @@ def _one_pass(
     logits = [np.empty((len(rows), len(c.meta.class_names)), dtype=np.float32) for c in checkpoints]
     seen = SeenMask(len(split.manifest))
     batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in checkpoints)
-    loader = make_loader(split, data, "test", batch_size=batch_size, seed=0, train=False, device=device)
+    loader = make_loader(
+        split,
+        data,
+        "test",
+        batch_size=batch_size,
+        seed=0,
+        train=False,
+        device=device,
+        progress=shown.decoded if shown else None,
+    )
     try:
         count = 0
         for batch in loader.epoch(0):
@@ -125,8 +146,8 @@ def _one_pass(
             for model, out in zip(models, logits, strict=True):
                 out[at] = model(batch.images).float().cpu().numpy()
             count += len(at)
-            if progress is not None:
-                progress(count)
+            if shown is not None:
+                shown.seen(count)
     finally:
         loader.close()
     seen.check(rows)

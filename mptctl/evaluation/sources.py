@@ -32,7 +32,7 @@ def answers_of(
     names: Sequence[str],
     run_root: Path,
     device: str = "auto",
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Answers:
     """Predictions of models of any kind.
 
@@ -41,7 +41,7 @@ def answers_of(
             there is looked for below `run_root`.
         run_root: where runs and the split are; run folders of another root, named by path, bring their own.
         device: where models of ours compute.
-        progress: called with (pictures seen, pictures in all).
+        progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         DataError, NonFiniteError: a predictions file that is missing, damaged, or holds NaN.

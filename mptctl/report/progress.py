@@ -8,7 +8,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from mptctl.training.run import LOG_SECONDS, FitResult, Observer, decoding_teller
+from mptctl.report.passes import LOG_SECONDS, plain_line, teller
+from mptctl.training.run import FitResult, Observer
 from mptctl.training.rundir import MetricsLine
 
 
@@ -51,7 +52,7 @@ class Plain(Silent):
         self.name = ""
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
-        self._tell = decoding_teller(self._say)
+        self._tell = teller("decoding pictures", self._say)
 
     def decoding(self, done: int, total: int) -> None:
         """Say now and then how many are in memory."""
@@ -80,7 +81,7 @@ class Plain(Silent):
 
     def _say(self, text: str) -> None:
         self._last = time.monotonic()
-        self.console.print(text, soft_wrap=True, highlight=False, markup=False)
+        plain_line(self.console, text)
 
 
 class Live(Silent):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,22 +19,6 @@ from mptctl.training.distributed import Workers
 from mptctl.training.rundir import MetricsLine, RunDir
 from mptctl.training.signals import StopRequest
 from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
-
-# Seconds between two lines of a log on one thing that goes on: it should stay readable.
-LOG_SECONDS = 30.0
-
-
-def decoding_teller(say: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Tell now and then how many pictures are in memory; takes (pictures decoded, pictures in all)."""
-    last = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LOG_SECONDS:
-            last = time.monotonic()
-            say(f"decoding pictures: {done:,} of {total:,}")
-
-    return tell
 
 
 class Observer(Protocol):

@@ -14,10 +14,10 @@ from mptctl.data.loader import Loader
 from mptctl.errors import UsageError
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import differences
+from mptctl.report.passes import teller
 from mptctl.teachers import Teacher, Teachers, TeacherSource
 from mptctl.training.distributed import Workers
 from mptctl.training.job import MAY_CHANGE, Job, assemble, choose_device
-from mptctl.training.run import decoding_teller
 from mptctl.training.signals import StopRequest
 from mptctl.training.validate import Validator
 from mptctl.tune.records import Reference, TuneReport
@@ -59,7 +59,7 @@ def prepare(request: TuneRequest, points: list[Settings] | None, say: Callable[[
     settings = points[0] if points else completed(base, {})
     first = recipe_of(base, settings)
     job = Job(first, split, request.folder / "trials", request.old, request.refs)
-    run = assemble(job, device, Workers(), StopRequest(), decoding_teller(say))
+    run = assemble(job, device, Workers(), StopRequest(), teller("decoding pictures", say))
     run.train.close()
     assert run.validator is not None
     loader = run.validator.loader

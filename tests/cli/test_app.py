@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mptctl.cli.app import main
@@ -49,6 +51,27 @@ def test_help_names_every_verb_and_imports_nothing_heavy() -> None:
     assert out.stderr.strip() == "[]"
     assert all(f" {verb} " in out.stdout for verb in VERBS)
     assert max(map(len, out.stdout.splitlines())) <= 80
+
+
+def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None:
+    for name, answers in (("old", [0, 1, 2, 3]), ("new", [0, 1, 2, 2])):
+        np.savez(tmp_path / f"{name}.npz", id=np.arange(4), label=np.arange(4), pred=np.array(answers))
+    script = (
+        "import sys; sys.argv = ['mptctl', 'evaluate', 'old.npz', 'new.npz', '--json']\n"
+        "from mptctl.cli.app import main\n"
+        "try: main()\n"
+        "finally: print([m for m in ('torch', 'torchvision') if m in sys.modules], file=sys.stderr)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+        check=False,
+    )
+    assert json.loads(out.stdout)["counts"]["negative_flips"] == 1
+    assert out.stderr.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("verb", VERBS)

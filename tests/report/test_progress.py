@@ -13,8 +13,7 @@ from rich.console import Console
 
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
-from mptctl.report import progress
-from mptctl.training import run
+from mptctl.report import passes, progress
 from mptctl.training.job import Job, train
 from tests.conftest import short_recipe
 
@@ -59,7 +58,7 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
 
 
 def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(passes, "LOG_SECONDS", 0.0)
     shown = console(terminal=False)
     train(job(folder), progress.Plain(shown))
     assert "decoding pictures: 288 of 288\n" in text_of(shown)
