@@ -175,6 +175,9 @@ def make_room(folder: Path, needed: int, limit_gb: float, keep: set[Path]) -> No
 
 
 def _used(folder: Path) -> tuple[int, float]:
-    """Bytes on disk below a folder, and when it was last written."""
-    states = [entry.stat() for entry in os.scandir(folder) if entry.is_file()]
+    """Bytes on disk below a folder, and when it was last written; nothing where another run has just removed it."""
+    try:
+        states = [entry.stat() for entry in os.scandir(folder) if entry.is_file()]
+    except FileNotFoundError:
+        states = []
     return sum(s.st_blocks * 512 for s in states), max((s.st_mtime for s in states), default=0.0)
