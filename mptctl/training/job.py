@@ -249,6 +249,7 @@ def choose_device(name: str) -> torch.device:
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
     """Threads and determinism of a run; what was set before comes back afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    benchmark = torch.backends.cudnn.benchmark
     if recipe.runtime.threads:
         torch.set_num_threads(recipe.runtime.threads)
     if device.type == "cuda":
@@ -262,6 +263,7 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
+        torch.backends.cudnn.benchmark = benchmark
 
 
 def _resume(run: Run) -> None:
