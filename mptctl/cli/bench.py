@@ -58,7 +58,7 @@ def loader(
     from mptctl.bench.contestants import ROWS
     from mptctl.bench.loader import bench_loader
     from mptctl.recipe import load_recipe
-    from mptctl.training.job import choose_device
+    from mptctl.training.device import choose_device
 
     chosen = load_recipe(recipe, overrides or [])
     found = bench_loader(
@@ -132,7 +132,7 @@ def kernel(
     """
     from mptctl.bench.kernel import bench_kernel
     from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
-    from mptctl.training.job import choose_device
+    from mptctl.training.device import choose_device
 
     found = bench_kernel(
         choose_device(device or "auto"),
@@ -174,7 +174,7 @@ def step(
     """
     from mptctl.bench.step import bench_step
     from mptctl.recipe import load_recipe
-    from mptctl.training.job import choose_device
+    from mptctl.training.device import choose_device
 
     chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
     found = bench_step(

@@ -106,8 +106,9 @@ def start(
 
 
 def _say_what_would_be_done(job: Job, recipe: Recipe) -> None:
+    from mptctl.training.device import choose_device
     from mptctl.training.distributed import Workers
-    from mptctl.training.job import assemble, choose_device
+    from mptctl.training.job import assemble
     from mptctl.training.rundir import RunDir
     from mptctl.training.signals import StopRequest
 

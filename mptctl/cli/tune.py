@@ -167,7 +167,7 @@ def tune(
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.training.job import choose_device
+    from mptctl.training.device import choose_device
     from mptctl.training.rundir import find_checkpoint
 
     if resume and overwrite:

@@ -17,7 +17,7 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.predictions import Predictions, build_predictions, first
 from mptctl.recipe import DataRecipe
 from mptctl.teachers import model_of
-from mptctl.training.job import choose_device
+from mptctl.training.device import choose_device
 
 
 def predict(

@@ -10,7 +10,7 @@ from mptctl.data.split import load_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models import build_model, find_head
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
-from mptctl.training.job import choose_device
+from mptctl.training.device import choose_device
 from mptctl.training.rundir import RunDir, git_commit, versions
 
 

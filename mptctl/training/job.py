@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from mptctl.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
+from mptctl.checkpoint import CheckpointMeta
 from mptctl.data.loader import make_loader
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import UsageError
 from mptctl.methods import method_of
 from mptctl.models import build_model
-from mptctl.recipe import Recipe, differences
+from mptctl.recipe import Recipe
 from mptctl.teacher_cache import CachedTeachers, Role, reserve
 from mptctl.teachers import Teachers, TeacherSource
+from mptctl.training.device import choose_device, torch_settings
 from mptctl.training.distributed import Workers, workers
 from mptctl.training.fit import fit
 from mptctl.training.optim import build_optimizer
+from mptctl.training.resume import resume
 from mptctl.training.run import FitResult, Observer, Progress, Run
 from mptctl.training.rundir import RunDir, git_commit, versions
 from mptctl.training.signals import StopRequest, stop_on_signals
-from mptctl.training.validate import Validation, Validator
-
-# What may change between a run and its continuation: where and how fast it computes, not what.
-MAY_CHANGE = (
-    "data.loader",
-    "data.workers",
-    "data.prefetch",
-    "data.hw_decoder_load",
-    "data.resident_limit_gb",
-    "runtime.device",
-    "runtime.threads",
-    "runtime.checkpoint_every_steps",
-    "runtime.cache_limit_gb",
-)
+from mptctl.training.validate import Validator
 
 
 @dataclass(frozen=True)
@@ -208,7 +196,7 @@ def assemble(
         notes=notes,
     )
     if job.resume:
-        _resume(run)
+        resume(run)
     return run
 
 
@@ -221,115 +209,3 @@ def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:
         if meta.origin == "trained"  # the seed of an imported model is not known
         and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
     ]
-
-
-def choose_device(name: str) -> torch.device:
-    """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
-
-    Raises:
-        UsageError: it is not a device, or not there.
-    """
-    kind = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
-    try:
-        device = torch.device(kind)
-    except RuntimeError:
-        raise UsageError(f"runtime.device {name}: unknown; use auto, cpu, cuda or cuda:N") from None
-    if device.type not in ("cpu", "cuda"):
-        raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
-    if device.type == "cpu":
-        return device
-    if device.index is None:
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    if device.index >= torch.cuda.device_count():
-        raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
-    return device
-
-
-@contextlib.contextmanager
-def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Threads and determinism of a run; what was set before comes back afterwards."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    benchmark = torch.backends.cudnn.benchmark
-    if recipe.runtime.threads:
-        torch.set_num_threads(recipe.runtime.threads)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-        torch.backends.cudnn.benchmark = not recipe.runtime.deterministic
-        if recipe.runtime.deterministic:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-            torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic)
-        torch.backends.cudnn.benchmark = benchmark
-
-
-def _resume(run: Run) -> None:
-    checkpoint, notes = _newest(run.folder)
-    _refuse_differences(checkpoint.meta, run.meta, checkpoint.path)
-    state = checkpoint.training
-    assert state is not None
-    run.model.load_state_dict(checkpoint.model)
-    run.optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["rng"])
-    if "rng_cuda" in state and run.device.type == "cuda":
-        torch.cuda.set_rng_state(state["rng_cuda"], run.device)
-    meta = checkpoint.meta
-    run.resumed_from = checkpoint.path
-    run.progress = Progress(meta.epoch, meta.step_in_epoch, meta.global_step, meta.best_error)
-    figures = meta.metrics
-    run.validation = Validation(
-        figures.get("val_error"), figures.get("val_error_old"), figures.get("val_nfr")
-    )
-    lost = run.folder.logged_after(meta.global_step)
-    if lost > 0:
-        notes.append(f"{lost} logged steps after the checkpoint are computed again")
-    run.notes.extend(notes)
-
-
-def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
-    """The newest checkpoint that can be resumed from, and what had to be passed over."""
-    notes: list[str] = []
-    problem: CheckpointError | None = None
-    for path in (folder.last, folder.previous):
-        if not path.exists():
-            continue
-        try:
-            checkpoint = load_checkpoint(path)
-        except CheckpointError as error:
-            problem = error
-            notes.append(f"warning: {error}")
-            continue
-        if checkpoint.training is None:
-            problem = CheckpointError(f"{path}: holds no optimizer state; it is for use, not for --resume")
-            continue
-        notes.append(f"goes on from {path.name}, step {checkpoint.meta.global_step}")
-        return checkpoint, notes
-    if problem is not None:
-        raise problem
-    raise CheckpointError(
-        f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite where "
-        "an earlier run ended before its first checkpoint"
-    )
-
-
-def _refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
-    lines = [
-        line for line in differences(before.recipe, now.recipe) if line.partition(":")[0] not in MAY_CHANGE
-    ]
-    lines += [
-        f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
-        for key in ("split_fingerprint", "class_names", "teachers")
-        if getattr(before, key) != getattr(now, key)
-    ]
-    if lines:
-        raise CheckpointError(
-            f"{path}: this is another run: {'; '.join(lines)}; resume it as it was, or use another --name"
-        )
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -16,8 +16,10 @@ from mptctl.evaluation.statistics import rate
 from mptctl.recipe import differences
 from mptctl.report.passes import teller
 from mptctl.teachers import Teacher, Teachers, TeacherSource
+from mptctl.training.device import choose_device
 from mptctl.training.distributed import Workers
-from mptctl.training.job import MAY_CHANGE, Job, assemble, choose_device
+from mptctl.training.job import Job, assemble
+from mptctl.training.resume import MAY_CHANGE
 from mptctl.training.signals import StopRequest
 from mptctl.training.validate import Validator
 from mptctl.tune.records import Reference, TuneReport

@@ -12,7 +12,8 @@ from mptctl.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.data.split import Split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.recipe import load_recipe
-from mptctl.training.job import Job, choose_device, train
+from mptctl.training.device import choose_device
+from mptctl.training.job import Job, train
 from mptctl.training.rundir import EnvironmentFile
 from tests.conftest import short_recipe
 from tests.training.conftest import Log, Train

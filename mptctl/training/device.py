@@ -1,0 +1,55 @@
+"""Where a run computes, and how torch is set up for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import torch
+
+from mptctl.errors import UsageError
+from mptctl.recipe import Recipe
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
+
+    Raises:
+        UsageError: it is not a device, or not there.
+    """
+    kind = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    try:
+        device = torch.device(kind)
+    except RuntimeError:
+        raise UsageError(f"runtime.device {name}: unknown; use auto, cpu, cuda or cuda:N") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
+    if device.type == "cpu":
+        return device
+    if device.index is None:
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    if device.index >= torch.cuda.device_count():
+        raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
+    return device
+
+
+@contextlib.contextmanager
+def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    """Threads and determinism of a run; what was set before comes back afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    if recipe.runtime.threads:
+        torch.set_num_threads(recipe.runtime.threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = not recipe.runtime.deterministic
+        if recipe.runtime.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+        torch.backends.cudnn.benchmark = benchmark
