@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint gpu-check docs clean
+.PHONY: demo test lint gpu-check gpu-wheels docs clean
 
 # Installed again only when the dependencies change.
 .venv/.installed: pyproject.toml
@@ -25,8 +25,18 @@ test: lint
 gpu-check:
 	PYTHONPATH=.:kernels $(PYTHON) tests/gpu/check.py
 
+# What the program needs beside torch, for a GPU machine with CPython 3.12 and no network. There:
+# pip install --no-index --no-deps --target SITE .gpu-wheels/*.whl && PYTHONPATH=.:kernels:SITE python3 tests/gpu/check.py
+PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
+FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
+# (antlr4 is omegaconf's, and has no wheel of its own.)
+gpu-wheels:
+	$(PIP) wheel --no-deps --wheel-dir .gpu-wheels antlr4-python3-runtime==4.9.3
+	$(PIP) download --only-binary=:all: $(FOR_312) --find-links .gpu-wheels --dest .gpu-wheels pydantic omegaconf
+	$(PIP) download --only-binary=:all: --no-deps --dest .gpu-wheels tensorboardX
+
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
 
 clean:
-	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

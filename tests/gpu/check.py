@@ -1,12 +1,13 @@
-"""`make gpu-check`: what only a GPU can show. Runs the GPU tests and the kernel bench, and writes results/*.json.
+"""`make gpu-check`: what only a GPU can show. Runs the GPU tests and the benches, and writes results/*.json.
 
 Needs a CUDA device, torch with Triton, pytest and hypothesis. What needs more (DALI, the verbs) is run where it is
-installed and named where it is not.
+installed, and named where it is not.
 """
 
 import argparse
 import importlib.util
 import json
+import os
 import platform
 import re
 import subprocess
@@ -17,15 +18,34 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+# What the program imports beside torch and numpy, wherever a part of it is used.
+PROGRAM = ("torchvision", "pydantic", "omegaconf", "yaml", "PIL", "sklearn", "tensorboardX", "typer", "rich")
 # Of each test file, what it cannot do without. The kernel's brings its fixtures along: no conftest is read for it,
 # because that of all tests needs the whole program.
-TESTS = {"test_kernel.py": (), "test_dali_mixed.py": ("nvidia.dali", "pydantic", "omegaconf", "PIL")}
+TESTS: dict[str, tuple[str, ...]] = {
+    "test_kernel.py": (),
+    "test_training.py": PROGRAM,
+    "test_dali_mixed.py": (*PROGRAM, "nvidia.dali"),
+}
+# Benches that need the program, by the name of their file. The kernel's is measured without it.
+VERBS: dict[str, tuple[str, ...]] = {
+    "gpu-step": ("step", "--recipe", "cifar100"),
+    "gpu-step-imagenet": ("step", "--recipe", "imagenet", "--classes", "1000"),
+    "gpu-loader": ("loader", "--repeats", "3", "--seconds", "3"),
+}
+PARTS = ("tests", "kernel", "verbs")
 
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the JSON files")
-    arguments.add_argument("--repeats", type=int, default=25, help="timed runs of each row")
+    arguments.add_argument(
+        "--repeats", type=int, default=25, help="timed runs of each row of the kernel's table"
+    )
+    arguments.add_argument(
+        "--pictures", type=Path, help="image folder for the loaders; default: generated JPEGs"
+    )
+    arguments.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="only these")
     given = arguments.parse_args()
 
     import torch
@@ -37,20 +57,29 @@ def main() -> int:
     about = machine()
     say(f"{about['gpu']}, torch {about['torch']}, triton {about['triton']}")
 
-    tests = {name: run_tests(name) for name in TESTS}
-    write(given.out / "gpu-tests.json", about | {"tests": tests})
-    write(given.out / "gpu-kernel.json", about | bench_kernel(given.repeats))
-    failed = [name for name, result in tests.items() if result.get("failed")]
-    say(f"failed: {', '.join(failed)}" if failed else "all GPU tests that can run here passed")
+    failed = []
+    if "tests" in given.parts:
+        tests = {name: run_tests(name) for name in TESTS}
+        write(given.out / "gpu-tests.json", about | {"tests": tests})
+        failed += [name for name, result in tests.items() if result.get("failed")]
+    if "kernel" in given.parts:
+        write(given.out / "gpu-kernel.json", about | bench_kernel(given.repeats))
+    if "verbs" in given.parts:
+        for name, words in VERBS.items():
+            pictures = ("--data-root", str(given.pictures)) if given.pictures and "loader" in words else ()
+            found = bench_verb(*words, *pictures)
+            write(given.out / f"{name}.json", about | found)
+            failed += [name] if "failed" in found else []
+    say(f"failed: {', '.join(failed)}" if failed else "all that can run here passed")
     return 1 if failed else 0
 
 
 def run_tests(name: str) -> dict[str, Any]:
     """Runs one test file in a process of its own; how many passed, failed and were skipped."""
-    missing = [module for module in TESTS[name] if not installed(module)]
+    missing = missing_of(TESTS[name])
     if missing:
-        say(f"{name}: not run, {', '.join(missing)} missing")
-        return {"not_run": f"{', '.join(missing)} missing"}
+        say(f"{name}: not run, {missing}")
+        return {"not_run": missing}
     command = [sys.executable, "-m", "pytest", f"tests/gpu/{name}", "-p", "no:cacheprovider"]
     # Another torch than the one developed with may warn of other things.
     command += ["-W", "default", *(["--noconftest"] if not TESTS[name] else [])]
@@ -99,6 +128,23 @@ def bench_kernel(repeats: int) -> dict[str, Any]:
     }
 
 
+def bench_verb(*words: str) -> dict[str, Any]:
+    """Runs `mptctl bench` with these words; what it found, or why there is nothing."""
+    missing = missing_of(PROGRAM)
+    if missing:
+        say(f"bench {' '.join(words)}: not run, {missing}")
+        return {"not_run": missing}
+    command = [sys.executable, "-m", "mptctl", "bench", *words, "--json"]
+    run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode != 0:
+        say(f"bench {' '.join(words)}: failed with exit code {run.returncode}")
+        return {"failed": run.returncode}
+    found: dict[str, Any] = {"bench_command": " ".join(["mptctl", *command[3:]])} | json.loads(run.stdout)
+    for row in found["rows"]:
+        say(f"{words[0]}: {row['name']}: {row['images_per_s']:,.0f} images/s")
+    return found
+
+
 def machine() -> dict[str, Any]:
     """Hardware, versions, commit, command and date: what a number is worth nothing without."""
     import torch
@@ -116,7 +162,8 @@ def machine() -> dict[str, Any]:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "triton": triton.__version__,
-        "commit": output("git", "rev-parse", "HEAD"),
+        # A copy of the tree without its history is told which commit it is.
+        "commit": output("git", "rev-parse", "HEAD") or os.environ.get("GIT_COMMIT"),
         "changed_since": bool(output("git", "status", "--porcelain")),
         "command": "make gpu-check",
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -130,6 +177,12 @@ def output(*command: str) -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return run.stdout.strip()
+
+
+def missing_of(modules: tuple[str, ...]) -> str:
+    """Which of the modules are not installed, as a sentence; nothing where all are."""
+    names = [module for module in modules if not installed(module)]
+    return f"{', '.join(names)} missing" if names else ""
 
 
 def installed(module: str) -> bool:
