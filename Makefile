@@ -23,10 +23,10 @@ test: lint
 	$(BIN)/pytest
 
 gpu-check:
-	PYTHONPATH=.:kernels $(PYTHON) tests/gpu/check.py
+	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py
 
 # What the program needs beside torch, for a GPU machine with CPython 3.12 and no network. There:
-# pip install --no-index --no-deps --target SITE .gpu-wheels/*.whl && PYTHONPATH=.:kernels:SITE python3 tests/gpu/check.py
+# pip install --no-index --no-deps --target SITE .gpu-wheels/*.whl && PYTHONPATH=SITE make gpu-check PYTHON=python3
 PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
 FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
 # (antlr4 is omegaconf's, and has no wheel of its own.)
