@@ -40,12 +40,14 @@ def fit(run: Run, observer: Observer) -> FitResult:
     meter = Meter(run, observer)
     validation = run.validation
     try:
-        while run.progress.global_step < run.total_steps:
+        # A run may have been stopped at its very last step, before it was validated there.
+        while run.progress.global_step < run.total_steps or run.owes_validation:
             run.workers.guarded(lambda: _train_epoch(run, student, guard, meter))
             if run.progress.step_in_epoch >= run.train.steps_per_epoch:
                 run.progress.epoch += 1
                 run.progress.step_in_epoch = 0
             validation = _validate_and_save(run, meter)
+            run.owes_validation = False
         if run.validator is None and run.workers.leads:
             _save_best(run, validation)
         meter.event("done", validation)
@@ -124,6 +126,8 @@ def training_state(run: Run) -> dict[str, Any]:
 
 def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Meter) -> None:
     """Train from where the run is to the end of its epoch, or to the run's last step."""
+    if run.progress.global_step >= run.total_steps:
+        return
     set_training_mode(run.model, run.recipe.model)
     method = run.method.for_epoch(run.progress.epoch)
     save_every = run.recipe.runtime.checkpoint_every_steps

@@ -88,7 +88,7 @@ def train(job: Job, observer: Observer) -> FitResult:
             if job.overwrite:
                 folder.empty()
             if run.resumed_from is not None:
-                folder.forget_after(run.progress.global_step)
+                folder.forget_after(run.progress.global_step, validated=not run.owes_validation)
                 if run.resumed_from == folder.previous:
                     folder.replace_last_by_previous()
             folder.write_start(job.recipe.to_yaml(), job.split.file.model_dump_json(indent=2), device)

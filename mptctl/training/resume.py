@@ -11,7 +11,7 @@ from mptctl.errors import CheckpointError
 from mptctl.recipe import differences
 from mptctl.training.run import Progress, Run
 from mptctl.training.rundir import RunDir
-from mptctl.training.validate import Validation
+from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # What may change between a run and its continuation: where and how fast it computes, not what.
 MAY_CHANGE = (
@@ -49,6 +49,7 @@ def resume(run: Run) -> None:
     run.validation = Validation(
         figures.get("val_error"), figures.get("val_error_old"), figures.get("val_nfr")
     )
+    run.owes_validation = run.validator is not None and run.validation == NOT_VALIDATED
     lost = run.folder.logged_after(meta.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")

@@ -135,6 +135,7 @@ class Run:
         notes: what was chosen and why.
         validation: figures of the last epoch so far; n/a before the first.
         resumed_from: the checkpoint that it goes on from; None where it starts.
+        owes_validation: whether that checkpoint was saved in mid-epoch, before the validation that follows it.
     """
 
     recipe: Recipe
@@ -154,6 +155,7 @@ class Run:
     notes: list[str]
     validation: Validation = NOT_VALIDATED
     resumed_from: Path | None = None
+    owes_validation: bool = False
 
     @property
     def total_steps(self) -> int:

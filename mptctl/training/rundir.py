@@ -159,9 +159,20 @@ class RunDir:
         """How many steps ``metrics.jsonl`` has past a step."""
         return max((line.step for line in self.read_metrics()), default=step) - step
 
-    def forget_after(self, step: int) -> None:
-        """Take lines past a step out of ``metrics.jsonl``: a resumed run writes them again."""
-        kept = [line for line in self.read_metrics() if line.step <= step and line.event != "done"]
+    def forget_after(self, step: int, *, validated: bool) -> None:
+        """Take out of ``metrics.jsonl`` what a run that is resumed from a step writes again.
+
+        Args:
+            step: lines past it go.
+            validated: whether the checkpoint of that step was saved after its validation; if not, that goes too.
+        """
+        kept = [
+            line
+            for line in self.read_metrics()
+            if line.step <= step
+            and line.event != "done"
+            and (validated or line.step < step or line.event != "epoch")
+        ]
         text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
         write_atomically(self.metrics, text.encode())
 

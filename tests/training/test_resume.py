@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,7 +52,8 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
     for name in ("best.pt", "last.pt"):
         a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)
         assert all(torch.equal(a.model[k], b.model[k]) for k in a.model)
-        assert (a.meta.global_step, a.meta.best_error) == (b.meta.global_step, b.meta.best_error)
+        stands = "epoch", "step_in_epoch", "global_step", "best_error", "metrics"
+        assert [getattr(a.meta, key) for key in stands] == [getattr(b.meta, key) for key in stands]
         if a.training is not None and b.training is not None:
             state = (a.training["optimizer"]["state"], b.training["optimizer"]["state"])
             assert all(
@@ -78,6 +80,49 @@ def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) 
     assert any("goes on from last.pt, step" in note for note in log.notes)
     assert finished.steps == whole.steps
     assert_same_run(finished.run, whole.run)
+
+
+# A run that is killed the moment it has written a certain line of metrics.jsonl.
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from mptctl.data.split import load_split
+from mptctl.training.job import Job, train
+from tests.conftest import short_recipe
+from tests.training.conftest import Log
+
+root, event, step, *overrides = sys.argv[1:]
+
+class Dies(Log):
+    def line(self, line):
+        if (line.event, line.step) == (event, int(step)):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+train(Job(short_recipe(*overrides), load_split(Path(root)), Path(root) / "killed"), Dies())
+"""
+
+
+@pytest.mark.parametrize("ends", [24, 18])
+@pytest.mark.parametrize(
+    "moment", ["before validation", "after validation", "before the last", "after the last"]
+)
+def test_validation_is_neither_left_out_nor_done_twice(
+    moment: str, ends: int, run: Train, digits: Split
+) -> None:
+    # Saves at the very step at which an epoch of 12 steps, and the run, end: before validation, and after it.
+    recipe = ("runtime.checkpoint_every_steps=2", f"optim.max_steps={ends}")
+    whole, _ = run(short_recipe(*recipe), "whole")
+    event = "checkpoint" if moment.startswith("before") else "epoch"
+    step = ends if moment.endswith("the last") else 12
+    words = [sys.executable, "-c", DIES, str(digits.run_root), event, str(step), *recipe]
+    died = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    finished, _ = run(short_recipe(*recipe), "killed", resume=True)
+    assert finished.validation == whole.validation
+    assert_same_run(finished.run, whole.run)
+    again, log = run(short_recipe(*recipe), "killed", resume=True)
+    assert again.validation == whole.validation
+    assert not any(line.event == "epoch" for line in log.lines)
 
 
 @pytest.mark.parametrize(
