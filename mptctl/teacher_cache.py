@@ -8,7 +8,6 @@ computed again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +30,50 @@ ONLY_SPEED = {"loader", "workers", "prefetch", "resident_limit_gb"}
 LAYOUT = 1
 
 
+class Room:
+    """What one run takes of the cache's folder.
+
+    Room is made when answers are first asked for, not before, since it may cost other runs what they kept.
+
+    Args:
+        folder: of the cache.
+        runtime: how much disk all of it may take, and in which type answers are kept.
+    """
+
+    def __init__(self, folder: Path, runtime: RuntimeRecipe) -> None:
+        self.folder = folder
+        self._runtime = runtime
+        self._claimed: dict[Path, int] = {}
+        self._used: dict[Path, int] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """Where the run keeps answers, and how large that can become; nothing where it keeps none."""
+        if not self._claimed:
+            return []
+        size = _size(sum(self._claimed.values()))
+        return [f"teacher logits are kept in {self.folder}: up to {size} ({self._runtime.cache_precision})"]
+
+    def claim(self, needed: dict[Path, int]) -> None:
+        """Say what will be asked for: bytes of each folder.
+
+        Raises:
+            UsageError: the run's claims are larger than ``runtime.cache_limit_gb``.
+        """
+        self._claimed |= needed
+        total, limit = sum(self._claimed.values()), self._runtime.cache_limit_gb
+        if total > limit * 1e9:
+            raise UsageError(
+                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(total)}; "
+                "raise it, or train without the cache"
+            )
+
+    def make(self, needed: dict[Path, int]) -> None:
+        """Make room for what was claimed and is asked for now; the run's other claims are left alone."""
+        self._used |= needed
+        make_room(self.folder, sum(self._used.values()), self._runtime.cache_limit_gb, set(self._claimed))
+
+
 class CachedTeachers:
     """Teachers whose answers are kept: a `TeacherSource` for one loader's passes.
 
@@ -42,16 +85,17 @@ class CachedTeachers:
         loader: whose batches will be asked for.
         recipe: of the run.
         roles: teachers that will be asked for.
-        folder: of the cache.
+        room: of the run, in the cache's folder.
 
     Attributes:
         digests: of the teachers.
-        bytes_needed: what it can become on the disk, in all epochs of the run.
-        folders: where the answers are.
+
+    Raises:
+        UsageError: the run would keep more than ``runtime.cache_limit_gb``.
     """
 
     def __init__(
-        self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], folder: Path
+        self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], room: Room
     ) -> None:
         work = loader.work
         self.digests = teachers.digests
@@ -63,7 +107,7 @@ class CachedTeachers:
         widths = {"old": work.split.classes.num_old, "ref": len(work.split.classes.names)}
         self._stores = {
             role: Store(
-                folder,
+                room.folder,
                 _question(role, teachers.digests, loader, recipe),
                 len(work.indices),
                 widths[role],
@@ -72,8 +116,9 @@ class CachedTeachers:
             for role in roles
         }
         epochs = _epochs(recipe, loader) if work.train else 1
-        self.bytes_needed = sum(store.epoch_bytes for store in self._stores.values()) * epochs
-        self.folders = {store.folder for store in self._stores.values()}
+        self._needed = {store.folder: store.epoch_bytes * epochs for store in self._stores.values()}
+        self._room = room
+        room.claim(self._needed)
 
     def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
         """Logits of the wanted teachers for a batch of an epoch of the plan, float32, on the batch's device.
@@ -113,6 +158,8 @@ class CachedTeachers:
 
     def _place(self, epoch: int, index: NDArray[np.int64]) -> int:
         """Where in the epoch's order a batch begins."""
+        if self._epoch is None:
+            self._room.make(self._needed)
         if epoch != self._epoch:
             work = self._work
             self._order = self._plan.order(epoch, work.indices) if work.train else work.indices
@@ -123,31 +170,6 @@ class CachedTeachers:
         if not np.array_equal(self._order[start : start + len(index)], index):
             raise ValueError(f"a batch of {len(index)} samples is not one of epoch {epoch} of the plan")
         return start
-
-
-def reserve(folder: Path, runtime: RuntimeRecipe, sources: Sequence[CachedTeachers]) -> str:
-    """Make room for what a run will keep, which may cost other runs what they kept.
-
-    Args:
-        folder: of the cache.
-        runtime: how much disk all of it may take, and in which type answers are kept.
-        sources: of the run.
-
-    Returns:
-        Where the cache is, and how large it can become, for the log.
-
-    Raises:
-        UsageError: the run's own part would be larger than ``runtime.cache_limit_gb``.
-    """
-    limit = runtime.cache_limit_gb
-    needed = sum(source.bytes_needed for source in sources)
-    if needed > limit * 1e9:
-        raise UsageError(
-            f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(needed)}; "
-            "raise it, or train without the cache"
-        )
-    make_room(folder, needed, limit, {path for source in sources for path in source.folders})
-    return f"teacher logits are kept in {folder}: up to {_size(needed)} ({runtime.cache_precision})"
 
 
 def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:

@@ -25,7 +25,7 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
 from mptctl.report.progress import Silent
-from mptctl.teacher_cache import CachedTeachers, reserve
+from mptctl.teacher_cache import CachedTeachers, Room
 from mptctl.teacher_store import narrowed
 from mptctl.teachers import TeacherLogits, Teachers
 from mptctl.training.job import Job, train
@@ -94,10 +94,8 @@ def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
 
 def cached(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
     teachers, loader = teachers_of(split, recipe)
-    folder = split.run_root / "cache" / "teachers"
-    source = CachedTeachers(teachers, loader, recipe, ["old", "ref"], folder)
-    reserve(folder, recipe.runtime, [source])
-    return source, teachers, loader
+    room = Room(split.run_root / "cache" / "teachers", recipe.runtime)
+    return CachedTeachers(teachers, loader, recipe, ["old", "ref"], room), teachers, loader
 
 
 @pytest.mark.parametrize("method", ["mpt-kl", "mpt-lm", "pct-naive"])
@@ -224,11 +222,12 @@ def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
 
 
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:
-    source, _, loader = cached(split, short_recipe())
+    recipe = short_recipe()
+    teachers, loader = teachers_of(split, recipe)
+    room = Room(split.run_root / "cache" / "teachers", recipe.runtime)
+    CachedTeachers(teachers, loader, recipe, ["old", "ref"], room)
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    folder = split.run_root / "cache" / "teachers"
-    note = reserve(folder, short_recipe().runtime, [source])
-    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in note
+    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in room.notes[0]
     assert not files(split)
     with pytest.raises(UsageError, match=r"cache_limit_gb 1e-05: the teacher logits of this run take"):
         cached(split, short_recipe("runtime.cache_limit_gb=0.00001"))
@@ -256,6 +255,19 @@ def test_old_caches_make_room_for_new_ones(split: Split) -> None:
                 source.logits(batch, epoch, old=True, ref=True)
     folders = {f.parent for f in files(split)}
     assert len(folders) == 2  # old and ref of the last
+
+
+def test_nothing_is_removed_before_answers_are_asked_for(split: Split) -> None:
+    source, _, loader = cached(split, short_recipe())
+    batch = next(iter(loader.epoch(0)))
+    source.logits(batch, 0, old=True, ref=True)
+    kept = files(split)
+    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
+    limit = f"runtime.cache_limit_gb={2 * row * loader.num_samples / 1e9 + 1e-6:f}"  # room for one run alone
+    other, _, _ = cached(split, short_recipe(limit, "data.mean=[0.1,0.5,0.5]"))
+    assert files(split) == kept  # a dry run, for instance, ends here
+    other.logits(batch, 0, old=True, ref=True)
+    assert not set(files(split)) & set(kept)
 
 
 def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:

@@ -17,7 +17,7 @@ from mptctl.errors import UsageError
 from mptctl.methods import method_of
 from mptctl.models import build_model
 from mptctl.recipe import Recipe
-from mptctl.teacher_cache import CachedTeachers, Role, reserve
+from mptctl.teacher_cache import CachedTeachers, Role, Room
 from mptctl.teachers import Teachers, TeacherSource
 from mptctl.training.device import choose_device, torch_settings
 from mptctl.training.distributed import Workers, workers
@@ -163,18 +163,14 @@ def assemble(
     asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
     judge: TeacherSource | None = teachers if job.old is not None else None
     if recipe.runtime.cache_teachers:
-        folder = (job.cache_dir or split.run_root / "cache") / "teachers"
-        kept: list[CachedTeachers] = []
+        room = Room((job.cache_dir or split.run_root / "cache") / "teachers", recipe.runtime)
         if asked is not None:
             needed: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
             roles = [role for role in needed if needed[role]]
-            asked = CachedTeachers(asked, loader, recipe, roles, folder)
-            kept.append(asked)
+            asked = CachedTeachers(asked, loader, recipe, roles, room)
         if judge is not None and val is not None:
-            judge = CachedTeachers(judge, val, recipe, ["old"], folder)
-            kept.append(judge)
-        if kept:
-            notes.append(reserve(folder, recipe.runtime, kept))
+            judge = CachedTeachers(judge, val, recipe, ["old"], room)
+        notes += room.notes
     reduced = recipe.runtime.precision == "bf16"
     num_old = split.classes.num_old
     validator = None if val is None else Validator(val, num_old, judge, (device.type, reduced))
