@@ -38,6 +38,9 @@ def evaluate(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its replacement, in the same forms.")],
     run_root: opt.RunRoot = Path("runs"),
     max_nfr: Annotated[float | None, _percent("--max-nfr", "Largest negative flip rate.")] = None,
+    max_lost: Annotated[
+        float | None, _percent("--max-lost", "Largest part of OLD's right answers that NEW gets wrong.")
+    ] = None,
     max_rel_nfr: Annotated[float | None, _percent("--max-rel-nfr", "Largest Rel-NFR.", high=None)] = None,
     max_er_increase: Annotated[
         float | None,
@@ -48,10 +51,26 @@ def evaluate(
         typer.Option(
             "--confidence",
             metavar="LEVEL",
-            help="The upper end of the interval at this level must pass, such as 0.95; default: the value.",
+            help="The upper end of the interval at this level, 0.5 to below 1, must pass; default: the value.",
             rich_help_panel="Release gate",
         ),
     ] = None,
+    allow_identical: Annotated[
+        bool,
+        typer.Option(
+            "--allow-identical",
+            help="Judge one and the same model too, which else fails every limit.",
+            rich_help_panel="Release gate",
+        ),
+    ] = False,
+    allow_unfinished: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unfinished",
+            help="Judge models whose run was not finished too, which else fail every limit.",
+            rich_help_panel="Release gate",
+        ),
+    ] = False,
     margin: Annotated[
         float | None, _percent("--margin", "Say whether NFR is below this: yes, no, undecided.")
     ] = None,
@@ -127,7 +146,7 @@ def evaluate(
         int | None,
         typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, hidden=True, help="Has no effect any more.")] = 0,
     device: Annotated[
         str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
     ] = "auto",
@@ -136,7 +155,8 @@ def evaluate(
 
     Prints the flip table over test samples of the old classes.
 
-    Exits with 3 where a limit is exceeded, or where the rate that it limits is not defined.
+    Exits with 3 where a limit is exceeded or the rate that it limits is not defined; with any limit also where OLD and
+    NEW are one model, where one of them is of an unfinished run, or where OLD is never right.
 
     Examples:
 
@@ -150,7 +170,15 @@ def evaluate(
 
     if as_json and markdown == "-":
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
-    limits = Limits(_fraction(max_nfr), _fraction(max_rel_nfr), _fraction(max_er_increase), confidence)
+    limits = Limits(
+        max_nfr=_fraction(max_nfr),
+        max_lost=_fraction(max_lost),
+        max_rel_nfr=_fraction(max_rel_nfr),
+        max_er_increase=_fraction(max_er_increase),
+        confidence=confidence,
+        allow_identical=allow_identical,
+        allow_unfinished=allow_unfinished,
+    )
     names = _read_labels(old_classes) if old_classes is not None else None
     others = [model for model in (noise_floor, baseline) if model is not None]
     answers = _answers([old, new, *others], run_root, device)
@@ -164,9 +192,11 @@ def evaluate(
         limits=limits,
         margin=_fraction(margin),
         worst=gallery,
-        seed=seed,
+        identical=answers.identical,
+        unfinished=[sentence for sentence in answers.unfinished[:2] if sentence],
     )
-    result = result.model_copy(update={"warnings": [*answers.warnings, *result.warnings]})
+    notes = [*answers.warnings, *(sentence for sentence in answers.unfinished[2:] if sentence)]
+    result = result.model_copy(update={"warnings": [*notes, *result.warnings]})
     _write(result, answers, report, figures, markdown, save_predictions, data_root)
     if as_json:
         typer.echo(result.model_dump_json())
@@ -180,10 +210,10 @@ def evaluate(
         from mptctl.report.terminal import print_report
 
         print_report(result, Console(), sort.value, rows)
-    if not result.gate.passed:
-        raise GateFailed(
-            f"gate failed: {'; '.join(f'--{c.name}: {c.message}' for c in result.gate.checks if not c.passed)}"
-        )
+    failed = [check for check in result.gate.checks if not check.passed]
+    if failed:
+        reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
+        raise GateFailed(f"gate failed: {'; '.join(reasons)}")
 
 
 def _fraction(percent: float | None) -> float | None:

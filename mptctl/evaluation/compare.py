@@ -24,8 +24,9 @@ from mptctl.evaluation.gate import Limits, check_gate
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.pairing import Pairing, choose_old_classes, pair
 from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.sanity import doubts, same_answers, same_content
 from mptctl.evaluation.scores import Scores, score
-from mptctl.evaluation.statistics import below, bootstrap, mcnemar, rate, wilson
+from mptctl.evaluation.statistics import below, error_difference, mcnemar, rate, wilson
 from mptctl.evaluation.summary import (
     Counts,
     Difference,
@@ -51,7 +52,8 @@ def compare(
     limits: Limits | None = None,
     margin: float | None = None,
     worst: int = 24,
-    seed: int = 0,
+    identical: bool = False,
+    unfinished: Sequence[str] = (),
 ) -> FlipReport:
     """Compare the model in production with its replacement on one test set.
 
@@ -63,12 +65,13 @@ def compare(
         limits: the release gate.
         margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
         worst: how many flipped samples to list.
-        seed: of the bootstrap.
+        identical: old and new are known to be one model; else their predictions say so where they are equal.
+        unfinished: sentences on those of old and new whose run did not come to its end.
 
     Raises:
         DataError: ids or labels that do not match, or no test sample of an old class.
         CheckpointError: old classes that the new model does not know.
-        UsageError: a margin that is not between 0 and 1.
+        UsageError: a margin that is not between 0 and 1, or a limit that no rate of these samples can exceed.
     """
     limits = limits or Limits()
     if margin is not None and not 0 < margin < 1:
@@ -86,8 +89,14 @@ def compare(
     right = [answers == pairing.truth for answers in pairing.answers]
     changed = int((pairing.answers[0] != pairing.answers[1])[of_old].sum())
     counts = count_flips(right[0][of_old], right[1][of_old])
-    rates = flip_rates(counts, changed, seed)
+    rates = flip_rates(counts, changed)
     scores = [score(pairing, which, chosen) for which in (0, 1)]
+    identical = identical or same_content(pairing)
+    if same_answers(pairing) and not identical:
+        warnings.append(
+            f"old and new answer all {len(pairing.ids):,} samples alike, though they are not known to be one model"
+        )
+    warnings += doubts(counts, len(old.classes or chosen))
 
     flipped = of_old & right[0] & ~right[1]
     truth, answer = pairing.truth[flipped], pairing.answers[1][flipped]
@@ -105,19 +114,22 @@ def compare(
         pfr=rates.pfr.value,
         rel_nfr=rates.rel_nfr.value,
         nfi=rates.nfi.value,
+        lost=rates.lost.value,
         churn=rates.churn.value,
         old=_summarise(pairing, 0, right[0], of_old, scores[0]),
         new=_summarise(pairing, 1, right[1], of_old, scores[1]),
         nfr_ci95=rates.nfr.ci95,
         mcnemar_p=mcnemar(counts),
-        gate=check_gate(counts, limits, seed),
+        identical=identical,
+        unfinished=list(unfinished),
+        gate=check_gate(counts, limits, identical=identical, unfinished=unfinished),
         rates=rates,
         er_difference=Difference(
             value=(counts.negative_flips - counts.positive_flips) / counts.total,
-            ci95=bootstrap(counts, seed=seed).er_difference,
+            ci95=error_difference(counts),
         ),
         equivalence=_equivalence(counts, margin, limits.confidence or 0.95),
-        noise_floor=_noise_floor(pairing, right, of_old, seed) if noise_floor is not None else None,
+        noise_floor=_noise_floor(pairing, right, of_old, 0) if noise_floor is not None else None,
         by_confidence=flips_by_confidence(scores[0].confidence[kept], flipped[kept]) if scores[0] else None,
         destinations=destinations(answer, is_old),
         margins=_margins(scores, of_old),

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.statistics import bootstrap, expected_flips, rate, relative_nfr
+from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 from mptctl.evaluation.summary import (
     ClassRow,
     ConfidenceRow,
@@ -38,7 +38,13 @@ def count_flips(old_right: BoolArray, new_right: BoolArray) -> Counts:
 
 
 def flip_rates(counts: Counts, changed: int, seed: int = 0) -> Rates:
-    """Rates of a flip table with their intervals; `changed`: samples whose answer is another one."""
+    """Rates of a flip table with their intervals.
+
+    Args:
+        counts: the flip table.
+        changed: samples whose answer is another one.
+        seed: has no effect any more: nothing is drawn.
+    """
     return Rates(
         nfr=rate(counts.negative_flips, counts.total),
         pfr=rate(counts.positive_flips, counts.total),
@@ -46,9 +52,10 @@ def flip_rates(counts: Counts, changed: int, seed: int = 0) -> Rates:
             value=relative_nfr(counts),
             count=counts.negative_flips,
             of=expected_flips(counts),
-            ci95=bootstrap(counts, seed=seed).rel_nfr,
+            ci95=relative_nfr_interval(counts),
         ),
         nfi=rate(counts.negative_flips, counts.new_wrong),
+        lost=rate(counts.negative_flips, counts.old_right),
         churn=rate(changed, counts.total),
     )
 

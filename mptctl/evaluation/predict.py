@@ -71,6 +71,18 @@ def predict(
     ]
 
 
+def one_model(first: Checkpoint, second: Checkpoint) -> bool:
+    """Whether two checkpoints are one model: one file, or equal tensors, class names and view of the pictures."""
+    if first.path.resolve() == second.path.resolve():
+        return True
+    return (
+        first.meta.class_names == second.meta.class_names
+        and _eyes(first.meta.recipe.data) == _eyes(second.meta.recipe.data)
+        and first.model.keys() == second.model.keys()
+        and all(torch.equal(tensor, second.model[key]) for key, tensor in first.model.items())
+    )
+
+
 def pictures_of(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
     """A reader of test pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
     rows = split.indices("test")

@@ -21,11 +21,15 @@ class Answers:
         models: predictions, in the order asked for.
         split: the split of the run root, where a model of ours was asked; None with files alone.
         warnings: what a reader of the numbers should know.
+        unfinished: for each model, a sentence where its run is known not to have come to its end.
+        identical: the first two are known to be one model.
     """
 
     models: list[Predictions]
     split: Split | None
     warnings: list[str]
+    unfinished: list[str | None]
+    identical: bool
 
 
 def answers_of(
@@ -58,12 +62,13 @@ def answers_of(
         else:
             ours[i] = name
     if not ours:
-        return Answers([files[i] for i in range(len(names))], None, [])
+        return Answers([files[i] for i in range(len(names))], None, [], [None] * len(names), False)
 
     # torch is slow to import, and files need none of it.
     from mptctl.checkpoint import load_checkpoint
     from mptctl.data.split import SPLIT_NAME, load_split
-    from mptctl.evaluation.predict import predict
+    from mptctl.evaluation.predict import one_model, predict
+    from mptctl.training.finished import unfinished
     from mptctl.training.rundir import find_checkpoint
 
     paths = [find_checkpoint(name, run_root) for name in ours.values()]
@@ -79,4 +84,13 @@ def answers_of(
         for c in checkpoints
         if c.meta.split_fingerprint not in (None, split.fingerprint)
     ]
-    return Answers([(files | computed)[i] for i in range(len(names))], split, warnings)
+    ends = {i: unfinished(c.path, c.meta) for i, c in zip(ours, checkpoints, strict=True)}
+    warnings += [end.sentence for end in ends.values() if end is not None and not end.certain]
+    states = [ends.get(i) for i in range(len(names))]
+    return Answers(
+        [(files | computed)[i] for i in range(len(names))],
+        split,
+        warnings,
+        [state.sentence if state is not None and state.certain else None for state in states],
+        list(ours)[:2] == [0, 1] and one_model(checkpoints[0], checkpoints[1]),
+    )

@@ -12,6 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Interval = tuple[float, float]
 Answer = Literal["yes", "no", "undecided"]
+CheckName = Literal[
+    "max-nfr",
+    "max-lost",
+    "max-rel-nfr",
+    "max-er-increase",
+    "identical",
+    "unfinished",
+    "old-never-right",
+]
 
 
 class _Model(BaseModel):
@@ -24,7 +33,7 @@ class Rate(_Model):
     value: float | None = Field(description="count / of; null where `of` is zero")
     count: int = Field(description="numerator")
     of: int | float = Field(description="denominator: samples, or the expected number of flips for Rel-NFR")
-    ci95: Interval | None = Field(description="95 % interval: Wilson, or paired bootstrap for Rel-NFR")
+    ci95: Interval | None = Field(description="95 % interval: Wilson, or profile likelihood for Rel-NFR")
 
 
 class Counts(_Model):
@@ -49,12 +58,13 @@ class Counts(_Model):
 
 
 class Rates(_Model):
-    """The five flip rates with their counts and intervals."""
+    """The flip rates with their counts and intervals."""
 
     nfr: Rate = Field(description="negative flips / samples (Eq. 7)")
     pfr: Rate = Field(description="positive flips / samples")
     rel_nfr: Rate = Field(description="negative flips / those of independent errors (Eq. 8)")
     nfi: Rate = Field(description="negative flips / errors of the new model")
+    lost: Rate = Field(description="negative flips / right answers of the old model")
     churn: Rate = Field(description="changed answers, right or wrong / samples")
 
 
@@ -98,7 +108,7 @@ class Difference(_Model):
     """A paired difference of error rates over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
-    ci95: Interval = Field(description="paired bootstrap, 95 %")
+    ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
 
 
 class Equivalence(_Model):
@@ -224,10 +234,10 @@ class FlippedSample(_Model):
 
 
 class GateCheck(_Model):
-    """One limit."""
+    """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
 
-    name: Literal["max-nfr", "max-rel-nfr", "max-er-increase"] = Field(description="the option that set it")
-    limit: float = Field(description="a fraction")
+    name: CheckName = Field(description="the option that set the limit, or the condition")
+    limit: float | None = Field(description="a fraction; null for a condition")
     value: float | None = Field(description="the point value")
     tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
     passed: bool = Field(description="tested <= limit; false where it is not defined")
@@ -242,10 +252,19 @@ class Gate(_Model):
     max_er_increase: float | None = Field(
         default=None, description="limit on the error increase, old classes"
     )
+    max_lost: float | None = Field(
+        default=None, description="limit on the part of right answers that are lost, a fraction"
+    )
     confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
+    allow_identical: bool = Field(default=False, description="one and the same model may pass")
+    allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
     passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
-    failed: list[str] = Field(default_factory=list, description="names of the limits that failed")
-    checks: list[GateCheck] = Field(default_factory=list, description="every limit that was set")
+    failed: list[str] = Field(
+        default_factory=list, description="names of the limits and conditions that failed"
+    )
+    checks: list[GateCheck] = Field(
+        default_factory=list, description="every condition that failed, and every limit that was set"
+    )
 
 
 class FlipReport(_Model):
@@ -258,11 +277,16 @@ class FlipReport(_Model):
     pfr: float = Field(description="positive flip rate")
     rel_nfr: float | None = Field(description="NFR / ((1 - ER_old) * ER_new)")
     nfi: float | None = Field(description="negative flips / errors of the new model")
+    lost: float | None = Field(description="negative flips / right answers of the old model")
     churn: float = Field(description="changed answers / samples")
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="Wilson interval of NFR")
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
+    identical: bool = Field(
+        description="old and new are one model: one file, equal tensors, or predictions of equal content"
+    )
+    unfinished: list[str] = Field(description="models, old or new, whose run did not come to its end")
     gate: Gate = Field(description="the limits and whether they hold")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: Difference = Field(description="change of error on samples of old classes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.evaluation.summary import ClassRow, FlipReport, Interval, Rate
 
 NOT_DEFINED = "n/a"
@@ -75,6 +76,7 @@ def rate_lines(report: FlipReport) -> list[RateLine]:
         RateLine("PFR", "wrong before, right now", rates.pfr),
         RateLine("Rel-NFR", "flips / expected by chance", rates.rel_nfr),
         RateLine("NFI", "flips / new errors", rates.nfi),
+        RateLine("lost", "flips / right before", rates.lost),
         RateLine("churn", "answer changed", rates.churn),
     ]
     if report.noise_floor is not None:
@@ -99,6 +101,11 @@ def verdict(report: FlipReport) -> Verdict:
     gate = report.gate
     flips = report.rates.nfr
     sentences = [check.message + "." for check in gate.checks]
+    # Where the gate did not say so already.
+    if report.identical and "identical" not in gate.failed:
+        sentences.insert(0, f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
+    if "unfinished" not in gate.failed:
+        sentences += [f"{sentence}." for sentence in report.unfinished]
     sentences.append(
         f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right are wrong "
         f"now: NFR {percent(flips.value)} (95% interval {span(flips.ci95)})."
@@ -128,7 +135,8 @@ def verdict(report: FlipReport) -> Verdict:
         elif curve.role == "baseline":
             sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
     if not gate.checks:
-        return Verdict("open", f"NFR {percent(flips.value)}", tuple(sentences))
+        title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
+        return Verdict("open", title, tuple(sentences))
     if gate.passed:
         return Verdict("passed", "Gate passed", tuple(sentences))
     return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))

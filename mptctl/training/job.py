@@ -21,6 +21,7 @@ from mptctl.teacher_cache import CachedTeachers, Role, Room
 from mptctl.teachers import Teachers, TeacherSource
 from mptctl.training.device import choose_device, torch_settings
 from mptctl.training.distributed import Workers, workers
+from mptctl.training.finished import unfinished
 from mptctl.training.fit import fit
 from mptctl.training.optim import build_optimizer
 from mptctl.training.resume import resume
@@ -158,7 +159,7 @@ def assemble(
             f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
             "set a smaller one"
         )
-    notes = [loader.reason, *_twins(recipe, teachers)]
+    notes = [loader.reason, *_twins(recipe, teachers), *_unfinished(teachers)]
     val = load("val", train=False) if len(split.indices("val", job.num_classes)) else None
     asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
     judge: TeacherSource | None = teachers if job.old is not None else None
@@ -204,4 +205,14 @@ def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:
         for path, meta in (teachers.metas.items() if teachers else ())
         if meta.origin == "trained"  # the seed of an imported model is not known
         and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
+    ]
+
+
+def _unfinished(teachers: Teachers | None) -> list[str]:
+    """A warning for each teacher whose run is known not to have come to its end."""
+    found = [unfinished(path, meta) for path, meta in (teachers.metas.items() if teachers else ())]
+    return [
+        f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
+        for state in found
+        if state is not None and state.certain
     ]

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
+import torch
 
+from mptctl.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.cli.app import main
+from mptctl.data.split import Split, make_split
+from mptctl.models import build_model
+from mptctl.recipe import load_recipe
+from mptctl.training.rundir import MetricsLine
 
 IDS = np.array([f"test/{i:05d}" for i in range(8)])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
@@ -70,9 +76,12 @@ def test_json_is_one_object_and_nothing_else(call) -> None:  # type: ignore[no-u
     assert page["old"]["ece"] is None
     assert page["gate"] == {
         "max_nfr": None,
+        "max_lost": None,
         "max_rel_nfr": None,
         "max_er_increase": None,
         "confidence": None,
+        "allow_identical": False,
+        "allow_unfinished": False,
         "passed": True,
         "failed": [],
         "checks": [],
@@ -163,7 +172,16 @@ def test_old_classes_that_the_new_file_lacks_are_named(call) -> None:  # type: i
         ("old.npz", "new.npz", "--max-nfr", "101"),
         ("old.npz", "new.npz", "--max-nfr", "-1"),
         ("old.npz", "new.npz", "--max-nfr", "two"),
+        ("old.npz", "new.npz", "--max-nfr", "nan"),
+        ("old.npz", "new.npz", "--max-lost", "100.5"),
+        ("old.npz", "new.npz", "--max-lost", "-1"),
+        ("old.npz", "new.npz", "--max-rel-nfr", "inf"),
+        ("old.npz", "new.npz", "--max-rel-nfr", "nan"),
+        ("old.npz", "new.npz", "--max-rel-nfr", "601"),  # six samples
+        ("old.npz", "new.npz", "--max-er-increase", "-inf"),
         ("old.npz", "new.npz", "--confidence", "95"),
+        ("old.npz", "new.npz", "--confidence", "1e-9"),
+        ("old.npz", "new.npz", "--confidence", "nan"),
         ("old.npz", "new.npz", "--margin", "0"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
@@ -248,3 +266,88 @@ def test_rows_and_order_of_the_classes(call) -> None:  # type: ignore[no-untyped
     by_rate = call("old.npz", "new.npz", "--sort", "nfr", "--rows", "0").out
     assert by_name.index("\n0  ") < by_name.index("\n1  ")
     assert by_rate.index("\n1  ") < by_rate.index("\n0  ")  # 1 of 2 against 1 of 4
+
+
+def test_lost_right_answers_have_a_limit(call) -> None:  # type: ignore[no-untyped-def]
+    page = json.loads(call("old.npz", "new.npz", "--max-lost", "40", "--json").out)
+    assert page["lost"] == pytest.approx(2 / 5)
+    assert page["rates"]["lost"]["ci95"][0] < 0.4 < page["rates"]["lost"]["ci95"][1]
+    assert page["gate"]["max_lost"] == 0.4
+    done = call("old.npz", "new.npz", "--max-lost", "39")
+    assert done.code == 3
+    assert "--max-lost: share of right answers lost 40.00% exceeds the limit of 39%" in done.err
+    assert call("old.npz", "new.npz", "--max-lost", "40", "--confidence", "0.95").code == 3
+
+
+@pytest.mark.parametrize("limit", ["--max-nfr", "--max-lost", "--max-rel-nfr", "--max-er-increase"])
+def test_one_model_twice_fails_every_limit_and_without_one_is_said(call, limit: str) -> None:  # type: ignore[no-untyped-def]
+    np.savez("copy.npz", id=IDS[::-1], label=LABELS[::-1], pred=OLD[::-1], classes=[0, 1])
+    done = call("old.npz", "copy.npz", limit, "100")
+    assert done.code == 3
+    assert "nothing was compared" in done.err
+    assert done.err.count("\n") == 1
+    assert call("old.npz", "copy.npz", limit, "100", "--allow-identical").code == 0
+    for words in ((), ("--markdown", "-")):
+        said = call("old.npz", "copy.npz", *words)
+        assert said.code == 0
+        assert "Old and new are one and the same model: nothing was compared." in " ".join(said.out.split())
+    assert json.loads(call("old.npz", "copy.npz", "--json").out)["identical"] is True
+    assert json.loads(call("old.npz", "new.npz", "--json").out)["identical"] is False
+
+
+def test_an_old_model_that_is_never_right_fails_every_gate(call) -> None:  # type: ignore[no-untyped-def]
+    np.savez("never.npz", id=IDS, label=LABELS, pred=np.where(LABELS == 0, 1, 0), classes=[0, 1])
+    done = call("never.npz", "new.npz", "--max-nfr", "2", "--json")
+    assert done.code == 3
+    page = json.loads(done.out)
+    assert (page["lost"], page["gate"]["failed"]) == (None, ["old-never-right"])
+    assert "the old model is wrong on all 6 samples" in done.err
+    assert call("never.npz", "new.npz").code == 0
+
+
+def test_wrong_data_exits_4_where_the_gate_would_exit_3(call) -> None:  # type: ignore[no-untyped-def]
+    np.savez("bad.npz", id=IDS, label=LABELS[::-1], pred=NEW)
+    assert call("old.npz", "bad.npz", "--max-nfr", "0").code == 4
+    # One model twice, and no sample of an old class.
+    np.savez("two.npz", id=IDS[:6], label=LABELS[:6], pred=OLD[:6], classes=[0, 1, 2])
+    Path("other.txt").write_text("2\n")
+    assert call("two.npz", "two.npz", "--old-classes", "other.txt", "--max-nfr", "2").code == 4
+
+
+def test_the_seed_of_the_former_bootstrap_is_still_taken(call) -> None:  # type: ignore[no-untyped-def]
+    one, two = (call("old.npz", "new.npz", "--seed", seed, "--json") for seed in ("1", "2"))
+    assert (one.code, one.out) == (0, two.out)
+    assert "--seed" not in call("--help").out
+
+
+def test_an_unfinished_run_fails_every_limit_and_is_said(call) -> None:  # type: ignore[no-untyped-def]
+    split = make_split("digits", run_root=Path("runs"))
+    run_folder(split, "old", split.classes.old, "done")
+    run_folder(split, "new", split.classes.names, "epoch")
+    sentence = "runs/new/best.pt: its run is not finished (epoch 2 of "
+    plain = call("old", "new", "--device", "cpu", "--report", "page.html", "--markdown", "page.md", "--json")
+    assert plain.code == 0
+    page = json.loads(plain.out)
+    assert len(page["unfinished"]) == 1
+    for text in (page["unfinished"][0], Path("page.html").read_text(), Path("page.md").read_text()):
+        assert sentence in text
+    for order in (("old", "new"), ("new", "new")):
+        done = call(*order, "--device", "cpu", "--max-nfr", "100", "--old-classes", "old.txt")
+        assert done.code == 3
+        assert sentence in " ".join(done.err.split())
+    assert call("old", "new", "--device", "cpu", "--max-nfr", "100", "--allow-unfinished").code == 0
+    assert sentence in " ".join(call("old", "new", "--device", "cpu").out.split())
+
+
+def run_folder(split: Split, name: str, classes: tuple[str, ...], last: Literal["epoch", "done"]) -> None:
+    """A run folder with an untrained model; `last` is the last event of its metrics."""
+    recipe = load_recipe("digits")
+    torch.manual_seed(len(classes))
+    model = build_model(recipe.model, len(classes), recipe.data.image_size)
+    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
+    folder = split.run_root / name
+    folder.mkdir()
+    save_checkpoint(folder / "best.pt", meta, model.state_dict())
+    line = MetricsLine(event=last, epoch=2, step=24)
+    (folder / "metrics.jsonl").write_text(line.model_dump_json(exclude_none=True) + "\n")
+    Path("old.txt").write_text("\n".join(split.classes.old))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mptctl.errors import UsageError
@@ -61,7 +63,7 @@ def test_every_limit_that_fails_is_named() -> None:
     assert one.failed == ["max-rel-nfr"]
 
 
-def test_error_increase_uses_the_bootstrap_bound() -> None:
+def test_error_increase_uses_the_bound_of_its_interval() -> None:
     assert check_gate(TABLE, Limits(max_er_increase=-0.029)).passed
     gate = check_gate(TABLE, Limits(max_er_increase=-0.029, confidence=0.95))
     assert gate.failed == ["max-er-increase"]
@@ -79,7 +81,104 @@ def test_a_gate_on_a_rate_that_is_not_defined_fails(confidence: float | None) ->
     assert "n/a" in gate.checks[0].message
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, float("nan")])
+@pytest.mark.parametrize("level", [0.0, 1e-9, 0.4999, 1.0, 95.0, float("inf"), float("nan")])
 def test_a_confidence_outside_its_range_is_a_usage_error(level: float) -> None:
     with pytest.raises(UsageError, match="--confidence"):
         Limits(confidence=level)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, math.nextafter(1, 0)])
+def test_a_confidence_in_its_range_is_taken_without_a_limit_too(level: float) -> None:
+    assert check_gate(TABLE, Limits(confidence=level)).passed
+
+
+@pytest.mark.parametrize("limit", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("name", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])
+def test_a_limit_that_is_no_number_is_a_usage_error(name: str, limit: float) -> None:
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
+        Limits(**{name: limit})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        ("max_nfr", 1.01),
+        ("max_nfr", -0.01),
+        ("max_lost", 1.01),
+        ("max_lost", -0.01),
+        ("max_rel_nfr", -0.01),
+        ("max_er_increase", 1.01),
+        ("max_er_increase", -1.01),
+    ],
+)
+def test_a_limit_that_no_rate_can_reach_is_a_usage_error(name: str, limit: float) -> None:
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}"):
+        Limits(**{name: limit})  # type: ignore[arg-type]
+
+
+def test_a_limit_on_rel_nfr_above_the_number_of_samples_is_a_usage_error() -> None:
+    most = counts(0, 1, 999, 0)  # one flip, the only right answer before and the only wrong one now
+    gate = check_gate(most, Limits(max_rel_nfr=1000))
+    assert gate.checks[0].value == pytest.approx(1000)
+    with pytest.raises(
+        UsageError, match=r"--max-rel-nfr 100100: Rel-NFR of 1,000 samples is never above 100,000%"
+    ):
+        check_gate(most, Limits(max_rel_nfr=1001))
+
+
+@pytest.mark.parametrize(("limit", "passed"), [(0.0222, False), (0.0223, True)])
+def test_lost_is_held_against_its_limit(limit: float, passed: bool) -> None:
+    gate = check_gate(TABLE, Limits(max_lost=limit))  # 20 of 900
+    assert gate.passed is passed
+    assert gate.max_lost == limit
+    assert gate.checks[0].value == pytest.approx(20 / 900)
+    bound = wilson(20, 900, 0.95)
+    assert bound is not None
+    assert check_gate(TABLE, Limits(max_lost=limit, confidence=0.95)).checks[0].tested == bound[1]
+
+
+def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
+    table = counts(16, 0, 2, 2)
+    limits = Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1, confidence=0.99)
+    gate = check_gate(table, limits)
+    assert gate.failed == ["max-nfr", "max-lost", "max-rel-nfr", "max-er-increase"]
+    for check in gate.checks:
+        assert check.value is not None
+        assert check.tested is not None
+        assert check.tested > check.value + 0.05
+    assert check_gate(table, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1)).passed
+
+
+class TestConditions:
+    """What fails every limit, and without a limit nothing."""
+
+    def test_one_and_the_same_model(self) -> None:
+        same = counts(950, 0, 0, 50)
+        gate = check_gate(same, Limits(max_nfr=0.5), identical=True)
+        assert gate.failed == ["identical"]
+        assert "nothing was compared" in gate.checks[0].message
+        assert (gate.checks[0].limit, gate.checks[0].value) == (None, None)
+        assert check_gate(same, Limits(), identical=True).passed
+        assert check_gate(same, Limits(confidence=0.9), identical=True).passed
+        assert check_gate(same, Limits(max_nfr=0.5, allow_identical=True), identical=True).passed
+        assert check_gate(TABLE, Limits(max_nfr=0.01, allow_identical=True), identical=True).failed == [
+            "max-nfr"
+        ]
+
+    def test_an_unfinished_run(self) -> None:
+        gate = check_gate(TABLE, Limits(max_er_increase=1), unfinished=["runs/x: its run is not finished"])
+        assert gate.failed == ["unfinished"]
+        assert "runs/x: its run is not finished" in gate.checks[0].message
+        allowed = Limits(max_nfr=0.5, allow_unfinished=True)
+        assert check_gate(TABLE, allowed, unfinished=["x"]).passed
+        assert check_gate(TABLE, Limits(), unfinished=["x"]).passed
+
+    @pytest.mark.parametrize("limit", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])
+    def test_an_old_model_that_is_never_right(self, limit: str) -> None:
+        never = counts(0, 0, 90, 10)
+        everything = Limits(**{limit: 1}, allow_identical=True, allow_unfinished=True)  # type: ignore[arg-type]
+        gate = check_gate(never, everything)
+        assert not gate.passed
+        assert gate.failed[0] == "old-never-right"
+        assert "wrong on all 100 samples of old classes" in gate.checks[0].message
+        assert check_gate(never, Limits()).passed

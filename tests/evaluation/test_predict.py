@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from mptctl.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, NonFiniteError, UsageError
 from mptctl.evaluation.compare import compare
@@ -17,6 +17,7 @@ from mptctl.evaluation.predictions import save_predictions
 from mptctl.evaluation.sources import answers_of
 from mptctl.models import build_model
 from mptctl.recipe import load_recipe
+from mptctl.training.rundir import MetricsLine
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,68 @@ def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
     assert report.n == len(split.indices("test"))
     assert report.n_old == len(split.indices("test", split.classes.num_old))
     assert (report.old.classes, report.new.classes) == (split.classes.num_old, len(split.classes.names))
-    assert report.warnings == []
+    # Neither was trained: both guess, and always the same class.
+    remark, doubt = report.warnings
+    assert "answer all 901 samples alike" in remark
+    assert "hardly ever right" in doubt
+    assert not report.identical
+
+
+@pytest.mark.parametrize("how", ["name", "path", "link", "copy", "saved again"])
+def test_one_model_under_two_names_is_recognised(split: Split, tmp_path: Path, how: str) -> None:
+    save_run(split, "one", split.classes.names, seed=3)
+    path = split.run_root / "one" / "best.pt"
+    other = tmp_path / "other.pt"
+    if how == "link":
+        other.symlink_to(path)
+    elif how == "copy":
+        other.write_bytes(path.read_bytes())
+    elif how == "saved again":
+        known = load_checkpoint(path)
+        meta = known.meta.model_copy(update={"origin": "imported", "split_fingerprint": None})
+        save_checkpoint(other, meta, known.model)
+    second = {"name": "one", "path": str(path)}.get(how, str(other))
+    assert answers_of(["one", second], split.run_root, "cpu").identical
+
+
+def test_other_weights_class_names_or_views_are_other_models(split: Split, tmp_path: Path) -> None:
+    save_run(split, "one", split.classes.names, seed=3)
+    save_run(split, "two", split.classes.names, seed=4)
+    known = load_checkpoint(split.run_root / "one" / "best.pt")
+    turned, dark = tmp_path / "turned.pt", tmp_path / "dark.pt"
+    save_checkpoint(
+        turned, known.meta.model_copy(update={"class_names": known.meta.class_names[::-1]}), known.model
+    )
+    recipe = load_recipe("digits", ["data.mean=[0.9,0.9,0.9]"])
+    save_checkpoint(dark, known.meta.model_copy(update={"recipe": recipe}), known.model)
+    for other in ("two", str(turned), str(dark)):
+        assert not answers_of(["one", other], split.run_root, "cpu").identical
+    # A third model that is the first one's twin says nothing of the second.
+    assert not answers_of(["one", "two", "one"], split.run_root, "cpu").identical
+
+
+def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None:
+    save_run(split, "whole", split.classes.names)
+    save_run(split, "killed", split.classes.names, seed=1)
+    for name, last in (("whole", "done"), ("killed", "checkpoint")):
+        lines = [MetricsLine(event="epoch", epoch=1, step=12), MetricsLine(event=last, epoch=2, step=24)]
+        text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in lines)
+        (split.run_root / name / "metrics.jsonl").write_text(text)
+    found = answers_of(["whole", "killed", "whole"], split.run_root, "cpu")
+    assert [sentence is None for sentence in found.unfinished] == [True, False, True]
+    assert "killed/best.pt: its run is not finished (epoch 2 of" in str(found.unfinished[1])
+    assert found.warnings == []
+
+
+def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split, tmp_path: Path) -> None:
+    save_run(split, "one", split.classes.names)
+    known = load_checkpoint(split.run_root / "one" / "best.pt")
+    alone = tmp_path / "alone.pt"
+    save_checkpoint(alone, known.meta.model_copy(update={"epoch": 3, "global_step": 36}), known.model)
+    found = answers_of([str(alone), "one"], split.run_root, "cpu")
+    assert found.unfinished == [None, None]
+    assert len(found.warnings) == 1
+    assert "alone.pt: saved after epoch 3 of" in found.warnings[0]
 
 
 def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:

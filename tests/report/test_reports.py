@@ -138,6 +138,19 @@ class TestPage:
         same = build_predictions("m", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 2]))
         page = Page(render_html(compare(same, same)))
         assert "NFR 0.00%" in page.text
+        assert page.text.index("Old and new are one and the same model") < page.text.index("NFR 0.00%")
+
+    def test_lost_right_answers_stand_beside_the_other_rates(self) -> None:
+        report = example()
+        right = report.counts.both_right + report.counts.negative_flips
+        page = Page(render_html(report))
+        console = Console(width=80, file=io.StringIO())
+        print_report(report, console)
+        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        for text in (page.text, render_markdown(report), shown):
+            assert "flips / right before" in text
+            assert f"{report.counts.negative_flips} / {right}" in text
+            assert f"{100 * report.counts.negative_flips / right:.2f}%" in text
 
     def test_the_gallery_shows_pictures_and_both_answers(self) -> None:
         report = example()

@@ -1,0 +1,75 @@
+"""What makes a comparison doubtful: one model twice, an old model that guesses, right answers nearly all lost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mptctl.evaluation.pairing import Pairing
+from mptctl.evaluation.predictions import row_blocks
+from mptctl.evaluation.summary import Counts
+
+IDENTICAL = "old and new are one and the same model: nothing was compared"
+LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
+# Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below the other.
+HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
+NEARLY_ALL = 0.9  # of the right answers
+
+
+def same_answers(pairing: Pairing) -> bool:
+    """Whether the first two models give one answer to every sample."""
+    return np.array_equal(pairing.answers[0], pairing.answers[1])
+
+
+def same_content(pairing: Pairing) -> bool:
+    """Whether the first two models' predictions are equal: answers, logits where there are any, and classes.
+
+    The order of samples and of columns does not matter; a file that names no classes may be of any.
+    """
+    old, new = pairing.models[:2]
+    if not same_answers(pairing) or (old.logits is None) != (new.logits is None):
+        return False
+    if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
+        return False
+    if old.logits is None or new.logits is None:
+        return True
+    assert old.classes is not None
+    assert new.classes is not None
+    place = {label: i for i, label in enumerate(new.classes)}
+    columns = [place[label] for label in old.classes]
+    first, second = pairing.rows[:2]
+    return all(
+        np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
+        for rows in row_blocks(old.logits)
+    )
+
+
+def never_right(counts: Counts) -> str:
+    """What to say of an old model without a right answer."""
+    return (
+        f"the old model is wrong on all {counts.total:,} samples of old classes, so that nothing can be lost"
+    )
+
+
+def doubts(counts: Counts, choices: int) -> list[str]:
+    """Warnings where the old model is hardly ever right, or its right answers are nearly all lost.
+
+    Args:
+        counts: the flip table over test samples of the old classes.
+        choices: how many answers the old model has to choose from.
+    """
+    n, right = counts.total, counts.old_right
+    found = []
+    guessing = 1 / choices
+    if not right:
+        found.append(f"{never_right(counts)}; {LIKELY_CAUSE}")
+    elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
+        found.append(
+            f"the old model is hardly ever right: on {100 * right / n:.2f}% of the samples of old classes, where "
+            f"guessing among {choices:,} gives {100 * guessing:.2f}%, so NFR cannot be large; {LIKELY_CAUSE}"
+        )
+    if right and counts.negative_flips / right >= NEARLY_ALL:
+        found.append(
+            f"{counts.negative_flips:,} of the {right:,} right answers of the old model are lost; "
+            f"{LIKELY_CAUSE} of one of the two"
+        )
+    return found
