@@ -120,10 +120,10 @@ def verdict(report: FlipReport) -> Verdict:
             f"Training the old model again ({floor.name}) flips {percent(floor.nfr.value)} by itself."
         )
     for curve in report.bias_sweep:
-        if curve.role == "baseline" and curve.nfr_at_new_error is not None:
+        if curve.role == "baseline" and curve.at_new_error is not None:
             sentences.append(
-                f"A bias on {curve.name} reaches NFR {percent(curve.nfr_at_new_error)} at no more error on "
-                "all classes, without training."
+                f"A bias of {curve.at_new_error.bias:.4g} on {curve.name} reaches NFR "
+                f"{percent(curve.nfr_at_new_error)} at no more error on all classes, without training."
             )
         elif curve.role == "baseline":
             sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
