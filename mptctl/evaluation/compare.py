@@ -23,7 +23,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate import Limits, check_gate
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.pairing import Pairing, choose_old_classes, pair
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.predictions import Predictions, first
 from mptctl.evaluation.scores import Scores, score
 from mptctl.evaluation.statistics import below, bootstrap, mcnemar, rate, wilson
 from mptctl.evaluation.summary import (
@@ -68,11 +68,13 @@ def compare(
     Raises:
         DataError: ids or labels that do not match, or no test sample of an old class.
         CheckpointError: old classes that the new model does not know.
-        UsageError: a margin that is not between 0 and 1.
+        UsageError: a margin that is not between 0 and 1, or a noise floor of other classes than the old model's.
     """
     limits = limits or Limits()
     if margin is not None and not 0 < margin < 1:
         raise UsageError(f"--margin {100 * margin:g}: must lie between 0 and 100 percent")
+    if noise_floor is not None:
+        _check_retrained(old, noise_floor)
     chosen, warnings = choose_old_classes(old, new, old_classes)
     others = [model for model in (noise_floor, baseline) if model is not None]
     pairing = pair([old, new, *others])
@@ -181,12 +183,26 @@ def _equivalence(counts: Counts, margin: float | None, confidence: float) -> Equ
     return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
 
 
+def _check_retrained(old: Predictions, third: Predictions) -> None:
+    """The noise floor is what training the old model again flips: a model of other classes flips for their sake."""
+    if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
+        return
+    more, fewer = sorted(set(third.classes) - set(old.classes)), sorted(set(old.classes) - set(third.classes))
+    parts = [f"also knows {first(more)}"] if more else []
+    parts += [f"does not know {first(fewer)}"] if fewer else []
+    raise UsageError(
+        f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
+        "name another training of the old model, on the same classes with another seed"
+    )
+
+
 def _noise_floor(pairing: Pairing, right: list[BoolArray], of_old: BoolArray, seed: int) -> NoiseFloor:
     changed = int((pairing.answers[0] != pairing.answers[2])[of_old].sum())
     counts = count_flips(right[0][of_old], right[2][of_old])
     rates = flip_rates(counts, changed, seed)
     return NoiseFloor(
         name=pairing.models[2].name,
+        same_classes=pairing.models[0].classes is not None and pairing.models[2].classes is not None,
         nfr=rates.nfr,
         rel_nfr=rates.rel_nfr,
         er_old_classes=counts.new_wrong / counts.total,

@@ -116,6 +116,9 @@ class NoiseFloor(_Model):
     """What another training of the old model would flip by itself."""
 
     name: str = Field(description="the third model")
+    same_classes: bool = Field(
+        description="it is known to answer the old model's classes; false where classes are not known"
+    )
     nfr: Rate = Field(description="NFR of the old model replaced by the third one")
     rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
     er_old_classes: float = Field(description="error of the third model on samples of old classes")
