@@ -163,7 +163,7 @@ def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: s
     recipe = short_recipe(f"optim.clip_grad_norm={clip}")
     job = Job(recipe=recipe, split=digits, folder=digits.run_root / "run")
     made = assemble(job, torch.device("cpu"), Workers(), StopRequest())
-    made.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient / 0)
+    made.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
     guard = NonFiniteGuard(made.model, made.device)
     before = {name: value.clone() for name, value in made.model.named_parameters()}
     batch = next(iter(made.train.epoch(0)))
