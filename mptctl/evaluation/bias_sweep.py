@@ -112,4 +112,5 @@ def _to_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -
     with np.errstate(over="ignore"):
         shifted = scores.new_logit[rows] - bias
     old = scores.old_logit[rows]
-    return (shifted < old) | ((shifted == old) & scores.old_first[rows])
+    to_old: NDArray[np.bool_] = (shifted < old) | ((shifted == old) & scores.old_first[rows])
+    return to_old
