@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -15,6 +17,10 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.recipe import ModelRecipe
 
 DIGITS_NET = "digits-net"
+# Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
+SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
+# Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518 pixels.
+LARGEST_SIZE = 520
 
 
 class ResidualBlock(nn.Module):
@@ -72,19 +78,22 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     Args:
         recipe: architecture, stem, embedding, pretrained weights, and what is trained.
         num_classes: width of the classifier.
-        image_size: side of the pictures, which vision transformers need to know.
+        image_size: side of the pictures, in pixels.
 
     Returns:
         A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only the
         classifier's parameters require a gradient.
 
     Raises:
-        UsageError: an unknown architecture, or one that has no linear classifier or no such stem.
+        UsageError: an unknown architecture, one that has no linear classifier or no such stem, or one that takes
+            no pictures of this size.
         CheckpointError: pretrained weights that do not fit.
     """
     model = _architecture(recipe.arch, num_classes, image_size)
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
+    if fault := _size_fault(model, image_size):
+        _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
     if recipe.embedding_dim is not None:
         _insert_embedding(model, recipe.arch, recipe.embedding_dim)
     if recipe.pretrained is not None:
@@ -134,16 +143,59 @@ def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
         hint = f"did you mean {close[0]}?" if close else "use a classifier of torchvision, such as resnet18"
         raise UsageError(f"model.arch {arch}: unknown; {hint}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
-    if arch.startswith("vit_"):
-        settings["image_size"] = image_size
+    settings |= _sized(arch, image_size)
     if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
         settings |= {"aux_logits": False, "init_weights": True}
     try:
         model: nn.Module = torchvision.models.get_model(arch, **settings)
-    except ValueError as error:
+    except (ValueError, AssertionError) as error:
+        if _sized(arch, image_size):
+            _refuse_size(arch, image_size, str(error), lambda size: _can_be_built(arch, size))
         raise UsageError(f"model.arch {arch}: {' '.join(str(error).split())}") from error
     find_head(model, arch)
     return model
+
+
+def _sized(arch: str, image_size: int) -> dict[str, object]:
+    """The setting that builds a network for one size of picture; empty where it takes several."""
+    for beginning, setting in SIZED.items():
+        if arch.startswith(beginning):
+            return {setting: (image_size, image_size) if setting == "input_size" else image_size}
+    return {}
+
+
+def _can_be_built(arch: str, image_size: int) -> bool:
+    try:
+        with torch.device("meta"):
+            torchvision.models.get_model(arch, weights=None, **_sized(arch, image_size))
+    except (ValueError, AssertionError):
+        return False
+    return True
+
+
+def _size_fault(model: nn.Module, image_size: int) -> str | None:
+    """Why a network cannot take pictures of a size; None where it can. By shapes alone: no number is computed."""
+    weights = {name: t.to("meta") for name, t in chain(model.named_parameters(), model.named_buffers())}
+    picture = torch.empty(1, 3, image_size, image_size, device="meta")
+    model.eval()  # one picture has no batch statistics
+    try:
+        with torch.no_grad():
+            torch.func.functional_call(model, weights, (picture,))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        return str(error)
+    finally:
+        model.train()
+    return None
+
+
+def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
+    """Raise a UsageError that names the next size; nothing where there is none, since then size is not the fault."""
+    fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
+    if fits is not None:
+        raise UsageError(
+            f"data.image_size {image_size}: {arch} takes no pictures of this size "
+            f"({' '.join(fault.split()).rstrip('.')}); set data.image_size={fits}, the next that it takes"
+        )
 
 
 def _use_small_stem(model: nn.Module, arch: str) -> None:
@@ -176,9 +228,10 @@ def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
     # The classifier may have other classes; everything else must fit.
     missing = [k for k in own if k not in body and not k.startswith(head)]
     if missing:
+        size = " and the data.image_size" if _sized(recipe.arch, 0) else ""
         raise CheckpointError(
             f"{where}: does not fit model.arch {recipe.arch}: {missing[0]} and {len(missing) - 1} more are missing "
-            "or of another shape; name the architecture that the file was made with"
+            f"or of another shape; name the architecture{size} that the file was made with"
         )
     model.load_state_dict(body, strict=False)
 

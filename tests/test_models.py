@@ -76,6 +76,55 @@ def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str, 
         build_model(recipe(**keys), 5, 32)
 
 
+@pytest.mark.parametrize(
+    ("arch", "size", "fits"),
+    [
+        ("vit_h_14", 32, 42),
+        ("vit_b_16", 40, 48),
+        ("maxvit_t", 32, 221),
+        ("alexnet", 32, 63),
+        ("googlenet", 8, 15),
+    ],
+)
+def test_a_size_that_a_network_does_not_take_is_refused_with_the_next_that_it_takes(
+    arch: str, size: int, fits: int
+) -> None:
+    with pytest.raises(
+        UsageError, match=f"data.image_size {size}: {arch} takes no .*={fits}, the next"
+    ) as end:
+        build_model(recipe(arch=arch), 3, size)
+    assert "\n" not in str(end.value)
+
+
+def test_the_next_size_is_taken_and_the_one_before_it_is_not() -> None:
+    """Of real numbers, since the check is by shapes alone."""
+    model = build_model(recipe(arch="alexnet"), 3, 63).eval()
+    assert model(torch.zeros(1, 3, 63, 63)).shape == (1, 3)
+    with pytest.raises(RuntimeError, match="too small"):
+        model(torch.zeros(1, 3, 62, 62))
+
+
+def test_the_check_of_the_size_changes_neither_the_model_nor_the_random_numbers() -> None:
+    torch.manual_seed(4)
+    plain = torchvision.models.resnet18(num_classes=3)
+    after = torch.rand(3)
+    torch.manual_seed(4)
+    model = build_model(recipe(arch="resnet18"), 3, 32)
+    assert torch.equal(torch.rand(3), after)
+    assert model.training
+    state = plain.state_dict()
+    assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
+
+
+def test_pretrained_weights_of_another_size_of_picture_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vit.pth"
+    torch.save({"encoder.pos_embedding": torch.zeros(1, 1 + (64 // 32) ** 2, 768)}, path)
+    with pytest.raises(
+        CheckpointError, match=r"name the architecture and the data\.image_size that the file"
+    ):
+        build_model(recipe(arch="vit_b_32", pretrained=str(path)), 3, 32)
+
+
 def test_pretrained_weights_fill_everything_but_the_classifier(tmp_path: Path) -> None:
     source = torchvision.models.resnet18(num_classes=1000)
     path = tmp_path / "r18.pth"

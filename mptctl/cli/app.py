@@ -30,7 +30,6 @@ app = typer.Typer(
     name="mptctl",
     help="Train image classifiers that replace the one in production without breaking what it got right, "
     "measure what a replacement breaks, and refuse a release that breaks too much.",
-    no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,8 +42,9 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
@@ -52,6 +52,8 @@ def _root(
 ) -> None:
     if debug:
         os.environ["MPTCTL_DEBUG"] = "1"
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command("quickstart")(quickstart)

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
 
-app = typer.Typer(
-    help="Measure speed on this machine, beside what a user would use instead.", no_args_is_help=True
-)
+app = typer.Typer(help="Measure speed on this machine, beside what a user would use instead.")
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command("loader")

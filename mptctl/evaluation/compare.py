@@ -23,7 +23,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate import Limits, check_gate
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.pairing import Pairing, choose_old_classes, pair
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.predictions import Predictions, first
 from mptctl.evaluation.sanity import doubts, same_answers, same_content
 from mptctl.evaluation.scores import Scores, score
 from mptctl.evaluation.statistics import below, error_difference, mcnemar, rate, wilson
@@ -71,11 +71,14 @@ def compare(
     Raises:
         DataError: ids or labels that do not match, or no test sample of an old class.
         CheckpointError: old classes that the new model does not know.
-        UsageError: a margin that is not between 0 and 1, or a limit that no rate of these samples can exceed.
+        UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or a
+            noise floor of other classes than the old model's.
     """
     limits = limits or Limits()
     if margin is not None and not 0 < margin < 1:
         raise UsageError(f"--margin {100 * margin:g}: must lie between 0 and 100 percent")
+    if noise_floor is not None:
+        _check_retrained(old, noise_floor)
     chosen, warnings = choose_old_classes(old, new, old_classes)
     others = [model for model in (noise_floor, baseline) if model is not None]
     pairing = pair([old, new, *others])
@@ -129,7 +132,7 @@ def compare(
             ci95=error_difference(counts),
         ),
         equivalence=_equivalence(counts, margin, limits.confidence or 0.95),
-        noise_floor=_noise_floor(pairing, right, of_old, 0) if noise_floor is not None else None,
+        noise_floor=_noise_floor(pairing, right, of_old) if noise_floor is not None else None,
         by_confidence=flips_by_confidence(scores[0].confidence[kept], flipped[kept]) if scores[0] else None,
         destinations=destinations(answer, is_old),
         margins=_margins(scores, of_old),
@@ -193,12 +196,26 @@ def _equivalence(counts: Counts, margin: float | None, confidence: float) -> Equ
     return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
 
 
-def _noise_floor(pairing: Pairing, right: list[BoolArray], of_old: BoolArray, seed: int) -> NoiseFloor:
+def _check_retrained(old: Predictions, third: Predictions) -> None:
+    """The noise floor is what training the old model again flips: a model of other classes flips for their sake."""
+    if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
+        return
+    more, fewer = sorted(set(third.classes) - set(old.classes)), sorted(set(old.classes) - set(third.classes))
+    parts = [f"also knows {first(more)}"] if more else []
+    parts += [f"does not know {first(fewer)}"] if fewer else []
+    raise UsageError(
+        f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
+        "name another training of the old model, on the same classes with another seed"
+    )
+
+
+def _noise_floor(pairing: Pairing, right: list[BoolArray], of_old: BoolArray) -> NoiseFloor:
     changed = int((pairing.answers[0] != pairing.answers[2])[of_old].sum())
     counts = count_flips(right[0][of_old], right[2][of_old])
-    rates = flip_rates(counts, changed, seed)
+    rates = flip_rates(counts, changed)
     return NoiseFloor(
         name=pairing.models[2].name,
+        same_classes=pairing.models[0].classes is not None and pairing.models[2].classes is not None,
         nfr=rates.nfr,
         rel_nfr=rates.rel_nfr,
         er_old_classes=counts.new_wrong / counts.total,

@@ -37,13 +37,12 @@ def count_flips(old_right: BoolArray, new_right: BoolArray) -> Counts:
     )
 
 
-def flip_rates(counts: Counts, changed: int, seed: int = 0) -> Rates:
+def flip_rates(counts: Counts, changed: int) -> Rates:
     """Rates of a flip table with their intervals.
 
     Args:
         counts: the flip table.
         changed: samples whose answer is another one.
-        seed: has no effect any more: nothing is drawn.
     """
     return Rates(
         nfr=rate(counts.negative_flips, counts.total),

@@ -126,6 +126,9 @@ class NoiseFloor(_Model):
     """What another training of the old model would flip by itself."""
 
     name: str = Field(description="the third model")
+    same_classes: bool = Field(
+        description="it is known to answer the old model's classes; false where classes are not known"
+    )
     nfr: Rate = Field(description="NFR of the old model replaced by the third one")
     rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
     er_old_classes: float = Field(description="error of the third model on samples of old classes")
@@ -170,7 +173,7 @@ class Margins(_Model):
 class SweepPoint(_Model):
     """The rates when `bias` is taken off the logits of the new classes after training."""
 
-    bias: float = Field(description="logits")
+    bias: float = Field(description="logits: the smallest, in double precision, at which these rates hold")
     nfr: float = Field(description="NFR at this bias")
     er_old_classes: float = Field(description="error on samples of old classes")
     er_new_classes: float | None = Field(description="error on samples of the other classes")
@@ -185,11 +188,12 @@ class SweepCurve(_Model):
         description="the model that is judged, or the one given by --baseline"
     )
     points: list[SweepPoint] = Field(
-        description="from no bias to the one that takes 99 % of the new classes' answers"
+        description="from no bias to the one that leaves no answer to be taken; of a long curve some 200 steps"
     )
     nfr_at_new_error: float | None = Field(
-        description="lowest NFR on the curve at an error on all classes no higher than the new model's own"
+        description="lowest NFR that any bias reaches at an error on all classes no higher than the new model's own"
     )
+    at_new_error: SweepPoint | None = Field(description="where that is: its bias and its errors")
 
 
 class ClassRow(_Model):

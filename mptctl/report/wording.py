@@ -80,7 +80,8 @@ def rate_lines(report: FlipReport) -> list[RateLine]:
         RateLine("churn", "answer changed", rates.churn),
     ]
     if report.noise_floor is not None:
-        lines.append(RateLine("noise floor", "NFR of old retrained", report.noise_floor.nfr))
+        third = "old retrained" if report.noise_floor.same_classes else "the third model"
+        lines.append(RateLine("noise floor", f"NFR of {third}", report.noise_floor.nfr))
     return lines
 
 
@@ -125,12 +126,15 @@ def verdict(report: FlipReport) -> Verdict:
         floor = report.noise_floor
         sentences.append(
             f"Training the old model again ({floor.name}) flips {percent(floor.nfr.value)} by itself."
+            if floor.same_classes
+            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; whether it has the old model's "
+            "classes is not known."
         )
     for curve in report.bias_sweep:
-        if curve.role == "baseline" and curve.nfr_at_new_error is not None:
+        if curve.role == "baseline" and curve.at_new_error is not None:
             sentences.append(
-                f"A bias on {curve.name} reaches NFR {percent(curve.nfr_at_new_error)} at no more error on "
-                "all classes, without training."
+                f"A bias of {curve.at_new_error.bias:.4g} on {curve.name} reaches NFR "
+                f"{percent(curve.nfr_at_new_error)} at no more error on all classes, without training."
             )
         elif curve.role == "baseline":
             sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")

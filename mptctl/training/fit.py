@@ -104,11 +104,11 @@ def train_step(
             terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
             logits.backward(grad)
         totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
-    parameters = [p for p in run.model.parameters() if p.grad is not None]
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    if optim.clip_grad_norm is not None:
-        nn.utils.clip_grad_norm_(parameters, optim.clip_grad_norm)
+    trained = {name: p for name, p in run.model.named_parameters() if p.grad is not None}
+    gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
     guard.check(totals, gradients, run.progress.global_step)
+    if optim.clip_grad_norm is not None:
+        nn.utils.clip_grad_norm_(trained.values(), optim.clip_grad_norm)
     run.workers.maximum(guard.skip)
     run.optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
     run.optimizer.step()
@@ -148,7 +148,7 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
             time_for_line = agree and run.workers.any(time_for_line, run.device)
             stop = agree and run.workers.any(stop, run.device)
         if time_for_line or stop or look_always:
-            _stop_on_non_finite(run, guard, rate)
+            _stop_on_non_finite(run, guard)
         if time_for_line or stop:
             meter.flush()
         if stop:
@@ -159,12 +159,12 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
                 run.stop.signum or 15,
             )
         if save_every and run.progress.global_step % save_every == 0:
-            _stop_on_non_finite(run, guard, rate)
+            _stop_on_non_finite(run, guard)
             _save_last(run, meter)
         if run.progress.global_step >= run.total_steps:
             break
         asked = time.monotonic()
-    _stop_on_non_finite(run, guard, 0.0)
+    _stop_on_non_finite(run, guard)
     meter.flush()
 
 
@@ -180,20 +180,21 @@ def _pieces(batch: Batch, accumulate: int) -> list[Batch]:
     return [Batch(*part) for part in parts]
 
 
-def _stop_on_non_finite(run: Run, guard: NonFiniteGuard, rate: float) -> None:
+def _stop_on_non_finite(run: Run, guard: NonFiniteGuard) -> None:
     failed = guard.failed()
     if failed is None:
         return
     guard.restore()
-    step = int(failed.pop("step"))
-    values = ", ".join(f"{n} {v:.4g}" for n, v in failed.items() if not n.startswith("correct"))
+    step = failed.step
+    rate = learning_rate(run.recipe.optim, step, run.train.steps_per_epoch, run.total_steps)
+    values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if not n.startswith("correct"))
     if run.workers.leads:
         run.progress.step_in_epoch -= run.progress.global_step - step
         run.progress.global_step = step
         save_checkpoint(run.folder.path / "nonfinite.pt", _meta(run, NOT_VALIDATED), run.model.state_dict())
     raise NonFiniteError(
-        f"{run.folder.path}: step {step + 1}: not finite: {values}, learning rate {rate:.4g}; the weights before "
-        "that step are in nonfinite.pt; lower optim.lr, or set optim.clip_grad_norm"
+        f"{run.folder.path}: step {step + 1}: not finite: {failed.what} ({values}, learning rate {rate:.4g}); "
+        "the weights before that step are in nonfinite.pt; lower optim.lr, or set optim.clip_grad_norm"
     )
 
 

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The first step that was not finite.
+
+    Attributes:
+        step: its global number.
+        what: what was not finite in it: a term, the gradient of a weight, or the norm of all gradients.
+        terms: its scalars by name.
+    """
+
+    step: int
+    what: str
+    terms: dict[str, float]
 
 
 class NonFiniteGuard:
@@ -23,6 +41,7 @@ class NonFiniteGuard:
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
+        self._names: list[str] = []
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
@@ -30,28 +49,50 @@ class NonFiniteGuard:
         pairs = zip(self._kept, self._flat(), strict=True)
         self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
 
-    def check(self, terms: dict[str, Tensor], gradients: list[Tensor], step: int) -> None:
-        """Look at one step before its update.
+    def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor], step: int) -> None:
+        """Look at one step before its update, and before its gradients are clipped: clipping spreads a NaN to all.
 
         Args:
             terms: scalars of the loss; kept for the message.
-            gradients: of all trained weights.
+            gradients: of all trained weights, by name; the same names in every step.
             step: global number of the step.
         """
-        norms = torch._foreach_norm(gradients)
-        finite = torch.isfinite(terms["loss"]) & torch.isfinite(torch.stack(norms)).all()
+        self._names = list(gradients)
+        norms = _norms(list(gradients.values()))
+        # In single precision, as clipping adds them up: gradients so large that it cannot end a run as well.
+        square = norms.square().sum().float()
+        finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
         already = self.skip > 0
-        now = {**terms, "step": torch.full((), float(step), device=self.skip.device)}
+        now = {**terms, _STEP: torch.full((), float(step), device=self.skip.device), _NORMS: norms}
         self._record = {
             name: torch.where(already, self._record.get(name, value), value) for name, value in now.items()
         }
         self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
 
-    def failed(self) -> dict[str, float] | None:
-        """Terms and ``step`` of the first step that was not finite; None if there was none. Waits for the device."""
+    def failed(self) -> Failure | None:
+        """The first step that was not finite; None if there was none. Waits for the device."""
         if not bool(self.skip > 0):
             return None
-        return {name: float(value) for name, value in self._record.items()}
+        record = dict(self._record)
+        step, norms = int(record.pop(_STEP)), record.pop(_NORMS).tolist()
+        terms = {name: float(value) for name, value in record.items()}
+        return Failure(step, self._what(terms, norms), terms)
+
+    def _what(self, terms: dict[str, float], norms: list[float]) -> str:
+        """The cause before its consequences: a term makes the loss not finite, and the loss the gradients."""
+        broken = [name for name, value in terms.items() if not math.isfinite(value)]
+        if parts := [name for name in broken if name != "loss"]:
+            return f"the term {' and the term '.join(parts)}"
+        if broken:
+            return "the loss, while each of its terms is finite"
+        weights = [name for name, norm in zip(self._names, norms, strict=True) if not math.isfinite(norm)]
+        if weights:
+            more = f" and of {len(weights) - 1} more of {len(norms)} weights" if weights[1:] else ""
+            return f"the gradient of {weights[0]}{more}"
+        total = math.hypot(*norms)
+        if total**2 > torch.finfo(torch.float32).max:
+            return f"the square of the gradients' norm, {total:.4g}, while every gradient is finite"
+        return "a loss on another worker"
 
     def restore(self) -> None:
         """Put the buffers back to what they were before the step that failed."""
@@ -63,3 +104,18 @@ class NonFiniteGuard:
     def _flat(self) -> list[Tensor]:
         """All buffers of a type in one tensor, copied."""
         return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
+
+
+# Beside the terms in the record of a step; no term is called so.
+_STEP, _NORMS = "step", "gradient norms"
+
+
+def _norms(gradients: list[Tensor]) -> Tensor:
+    """(len(gradients),) 2-norms in double precision, where only an element that is not finite makes one so."""
+    if gradients[0].device.type != "cpu":
+        return torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
+    # On a CPU double precision takes many times as long, and looking at a number costs nothing.
+    norms = torch.stack(torch._foreach_norm(gradients))
+    if not bool(torch.isfinite(norms).all()):
+        norms = torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
+    return norms.double()

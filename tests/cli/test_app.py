@@ -74,6 +74,29 @@ def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None
     assert out.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    ("words", "verbs"), [([], VERBS), (["--debug"], VERBS), (["bench"], ("loader", "kernel", "step"))]
+)
+def test_without_a_verb_the_help_is_printed(
+    words: list[str],
+    verbs: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MPTCTL_DEBUG", "")  # so that what --debug sets is gone afterwards
+    found = []
+    for more in ([], ["--help"]):
+        monkeypatch.setattr(sys, "argv", ["mptctl", *words, *more])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        found.append(out.strip())
+    assert all(f" {verb} " in found[0] for verb in verbs)
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     out = mptctl(verb, "--help")

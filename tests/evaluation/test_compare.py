@@ -15,6 +15,7 @@ from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.compare import compare
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.report.wording import rate_lines, verdict
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -257,8 +258,16 @@ def test_order_of_logit_columns_does_not_matter(twenty: tuple[Predictions, Predi
         two.margins,
         two.new.errors,
     )
-    # The first and the last point may tie at a bias: there the first column wins.
-    assert one.bias_sweep[0].points[:-1] == two.bias_sweep[0].points[:-1]
+    # At a tie the first column wins, which moves a crossing by the last bit of its bias.
+    steps = [
+        {
+            round(point.bias, 9): point.model_copy(update={"bias": 0.0})
+            for point in report.bias_sweep[0].points
+        }
+        for report in (one, two)
+    ]
+    assert len(steps[0]) == 3
+    assert steps[0] == steps[1]
 
 
 class TestUndefined:
@@ -346,7 +355,50 @@ class TestOtherModels:
         floor = compare(old, new, noise_floor=other).noise_floor
         assert floor is not None
         assert (floor.name, floor.nfr.count, floor.nfr.of) == ("seed-1", 1, 14)
+        assert floor.same_classes
         assert floor.er_old_classes == pytest.approx(4 / 14)
+
+    @pytest.mark.parametrize(
+        ("classes", "message"),
+        [
+            ("abcd", "--noise-floor ref: also knows c, d, against the classes of old; name another training"),
+            ("ac", "ref: also knows c and does not know b, against the classes of old"),
+        ],
+    )
+    def test_a_noise_floor_of_other_classes_is_refused(
+        self, twenty: tuple[Predictions, Predictions], classes: str, message: str
+    ) -> None:
+        old, new = twenty
+        preds = np.full(len(old.ids), "a")
+        third = build_predictions("ref", old.ids, old.labels, preds, classes=tuple(classes))
+        with pytest.raises(UsageError, match=message) as caught:
+            compare(old, new, noise_floor=third)
+        assert caught.value.exit_code == 2
+
+    def test_a_noise_floor_of_the_same_classes_in_another_order_is_taken(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        assert old.classes is not None
+        third = build_predictions("again", old.ids, old.labels, old.preds, classes=old.classes[::-1])
+        report = compare(old, new, noise_floor=third)
+        assert "Training the old model again (again) flips 0.00% by itself." in verdict(report).sentences
+
+    def test_a_noise_floor_whose_classes_are_not_known_is_called_the_third_model(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        third = build_predictions("some.csv", old.ids, old.labels, new.preds)
+        report = compare(old, new, noise_floor=third)
+        assert report.noise_floor is not None
+        assert not report.noise_floor.same_classes
+        said = " ".join(verdict(report).sentences)
+        assert (
+            "The third model (some.csv) flips 21.43%; whether it has the old model's classes is not known."
+            in said
+        )
+        assert "Training the old model again" not in said
+        assert [line.meaning for line in rate_lines(report)][-1] == "NFR of the third model"
 
     def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
         old, new = twenty

@@ -1,4 +1,4 @@
-"""One pass over logits against the plain computation, and the bias sweep that lives on it."""
+"""One pass over logits against the plain computation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mptctl.evaluation import predictions
-from mptctl.evaluation.bias_sweep import sweep_bias
 from mptctl.evaluation.compare import compare
 from mptctl.evaluation.margins import margin_summary
 from mptctl.evaluation.pairing import pair
@@ -73,27 +70,6 @@ def test_margins_beyond_the_histogram_are_in_its_outer_bins() -> None:
     assert group.negative.count == 500
 
 
-def test_bias_by_hand() -> None:
-    # Columns: old a, old b, new c. Gaps of c over the best old class: 4, 2, -1, 1.
-    logits = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 3.0], [3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
-    labels = np.array(["a", "b", "a", "c"])
-    model = build_predictions("m", np.arange(4), labels, logits=logits, classes=("a", "b", "c"))
-    pairing = pair([model])
-    scores = score(pairing, 0, frozenset("ab"))
-    assert scores is not None
-    of_old = np.array([True, True, True, False])
-    curve = sweep_bias("m", "new", scores, pairing.truth, of_old, of_old.copy(), 0.5)
-    assert curve is not None
-    start, end = curve.points[0], curve.points[-1]
-    assert (start.bias, start.nfr, start.er_new_classes, start.er_all) == (0, pytest.approx(2 / 3), 0, 0.5)
-    # 99 % of the way to the largest gap: samples 2 and 4 have changed sides, sample 1 has not.
-    assert 2 < end.bias < 4
-    assert (end.nfr, end.er_new_classes, end.er_all) == (pytest.approx(1 / 3), 1, 0.5)
-    # Between gaps 1 and 2 only the sample of the new class is lost.
-    assert max(point.er_all for point in curve.points) == 0.75
-    assert curve.nfr_at_new_error == pytest.approx(1 / 3)
-
-
 def test_at_a_tie_the_first_column_wins() -> None:
     for classes, wins in ((("a", "c"), True), (("c", "a"), False)):
         model = build_predictions(
@@ -107,22 +83,6 @@ def test_at_a_tie_the_first_column_wins() -> None:
         assert scores is not None
         assert scores.old_first.tolist() == [wins, wins]
         assert model.preds[0] == classes[0]
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 4, 40)
-    labels[0] = 0
-    model = build_predictions("m", np.arange(40), labels, logits=rng.normal(size=(40, 4)))
-    pairing = pair([model])
-    scores = score(pairing, 0, frozenset("01"))
-    assert scores is not None
-    of_old = pairing.among(["0", "1"])[pairing.truth]
-    curve = sweep_bias("m", "new", scores, pairing.truth, of_old, of_old, 1.0)
-    if curve is not None:
-        nfr = [point.nfr for point in curve.points]
-        assert nfr == sorted(nfr, reverse=True)
 
 
 def test_a_comparison_holds_no_copy_of_mapped_logits(tmp_path: Path) -> None:

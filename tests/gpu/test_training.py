@@ -73,7 +73,8 @@ def test_from_the_first_step_that_is_not_finite_no_weight_moves(name: str) -> No
         guard.before_forward()
         loss = model(torch.full((4, 3), factor, device=DEVICE)).square().sum()
         loss.backward()
-        guard.check({"loss": loss.detach()}, [p.grad for p in model.parameters() if p.grad is not None], step)
+        gradients = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        guard.check({"loss": loss.detach()}, gradients, step)
         optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
         before = model.weight.detach().clone()
         optimizer.step()
@@ -82,4 +83,4 @@ def test_from_the_first_step_that_is_not_finite_no_weight_moves(name: str) -> No
     assert seen == [False, True, True]
     failed = guard.failed()
     assert failed is not None
-    assert failed["step"] == 1
+    assert failed.step == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,12 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.recipe import load_recipe
 from mptctl.training.device import choose_device
-from mptctl.training.job import Job, train
+from mptctl.training.distributed import Workers
+from mptctl.training.fit import train_step
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.job import Job, assemble, train
 from mptctl.training.rundir import EnvironmentFile
+from mptctl.training.signals import StopRequest
 from tests.conftest import short_recipe
 from tests.training.conftest import Log, Train
 
@@ -129,8 +134,11 @@ def test_pieces_of_a_batch_give_nearly_the_run_of_the_whole(run: Train) -> None:
 
 
 def test_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: Train) -> None:
-    with pytest.raises(NonFiniteError, match=r"step \d+: not finite: .*learning rate .*nonfinite\.pt"):
-        run(short_recipe("optim.lr=1e30"), "bad")
+    with pytest.raises(
+        NonFiniteError, match=r"step \d+: not finite: .*learning rate 1e\+30.*nonfinite\.pt"
+    ) as end:
+        run(short_recipe("optim.lr=1e30", "optim.schedule=constant"), "bad")
+    assert re.search(r"not finite: the (term|gradient of|square of|loss)", str(end.value))
     folder = Path(run(short_recipe(), "good")[0].run.path).parent / "bad"
     kept = load_checkpoint(folder / "nonfinite.pt")
     assert all(torch.isfinite(v.float()).all() for v in kept.model.values())
@@ -147,6 +155,25 @@ def test_the_weights_before_a_step_that_is_not_finite_are_those_of_a_run_that_en
     ended, _ = run(short_recipe(*diverging, f"optim.max_steps={kept.meta.global_step}"), "ended")
     before = weights(ended.run.last)
     assert all(torch.equal(kept.model[k], v) for k, v in before.items())
+
+
+@pytest.mark.parametrize("clip", ["null", "1.0"])
+def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: str) -> None:
+    """Clipping would spread it to all gradients before anybody looks."""
+    recipe = short_recipe(f"optim.clip_grad_norm={clip}")
+    job = Job(recipe=recipe, split=digits, folder=digits.run_root / "run")
+    made = assemble(job, torch.device("cpu"), Workers(), StopRequest())
+    made.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
+    guard = NonFiniteGuard(made.model, made.device)
+    before = {name: value.clone() for name, value in made.model.named_parameters()}
+    batch = next(iter(made.train.epoch(0)))
+    terms, _ = train_step(made, made.model, guard, made.method, batch, len(batch.labels))
+    assert torch.isfinite(terms["loss"])
+    failed = guard.failed()
+    assert failed is not None
+    assert failed.what == "the gradient of fc.weight"
+    assert all(torch.equal(before[name], value) for name, value in made.model.named_parameters())
+    made.train.close()
 
 
 def test_bfloat16_and_channels_first_train_too(run: Train) -> None:
