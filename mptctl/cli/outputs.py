@@ -37,7 +37,7 @@ class Outputs:
         """
         if folder is None:
             return
-        if os.path.lexists(folder) and not folder.is_dir():
+        if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
         self._files += [(option, folder / name) for name in names]
 
@@ -54,7 +54,7 @@ class Outputs:
         """
         from mptctl.storage import output_file
 
-        read = [(path, os.stat(path)) for path in inputs if path.is_file()]
+        read = [(path, os.stat(path)) for path in inputs if os.path.isfile(path)]
         printed = _standard_output()
         seen: list[tuple[str, Path, Path]] = []
         for option, path in self._files:
@@ -100,7 +100,8 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
         for path in (Path(model).expanduser(), run_root / model):
             files += [path, path / "best.pt"]
             # A run folder that is named by its path is tested on the split beside it.
-            roots |= {path.resolve().parent, path.resolve().parent.parent}
+            real = Path(os.path.realpath(path))
+            roots |= {real.parent, real.parent.parent}
     for root in roots:
         files += [root / "split.json", *root.glob("manifest*.npz")]
     return files

@@ -19,14 +19,20 @@ from mptctl.data.sources import OnBad, array_of, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
-    SPLIT_NAME,
-    SplitFile,
-    SplitRequest,
     counts_of,
     fingerprint_of,
     manifest_name,
     parse_split_file,
     refuse_edited,
+)
+from mptctl.data.split_file import (
+    SPLIT_NAME as SPLIT_NAME,
+)
+from mptctl.data.split_file import (
+    SplitFile as SplitFile,
+)
+from mptctl.data.split_file import (
+    SplitRequest as SplitRequest,
 )
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,11 +92,19 @@ def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     """Say at once, before torch is imported, that there is no split or that the only one there is cannot be read."""
     from mptctl.data.split import SPLIT_NAME, load_split
 
-    named = [Path(name).expanduser().resolve() for name in names]
-    if not all(path.exists() or (run_root / name).exists() for path, name in zip(named, names, strict=True)):
+    # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
+    named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
+    if not all(
+        os.path.exists(path) or os.path.exists(run_root / name)
+        for path, name in zip(named, names, strict=True)
+    ):
         return  # a model that is not there is said first
-    roots = {run_root.resolve(), *(path.parent for path in named), *(path.parent.parent for path in named)}
-    found = [root for root in roots if (root / SPLIT_NAME).exists()]
+    roots = {
+        Path(os.path.realpath(run_root)),
+        *(path.parent for path in named),
+        *(path.parent.parent for path in named),
+    }
+    found = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
     if len(found) <= 1:
         load_split(found[0] if found else run_root)
 
