@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import re
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from mptctl.errors import StorageError
+from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
+# The names that `replacing` and `give_second_name` write under: `.last.pt.1f0c9a2e.part`, `.last.pt.part`.
+_PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
+# What this process has open already, such as its standard output.
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -21,7 +28,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` for writing bytes; it takes the name when the block ends well.
 
-    At every moment either the old or the new file is there, whole, also when the process is killed.
+    At every moment either the old or the new file is there, whole, also when the process is killed. The file has
+    the rights that the umask leaves; until it is whole only its owner can read it.
 
     Args:
         path: the file to make or to replace; its folder is made where there is none.
@@ -33,13 +41,17 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PARTIAL)
-        temporary = Path(name)
+        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+        # The system applies the umask, which a program cannot ask for without changing it for its other threads.
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        temporary = name
         with os.fdopen(descriptor, "wb") as stream:
+            rights = stat.S_IMODE(os.fstat(descriptor).st_mode)
+            os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)  # what is half written is nobody else's
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        temporary.chmod(0o644)
+            os.fchmod(descriptor, rights)
+            os.fsync(descriptor)
         if keep_previous is not None and path.exists():
             give_second_name(path, keep_previous)
         temporary.replace(path)
@@ -50,6 +62,88 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[IO[Any]]:
+    """Open an output that a user named for writing bytes: a file as `replacing` does, a device or a FIFO as it is.
+
+    Args:
+        path: where the output goes; see `output_file`.
+
+    Raises:
+        UsageError: what is there is not to be written.
+        StorageError: it cannot be written.
+    """
+    target = output_file(path)
+    descriptor = _own_descriptor(path)
+    if descriptor is None and not _is_stream(target):
+        with replacing(target) as stream:
+            yield stream
+        return
+    try:
+        # A descriptor is not opened again: that would begin at the start of a file that others write as well.
+        opened = os.dup(descriptor) if descriptor is not None else os.open(target, os.O_WRONLY)
+        with os.fdopen(opened, "wb") as stream:
+            yield stream
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def output_file(path: Path) -> Path:
+    """The file that an output is written to: the path, or the file in the same folder that it is a link to.
+
+    A path of a device, a FIFO or an open descriptor such as ``/dev/stdout`` is given back as it is.
+
+    Raises:
+        UsageError: a folder, a link that leads out of its folder or to no file, or what cannot be written into.
+    """
+    descriptor = _own_descriptor(path)
+    try:
+        if descriptor is not None:
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+                raise UsageError(f"{path}: is open for reading only; name a file")
+            return path
+        if path.is_symlink():
+            target = Path(os.path.realpath(path))
+            if not target.is_file() or target.parent != Path(os.path.realpath(path.parent)):
+                raise UsageError(
+                    f"{path}: is a link to {target}; an output follows a link only to a file in the same folder; "
+                    "name that file itself, or remove the link"
+                )
+            return target
+        mode = path.stat().st_mode
+    except OSError as error:
+        if descriptor is not None:
+            raise UsageError(f"{path}: is not open ({error.strerror}); name a file") from error
+        return path  # not there yet, or whoever writes it says what is wrong
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"{path}: is a folder; name a file")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise UsageError(f"{path}: is neither a file nor a stream; name a file")
+    return path
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Hold a folder against other processes that do the same; the kernel lets go of it with the process.
+
+    Some network file systems lock no folders. There nothing is held.
+
+    Raises:
+        StorageError: the folder cannot be made or opened.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise storage_error(path, error) from error
+    try:
+        with suppress(OSError):
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Path | None = None) -> None:
@@ -78,10 +172,16 @@ def give_second_name(path: Path, name: Path) -> None:
     os.replace(second, name)
 
 
-def remove_partial_files(folder: Path) -> None:
-    """Remove what a killed process left half written; for a folder that nobody else writes."""
-    for partial in folder.glob(f".*{PARTIAL}"):
-        partial.unlink(missing_ok=True)
+def remove_partial_files(folder: Path, name: str = "") -> None:
+    """Remove what a killed process of ours left half written of files whose name begins so.
+
+    For whoever alone writes these files, as the holder of a lock does.
+    """
+    for partial in folder.glob(f".{name}*{PARTIAL}"):
+        found = partial.lstat()
+        ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        if ours and _PARTIAL_NAME.fullmatch(partial.name):
+            partial.unlink(missing_ok=True)
 
 
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
@@ -94,6 +194,23 @@ def storage_error(path: Path, error: OSError, needed: int | None = None) -> Stor
             "then go on with --resume"
         )
     return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another folder")
+
+
+def _own_descriptor(path: Path) -> int | None:
+    """The number in ``/dev/fd/N`` or what ``/dev/stdout`` is a link to; None for all other paths."""
+    name = os.path.abspath(path)
+    if name in ("/dev/stdin", "/dev/stdout", "/dev/stderr"):
+        return ("/dev/stdin", "/dev/stdout", "/dev/stderr").index(name)
+    found = _DESCRIPTOR.fullmatch(name)
+    return None if found is None else int(found.group(1))
+
+
+def _is_stream(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
 
 def _flush_folder(folder: Path) -> None:

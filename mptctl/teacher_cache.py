@@ -8,7 +8,6 @@ computed again.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +17,9 @@ from torch import Tensor
 
 from mptctl.data.loader import Batch, Loader
 from mptctl.data.plan import EpochPlan
-from mptctl.errors import UsageError
-from mptctl.recipe import Recipe, RuntimeRecipe
-from mptctl.teacher_store import Store, make_room, narrowed
+from mptctl.recipe import Recipe
+from mptctl.teacher_room import Room
+from mptctl.teacher_store import Store, narrowed
 from mptctl.teachers import TeacherLogits, TeacherSource
 
 Role = Literal["old", "ref"]
@@ -28,50 +27,6 @@ Role = Literal["old", "ref"]
 ONLY_SPEED = {"loader", "workers", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
 LAYOUT = 1
-
-
-class Room:
-    """What one run takes of the cache's folder.
-
-    Room is made when answers are first asked for, not before, since it may cost other runs what they kept.
-
-    Args:
-        folder: of the cache.
-        runtime: how much disk all of it may take, and in which type answers are kept.
-    """
-
-    def __init__(self, folder: Path, runtime: RuntimeRecipe) -> None:
-        self.folder = folder
-        self._runtime = runtime
-        self._claimed: dict[Path, int] = {}
-        self._used: dict[Path, int] = {}
-
-    @property
-    def notes(self) -> list[str]:
-        """Where the run keeps answers, and how large that can become; nothing where it keeps none."""
-        if not self._claimed:
-            return []
-        size = _size(sum(self._claimed.values()))
-        return [f"teacher logits are kept in {self.folder}: up to {size} ({self._runtime.cache_precision})"]
-
-    def claim(self, needed: dict[Path, int]) -> None:
-        """Say what will be asked for: bytes of each folder.
-
-        Raises:
-            UsageError: the run's claims are larger than ``runtime.cache_limit_gb``.
-        """
-        self._claimed |= needed
-        total, limit = sum(self._claimed.values()), self._runtime.cache_limit_gb
-        if total > limit * 1e9:
-            raise UsageError(
-                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(total)}; "
-                "raise it, or train without the cache"
-            )
-
-    def make(self, needed: dict[Path, int]) -> None:
-        """Make room for what was claimed and is asked for now; the run's other claims are left alone."""
-        self._used |= needed
-        make_room(self.folder, sum(self._used.values()), self._runtime.cache_limit_gb, set(self._claimed))
 
 
 class CachedTeachers:
@@ -91,7 +46,7 @@ class CachedTeachers:
         digests: of the teachers.
 
     Raises:
-        UsageError: the run would keep more than ``runtime.cache_limit_gb``.
+        UsageError: the run would keep more than ``runtime.cache_limit_gb``, or than other runs leave of it.
     """
 
     def __init__(
@@ -208,7 +163,3 @@ def _epochs(recipe: Recipe, loader: Loader) -> int:
     if recipe.optim.max_steps is None:
         return recipe.optim.epochs
     return min(recipe.optim.epochs, -(-recipe.optim.max_steps // loader.steps_per_epoch))
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

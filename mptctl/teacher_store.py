@@ -7,7 +7,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,7 +104,7 @@ class Store:
             path = self.folder / f"epoch-{epoch:04d}.bin"
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o644), path)
+                self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
                 # In plain text, for whoever wonders what this folder is.
                 (self.folder / "question.json").write_text(self._question, encoding="utf-8")
             except OSError as error:
@@ -157,27 +156,3 @@ def narrowed(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
             earlier & (rounded == largest), np.nextafter(largest, dtype.type(-np.inf)), rounded
         )
     return np.ascontiguousarray(rounded)
-
-
-def make_room(folder: Path, needed: int, limit_gb: float, keep: set[Path]) -> None:
-    """Remove caches, the one not written for longest first, until what is needed fits below the limit.
-
-    A run that still uses one of them goes on, and fills it again.
-    """
-    others = [p for p in folder.iterdir() if p.is_dir() and p not in keep] if folder.is_dir() else []
-    used = {p: _used(p) for p in others}
-    total = needed + sum(size for size, _ in used.values())
-    for path in sorted(others, key=lambda p: used[p][1]):
-        if total <= limit_gb * 1e9:
-            return
-        shutil.rmtree(path, ignore_errors=True)
-        total -= used[path][0]
-
-
-def _used(folder: Path) -> tuple[int, float]:
-    """Bytes on disk below a folder, and when it was last written; nothing where another run has just removed it."""
-    try:
-        states = [entry.stat() for entry in os.scandir(folder) if entry.is_file()]
-    except FileNotFoundError:
-        states = []
-    return sum(s.st_blocks * 512 for s in states), max((s.st_mtime for s in states), default=0.0)

@@ -25,7 +25,8 @@ from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
 from mptctl.report.progress import Silent
-from mptctl.teacher_cache import CachedTeachers, Room
+from mptctl.teacher_cache import CachedTeachers
+from mptctl.teacher_room import Room
 from mptctl.teacher_store import narrowed
 from mptctl.teachers import TeacherLogits, Teachers
 from mptctl.training.job import Job, train

@@ -170,6 +170,16 @@ def evaluate(
 
     if as_json and markdown == "-":
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
+    _check_outputs(
+        [old, new, noise_floor, baseline],
+        run_root,
+        old_classes,
+        report,
+        figures,
+        markdown,
+        save_predictions,
+        prints=as_json,
+    )
     limits = Limits(
         max_nfr=_fraction(max_nfr),
         max_lost=_fraction(max_lost),
@@ -240,6 +250,29 @@ def _answers(names: list[str], run_root: Path, device: str) -> Answers:
         return answers_of(names, run_root, device, progress)
 
 
+def _check_outputs(
+    models: list[str | None],
+    run_root: Path,
+    old_classes: Path | None,
+    report: Path | None,
+    figures: Path | None,
+    markdown: str | None,
+    save_predictions: Path | None,
+    *,
+    prints: bool,
+) -> None:
+    """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
+    from mptctl.cli.outputs import FIGURES, PREDICTIONS, Outputs, read_for_models
+
+    outputs = Outputs()
+    outputs.file("--report", report)
+    outputs.folder("--figures", figures, FIGURES)
+    outputs.file("--markdown", None if markdown in (None, "-") else Path(str(markdown)))
+    outputs.folder("--save-predictions", save_predictions, PREDICTIONS)
+    inputs = read_for_models(models, run_root)
+    outputs.check([*inputs, old_classes] if old_classes else inputs, prints=prints or markdown == "-")
+
+
 def _write(
     result: FlipReport,
     answers: Answers,
@@ -250,7 +283,7 @@ def _write(
     data_root: Path | None,
 ) -> None:
     """Write the files that were asked for, and say on standard error what was written."""
-    from mptctl.storage import replacing
+    from mptctl.storage import writing
 
     written: list[Path] = []
     if save_predictions is not None:
@@ -271,7 +304,7 @@ def _write(
 
             picture = pictures_of(answers.split)
         page = render_html(result, picture)
-        with replacing(report) as stream:
+        with writing(report) as stream:
             stream.write(page.encode())
         written.append(report)
     if figures is not None:
@@ -281,7 +314,7 @@ def _write(
     if markdown is not None and markdown != "-":
         from mptctl.report.markdown import render_markdown
 
-        with replacing(Path(markdown)) as stream:
+        with writing(Path(markdown)) as stream:
             stream.write(render_markdown(result).encode())
         written.append(Path(markdown))
     for path in written:

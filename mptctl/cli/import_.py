@@ -37,6 +37,10 @@ def import_(
 
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
     """
+    from mptctl.data.split import load_split
+
+    load_split(run_root)
+    # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.training.importing import import_model
 
     path = import_model(

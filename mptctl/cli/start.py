@@ -59,14 +59,16 @@ def start(
     """
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
+
+    if flags.resume and flags.overwrite:
+        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
+    split = load_split(flags.run_root)
+    # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.progress import observer
     from mptctl.training.job import Job, train
     from mptctl.training.rundir import find_checkpoint
 
-    if flags.resume and flags.overwrite:
-        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
-    split = load_split(flags.run_root)
     preset = flags.recipe or DEFAULT_PRESET[split.file.source]
     fixed = dict(fixed)
     if flags.device is not None:

@@ -51,6 +51,10 @@ def train_baseline(
 
         mptctl train-baseline elodi --ref ref-0 --ref ref-1 --ref ref-2
     """
+    from mptctl.data.split import load_split
+
+    load_split(run_root)
+    # After the split, whose absence is to be said at once: methods take seconds to import.
     from mptctl.methods import build_method
 
     chosen = build_method(method, num_old=1)

@@ -167,8 +167,6 @@ def tune(
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.training.device import choose_device
-    from mptctl.training.rundir import find_checkpoint
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
@@ -177,6 +175,7 @@ def tune(
     flags = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
     axes = _axes(flags, search.value)
     split = load_split(run_root)
+    _check_outputs(run_root / (name or "tune"), run_root, recipe, [old, *(ref or ["ref"])])
     fixed: dict[str, Any] = {
         "method.name": f"mpt-{distance_of(recipe)}",
         "runtime.cache_teachers": cache_teachers,
@@ -189,6 +188,10 @@ def tune(
     if print_recipe:
         typer.echo(base.to_yaml(), nl=False)
         return
+    # Here, because it takes seconds to import.
+    from mptctl.training.device import choose_device
+    from mptctl.training.rundir import find_checkpoint
+
     if gpus_per_trial is None:
         gpus_per_trial = 1.0 if choose_device(base.runtime.device).type == "cuda" else 0.0
     from mptctl.tune.request import TuneRequest
@@ -224,6 +227,16 @@ def _axes(flags: dict[str, str | None], search: Any) -> Any:
     given = {name: text for name, text in flags.items() if text is not None}
     given.setdefault("k", DEFAULT_K[search])
     return tuple(parse_axis(name, given[name], search) for name in flags if name in given)
+
+
+def _check_outputs(folder: Path, run_root: Path, recipe: str | None, models: list[str]) -> None:
+    """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
+    from mptctl.cli.outputs import Outputs, read_for_models
+
+    outputs = Outputs()
+    outputs.folder("tune", folder, ("best.yaml", "trials.json", "tune.png", "tune.html"))
+    inputs = read_for_models(models, run_root)
+    outputs.check([*inputs, Path(recipe).expanduser()] if recipe else inputs)
 
 
 def _search(request: TuneRequest, as_json: bool) -> None:

@@ -80,6 +80,15 @@ class Manifest:
                 digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
+    @cached_property
+    def digest(self) -> str:
+        """Digest of every column, also of those that the fingerprint leaves out; its beginning names the file."""
+        digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
+        for column in (self.heights, self.widths, self.mtimes):
+            if column is not None:
+                digest.update(np.ascontiguousarray(column).data)
+        return digest.hexdigest()
+
     def relative_path(self, index: int) -> str:
         """Path of one picture below the root, with ``/`` between folders."""
         assert self.path_bytes is not None
@@ -163,7 +172,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
         root: where the data lie now; None for the embedded digits.
 
     Raises:
-        DataError: not there, damaged, or of another version.
+        DataError: not there, damaged, of another version, or with a label that is none of its classes.
     """
     advice = "run mptctl split again with --overwrite"
     try:
@@ -172,17 +181,34 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
             columns = {name: archive[name] for name in _COLUMNS if name in archive}
         if head["version"] != MANIFEST_VERSION:
             raise DataError(f"{path}: a manifest of version {head['version']}; {advice}")
-        return Manifest(
+        manifest = Manifest(
             source=head["source"],
             root=root,
             class_names=tuple(head["class_names"]),
             content=head["content"],
             **columns,
         )
+        _refuse_unknown_labels(manifest, path)
+        return manifest
     except FileNotFoundError as error:
         raise DataError(f"{path}: not there; {advice}") from error
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not a readable manifest; {advice}") from error
+
+
+def _refuse_unknown_labels(manifest: Manifest, path: Path) -> None:
+    """A label of -1 would be taken for the last class by whoever indexes with it."""
+    if manifest.labels.dtype.kind != "i" or manifest.parts.dtype != np.uint8:
+        raise ValueError("labels or parts of another type")
+    classes = len(manifest.class_names)
+    rows = np.flatnonzero((manifest.labels < 0) | (manifest.labels >= classes) | (manifest.parts > BAD))
+    if len(rows):
+        row = int(rows[0])
+        raise DataError(
+            f"{path}: {len(rows)} rows have a label or a part that there is not, row {row} first "
+            f"(label {manifest.labels[row]} of {classes} classes, part {manifest.parts[row]}); "
+            "run mptctl split again with --overwrite"
+        )
 
 
 def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,54 +11,33 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.classes import ClassSplit, label_map, split_classes
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, Part, load_manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
 from mptctl.data.sources import OnBad, array_of, read_source
+from mptctl.data.split_file import (
+    MANIFEST_PATTERN,
+    REPAIR,
+    counts_of,
+    fingerprint_of,
+    manifest_name,
+    parse_split_file,
+    refuse_edited,
+)
+from mptctl.data.split_file import (
+    SPLIT_NAME as SPLIT_NAME,
+)
+from mptctl.data.split_file import (
+    SplitFile as SplitFile,
+)
+from mptctl.data.split_file import (
+    SplitRequest as SplitRequest,
+)
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import Source, differences
-from mptctl.storage import replacing
-
-SPLIT_NAME, MANIFEST_NAME = "split.json", "manifest.npz"
-
-
-class SplitRequest(BaseModel):
-    """What `mptctl split` was asked for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    source: Source = Field(description="where the pictures come from")
-    data_root: str | None = Field(description="folder of the data; null for the embedded digits")
-    old_fraction: float = Field(description="part of the classes that is old, where they are not named")
-    old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
-    order: Literal["given", "random"] = Field(description="order of the classes before they are divided")
-    seed: int = Field(description="seed of the random order and of the validation part")
-    val_fraction: float = Field(description="part of each class's training pictures that is held out")
-
-
-class SplitFile(BaseModel):
-    """`split.json`: everything about a split but the rows of its manifest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    schema_version: Literal[1] = Field(1, description="version of this file")
-    request: SplitRequest = Field(description="what split was asked for")
-    class_names: list[str] = Field(description="every class, old ones first: the order of the logits")
-    num_old: int = Field(description="how many of them are old")
-    counts: dict[Part, int] = Field(description="pictures in each part")
-    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
-    verify: Verify = Field(description="how the files were checked: header, or decode")
-    manifest: str = Field(MANIFEST_NAME, description="file with one row a picture, beside this one")
-    manifest_fingerprint: str = Field(description="digest of the manifest")
-    fingerprint: str = Field(description="digest of the manifest and the class order")
-
-    @property
-    def source(self) -> Source:
-        """Where the pictures come from."""
-        return self.request.source
+from mptctl.storage import locked_folder, remove_partial_files, replacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +162,25 @@ def make_split(
         source, root, verify=verify, on_bad=on_bad, download=download, progress=progress
     )
     split = divide(manifest, request, run_root, verify=verify, quarantined=quarantined)
-    split.manifest.save(run_root / MANIFEST_NAME)
-    with replacing(run_root / SPLIT_NAME) as stream:
-        stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
+    _save(split)
     return split
+
+
+def _save(split: Split) -> None:
+    """Write a split; a process that is killed here leaves the old one or the new one.
+
+    The manifest has a name of its own, and is there before ``split.json`` names it; the old one goes last.
+    """
+    root, name = split.run_root, split.file.manifest
+    with locked_folder(root):
+        split.manifest.save(root / name)
+        with replacing(root / SPLIT_NAME) as stream:
+            stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
+        for path in root.glob("manifest*.npz"):
+            if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
+                path.unlink(missing_ok=True)
+        for kind in ("manifest", SPLIT_NAME):
+            remove_partial_files(root, kind)
 
 
 def divide(
@@ -220,16 +213,16 @@ def divide(
     )
     manifest = manifest.with_parts(_hold_out(manifest, request.val_fraction, request.seed))
     _refuse_empty_classes(manifest)
-    counts = {part: int(np.count_nonzero(manifest.parts == code)) for part, code in PART_CODES.items()}
     file = SplitFile(
         request=request,
         class_names=list(classes.names),
         num_old=classes.num_old,
-        counts=counts,
+        counts=counts_of(manifest),
         quarantined=list(quarantined),
         verify=verify,
+        manifest=manifest_name(manifest),
         manifest_fingerprint=manifest.fingerprint,
-        fingerprint=_fingerprint(manifest, classes),
+        fingerprint=fingerprint_of(manifest, classes.names, classes.num_old),
     )
     return _join(file, manifest, run_root)
 
@@ -239,30 +232,39 @@ def load_split(run_root: Path) -> Split:
 
     Raises:
         UsageError: there is none.
-        DataError: it is damaged, or its manifest is that of another split.
+        DataError: it is damaged, was edited, or its manifest is that of another split.
     """
+    content = _read(run_root)
+    while True:
+        try:
+            return _parse(content, run_root)
+        except DataError:
+            now = _read(run_root)
+            if now == content:
+                raise
+            content = now  # another process has replaced the split in between
+
+
+def _read(run_root: Path) -> bytes:
     path = run_root / SPLIT_NAME
     try:
-        file = SplitFile.model_validate_json(path.read_bytes())
+        return path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first") from error
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "file"
-        raise DataError(
-            f"{path}: {where}: {problem['msg']}; run mptctl split again with --overwrite"
-        ) from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def _parse(content: bytes, run_root: Path) -> Split:
+    path = run_root / SPLIT_NAME
+    file = parse_split_file(content, path)
     root = file.request.data_root
     manifest = load_manifest(run_root / file.manifest, None if root is None else Path(root))
-    if manifest.fingerprint != file.manifest_fingerprint:
-        raise DataError(
-            f"{run_root / file.manifest}: not the manifest of {path} "
-            f"({manifest.fingerprint[:12]} instead of {file.manifest_fingerprint[:12]}); "
-            "run mptctl split again with --overwrite"
-        )
-    return _join(file, manifest, run_root)
+    refuse_edited(file, manifest, path)
+    try:
+        return _join(file, manifest, run_root)
+    except UsageError as error:
+        raise DataError(f"{path}: {error}; {REPAIR}") from error
 
 
 def _join(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
@@ -298,8 +300,3 @@ def _refuse_empty_classes(manifest: Manifest) -> None:
             f"no training picture is left of {len(empty)} classes, {empty[0]} first "
             f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
         )
-
-
-def _fingerprint(manifest: Manifest, classes: ClassSplit) -> str:
-    content = json.dumps([manifest.fingerprint, list(classes.names), classes.num_old])
-    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, NonFiniteError, UsageError
-from mptctl.storage import replacing
+from mptctl.storage import writing
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
@@ -177,7 +177,7 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         arrays["classes"] = np.array(predictions.classes, dtype=np.str_)
     if predictions.logits is not None:
         arrays["logits"] = predictions.logits
-    with replacing(path) as stream:
+    with writing(path) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 

@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
-from mptctl.errors import StorageError
 from mptctl.evaluation.summary import FlipReport
 from mptctl.report.wording import percent
+from mptctl.storage import writing
 
 # Okabe and Ito's palette, which stays apart for colour-blind readers; INK and FAINT follow the page's theme.
 OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", "#1b1f23", "#c8ccd1"
@@ -69,18 +69,12 @@ def draw_figures(report: FlipReport) -> dict[str, Figure]:
 def save_figures(report: FlipReport, folder: Path) -> list[Path]:
     """Write every figure as PNG and SVG; the paths written. Raises StorageError where the folder cannot be."""
     paths = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, figure in draw_figures(report).items():
-            for suffix in ("png", "svg"):
-                path = folder / f"{name}.{suffix}"
-                with style():
-                    figure.savefig(path, dpi=200, facecolor="white", metadata=_metadata(suffix))
-                paths.append(path)
-    except OSError as error:
-        raise StorageError(
-            f"{folder}: cannot be written ({error.strerror}); choose another folder"
-        ) from error
+    for name, figure in draw_figures(report).items():
+        for suffix in ("png", "svg"):
+            path = folder / f"{name}.{suffix}"
+            with style(), writing(path) as stream:
+                figure.savefig(stream, format=suffix, dpi=200, facecolor="white", metadata=_metadata(suffix))
+            paths.append(path)
     return paths
 
 

@@ -17,7 +17,8 @@ from mptctl.errors import UsageError
 from mptctl.methods import method_of
 from mptctl.models import build_model
 from mptctl.recipe import Recipe
-from mptctl.teacher_cache import CachedTeachers, Role, Room
+from mptctl.teacher_cache import CachedTeachers, Role
+from mptctl.teacher_room import Room
 from mptctl.teachers import Teachers, TeacherSource
 from mptctl.training.device import choose_device, torch_settings
 from mptctl.training.distributed import Workers, workers

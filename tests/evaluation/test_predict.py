@@ -10,7 +10,7 @@ import torch
 
 from mptctl.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.data.split import Split, make_split
-from mptctl.errors import CheckpointError, NonFiniteError, UsageError
+from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.compare import compare
 from mptctl.evaluation.predict import pictures_of
 from mptctl.evaluation.predictions import save_predictions
@@ -170,6 +170,21 @@ def test_classes_that_the_split_does_not_know_are_named(split: Split) -> None:
         CheckpointError, match=r"knows 4 classes that the split does not \(emu, fox, gnu and 1 more\)"
     ):
         answers_of(["foreign"], split.run_root, "cpu")
+
+
+@pytest.mark.parametrize("case", ["more", "fewer"])
+def test_an_old_model_of_other_old_classes_is_refused(split: Split, case: str) -> None:
+    old, new = split.classes.old, split.classes.new
+    save_run(split, "ref", split.classes.names)
+    names = (*old, new[0]) if case == "more" else old[1:]
+    said = f"knows beside the split {new[0]}" if case == "more" else f"does not know {old[0]}"
+    save_run(split, "foreign", names, fingerprint="0" * 32)
+    save_run(split, "ours", names)
+    with pytest.raises(DataError, match=rf"{said}.*of the split 000000000000, .* {split.fingerprint[:12]}"):
+        answers_of(["foreign", "ref"], split.run_root, "cpu")
+    with pytest.raises(CheckpointError, match=said):
+        answers_of(["ours", "ref"], split.run_root, "cpu")
+    assert len(answers_of(["ref", "foreign"], split.run_root, "cpu").models) == 2
 
 
 def test_an_old_class_that_the_new_run_lacks_is_named(split: Split) -> None:

@@ -1,0 +1,125 @@
+"""`split.json`: what a split says of itself, and how it is held against its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mptctl.data.manifest import PART_CODES, Manifest, Part
+from mptctl.data.verify import Verify
+from mptctl.errors import DataError
+from mptctl.recipe import Source
+
+SPLIT_NAME = "split.json"
+# The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of
+# the one that split.json still names. Splits made before that have manifest.npz.
+FIRST_MANIFEST_NAME = "manifest.npz"
+MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
+REPAIR = "restore it, or run mptctl split again with --overwrite"
+
+
+class SplitRequest(BaseModel):
+    """What `mptctl split` was asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Source = Field(description="where the pictures come from")
+    data_root: str | None = Field(description="folder of the data; null for the embedded digits")
+    old_fraction: float = Field(description="part of the classes that is old, where they are not named")
+    old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
+    order: Literal["given", "random"] = Field(description="order of the classes before they are divided")
+    seed: int = Field(description="seed of the random order and of the validation part")
+    val_fraction: float = Field(description="part of each class's training pictures that is held out")
+
+
+class SplitFile(BaseModel):
+    """`split.json`: everything about a split but the rows of its manifest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = Field(1, description="version of this file")
+    request: SplitRequest = Field(description="what split was asked for")
+    class_names: list[str] = Field(description="every class, old ones first: the order of the logits")
+    num_old: int = Field(description="how many of them are old")
+    counts: dict[Part, int] = Field(description="pictures in each part")
+    quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    verify: Verify = Field(description="how the files were checked: header, or decode")
+    manifest: str = Field(
+        FIRST_MANIFEST_NAME,
+        pattern=f"^{MANIFEST_PATTERN}$",
+        description="file with one row a picture, beside this one",
+    )
+    manifest_fingerprint: str = Field(description="digest of the manifest")
+    fingerprint: str = Field(description="digest of the manifest and the class order")
+
+    @property
+    def source(self) -> Source:
+        """Where the pictures come from."""
+        return self.request.source
+
+
+def parse_split_file(content: bytes, path: Path) -> SplitFile:
+    """Read what stands in ``split.json``; DataError where it is none."""
+    try:
+        return SplitFile.model_validate_json(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "file"
+        raise DataError(
+            f"{path}: {where}: {problem['msg']}; run mptctl split again with --overwrite"
+        ) from error
+
+
+def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
+    """Hold a split against its manifest and its own fingerprint.
+
+    Args:
+        file: what stands in ``split.json``.
+        manifest: the one that it names.
+        path: of ``split.json``, for messages.
+
+    Raises:
+        DataError: one of them was edited, or they are of different splits; with what was expected and what was found.
+    """
+    beside = path.with_name(file.manifest)
+
+    def compare(what: str, found: str, expected: str) -> None:
+        if found != expected:
+            raise DataError(f"{what}: {found[:12]} found, {expected[:12]} expected; {REPAIR}")
+
+    compare(
+        f"{beside}: not the manifest of {path}: fingerprint", manifest.fingerprint, file.manifest_fingerprint
+    )
+    if file.manifest != FIRST_MANIFEST_NAME:
+        in_name = file.manifest.removeprefix("manifest-").removesuffix(".npz")
+        compare(f"{beside}: was edited: digest", manifest.digest[: len(in_name)], in_name)
+    found = fingerprint_of(manifest, file.class_names, file.num_old)
+    compare(f"{path}: class_names, num_old or fingerprint was edited: fingerprint", found, file.fingerprint)
+    if sorted(file.class_names) != sorted(manifest.class_names):
+        raise DataError(f"{path}: its class_names are not those of {beside}; {REPAIR}")
+    counts = counts_of(manifest)
+    if file.counts != counts:
+        raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
+
+
+def manifest_name(manifest: Manifest) -> str:
+    """Name of a manifest's file."""
+    return f"manifest-{manifest.digest[:16]}.npz"
+
+
+def counts_of(manifest: Manifest) -> dict[Part, int]:
+    """Pictures in each part."""
+    parts: tuple[Part, ...] = ("train", "val", "test")
+    return {part: int(np.count_nonzero(manifest.parts == PART_CODES[part])) for part in parts}
+
+
+def fingerprint_of(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:
+    """Digest of a manifest and the class order, which checkpoints carry."""
+    content = json.dumps([manifest.fingerprint, list(class_names), num_old])
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()

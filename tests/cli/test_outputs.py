@@ -1,0 +1,229 @@
+"""Outputs that a call names: what is refused before anything is computed, and what is never replaced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.cli.outputs import Outputs
+from mptctl.data.split import make_split
+from tests.cli.test_split import Done
+from tests.cli.test_split import mptctl as mptctl
+
+Mptctl = Callable[..., Done]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two models' predictions, links to them, and things that are not to be lost."""
+    monkeypatch.chdir(tmp_path)
+    ids, labels = np.array([f"test/{i}" for i in range(8)]), np.array([0, 0, 0, 0, 1, 1, 2, 2])
+    logits = np.random.default_rng(0).normal(size=(8, 3)) + 3 * np.eye(3)[labels]
+    np.savez("old.npz", id=ids, label=labels, logits=logits[:, :2], classes=[0, 1])
+    np.savez("new.npz", id=ids, label=labels, logits=logits, classes=[0, 1, 2])
+    Path("labels.txt").write_text("0\n1\n")
+    Path("folder").mkdir()
+    Path("folder/precious").write_text("precious")
+    Path("link.npz").symlink_to("old.npz")
+    os.link("new.npz", "second-name.npz")
+    Path("inside").mkdir()
+    Path("inside/margins.png").symlink_to("../folder/precious")
+    Path("inside/old.npz").symlink_to("../folder/precious")
+    Path("away.html").symlink_to("folder/precious")
+    Path("nowhere.html").symlink_to("nothing")
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        # An input, under any of its names.
+        ("--report old.npz", "--report old.npz: is read by this call"),
+        ("--markdown folder/../new.npz", "--markdown folder/../new.npz: is read by this call"),
+        ("--report link.npz", "--report link.npz: is read by this call"),
+        ("--report second-name.npz", "is read by this call (new.npz)"),
+        ("--save-predictions .", "--save-predictions old.npz: is read by this call"),
+        ("--old-classes labels.txt --report labels.txt", "is read by this call (labels.txt)"),
+        ("--baseline second-name.npz --report ./second-name.npz", "is read by this call"),
+        # Another output.
+        ("--report page --markdown ./page", "--markdown page: is in the way of --report page"),
+        ("--report out/margins.png --figures out", "is in the way of --report out/margins.png"),
+        ("--markdown out/new.npz --save-predictions out", "is in the way of --markdown out/new.npz"),
+        ("--report out --figures out", "is in the way of --report out"),
+        # No file.
+        ("--report folder", "--report folder: is a folder"),
+        ("--figures labels.txt", "--figures labels.txt: is not a folder"),
+        ("--save-predictions labels.txt", "--save-predictions labels.txt: is not a folder"),
+        # A link out of the folder.
+        ("--report away.html", "--report away.html: is a link to"),
+        ("--markdown nowhere.html", "--markdown nowhere.html: is a link to"),
+        ("--figures inside", "--figures inside/margins.png: is a link to"),
+        ("--save-predictions inside", "--save-predictions inside/old.npz: is a link to"),
+        # Where one object goes already.
+        ("--json --report /dev/fd/1", "--report /dev/fd/1: is where standard output goes"),
+        ("--markdown - --report /dev/fd/1", "--report /dev/fd/1: is where standard output goes"),
+    ],
+)
+def test_an_output_that_would_destroy_something_is_refused_at_once(
+    mptctl: Mptctl, files: Path, options: str, message: str
+) -> None:
+    before = contents(files)
+    done = mptctl("evaluate", "old.npz", "new.npz", *options.split())
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert contents(files) == before
+
+
+def test_it_is_refused_before_anything_is_read(mptctl: Mptctl, files: Path) -> None:
+    Path("old.npz").write_text("damaged, which is said with 4 once it is read")
+    assert mptctl("evaluate", "old.npz", "new.npz", "--report", "old.npz").returncode == 2
+
+
+@pytest.mark.parametrize("output", ["runs/split.json", "manifest", "runs/mpt/best.pt"])
+def test_the_split_and_the_checkpoint_are_inputs(mptctl: Mptctl, tmp_path: Path, output: str) -> None:
+    make_split("digits", run_root=tmp_path / "runs")
+    for name in ("old", "mpt"):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "best.pt").write_text("weights")
+    before = contents(tmp_path)
+    path = next((tmp_path / "runs").glob("manifest*")) if output == "manifest" else tmp_path / output
+    done = mptctl("evaluate", "old", "mpt", "--run-root", tmp_path / "runs", "--report", path)
+    assert done.returncode == 2, done.stderr
+    assert f"{path}: is read by this call" in done.stderr
+    assert contents(tmp_path) == before
+
+
+def test_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: Mptctl, files: Path) -> None:
+    os.mkfifo("pipe")
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(Path("pipe").read_bytes()), daemon=True)
+    reader.start()
+    ours, theirs = os.openpty()
+    terminal = os.ttyname(theirs)
+    done = mptctl("evaluate", "old.npz", "new.npz", "--report", "pipe", "--markdown", terminal)
+    assert done.returncode == 0, done.stderr
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+    reader.join(timeout=30)
+    assert found[0].startswith(b"<!")
+    assert stat.S_ISCHR(os.stat(terminal).st_mode)
+    assert os.read(ours, 4096).startswith(b"###")
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_what_goes_nowhere_may_go_there_twice() -> None:
+    outputs = Outputs()
+    outputs.file("--report", Path(os.devnull))
+    outputs.file("--markdown", Path(os.devnull))
+    outputs.check([Path(os.devnull)])
+
+
+def test_a_link_to_a_file_beside_it_is_followed(mptctl: Mptctl, files: Path) -> None:
+    Path("page-2.html").write_text("old page")
+    Path("page.html").symlink_to("page-2.html")
+    assert mptctl("evaluate", "old.npz", "new.npz", "--report", "page.html").returncode == 0
+    assert Path("page.html").is_symlink()
+    assert Path("page-2.html").read_text().startswith("<!")
+
+
+def test_folders_that_are_not_there_are_made(mptctl: Mptctl, files: Path) -> None:
+    done = mptctl("evaluate", "old.npz", "new.npz", "--report", "a/b/page.html", "--figures", "c/d")
+    assert done.returncode == 0, done.stderr
+    assert Path("a/b/page.html").is_file()
+    assert Path("c/d/margins.svg").is_file()
+
+
+@pytest.fixture
+def strict_umask() -> Iterator[None]:
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("strict_umask")
+def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: Mptctl, files: Path) -> None:
+    names = (
+        "--report",
+        "out/page.html",
+        "--markdown",
+        "out/page.md",
+        "--figures",
+        "out",
+        "--save-predictions",
+        "out",
+    )
+    assert mptctl("evaluate", "old.npz", "new.npz", *names).returncode == 0
+    assert mptctl("split", "digits", "--run-root", "out/runs").returncode == 0
+    written = [path for path in Path("out").rglob("*") if path.is_file()]
+    assert len(written) > 8
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o600}
+
+
+@pytest.mark.parametrize("case", ["recipe", "link"])
+def test_tune_writes_neither_over_its_recipe_nor_through_a_link(
+    mptctl: Mptctl, digits_root: Path, tmp_path: Path, case: str
+) -> None:
+    root = shutil.copytree(digits_root, tmp_path / "runs")
+    (root / "tune").mkdir()
+    (root / "tune" / "best.yaml").write_text("method:\n  name: mpt-kl\n")
+    (tmp_path / "precious.html").write_text("precious")
+    if case == "link":
+        (root / "tune" / "tune.html").symlink_to(tmp_path / "precious.html")
+    before = contents(tmp_path)
+    recipe = ["--recipe", root / "tune" / ".." / "tune" / "best.yaml"] if case == "recipe" else []
+    done = mptctl("tune", "--run-root", root, "--overwrite", *recipe)
+    assert done.returncode == 2, done.stderr
+    assert (
+        "best.yaml: is read by this call" if case == "recipe" else "tune.html: is a link to"
+    ) in done.stderr
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [(None, 2, "no split.json in"), ("{", 4, "split.json: file: Invalid JSON")],
+)
+def test_a_split_that_is_missing_or_damaged_is_said_before_torch_is_imported(
+    tmp_path: Path, content: str | None, code: int, message: str
+) -> None:
+    # A process of its own, which has not imported torch for another test.
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "best.pt").write_text("weights")
+    if content is not None:
+        (tmp_path / "split.json").write_text(content)
+    program = f"""
+import sys
+from mptctl.cli.app import main
+for words in (
+    "train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune", "evaluate old new",
+    "import old/best.pt --arch resnet18 --class-names names.txt",
+):
+    sys.argv = ["mptctl", *words.split(), "--run-root", {str(tmp_path)!r}]
+    try:
+        main()
+    except SystemExit as ended:
+        print(words, ended.code, "torch" in sys.modules, sep=": ", flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7
+    assert [line for line in lines if not line.endswith(f": {code}: False")] == []
+    assert [line for line in done.stderr.splitlines() if message not in line] == []
