@@ -168,6 +168,7 @@ def tune(
     from mptctl.errors import UsageError
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.training.device import choose_device
+    from mptctl.training.ownership import run_folder
     from mptctl.training.rundir import find_checkpoint
 
     if resume and overwrite:
@@ -176,6 +177,7 @@ def tune(
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
     flags = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
     axes = _axes(flags, search.value)
+    folder = run_folder(run_root, "tune" if name is None else name)
     split = load_split(run_root)
     fixed: dict[str, Any] = {
         "method.name": f"mpt-{distance_of(recipe)}",
@@ -196,7 +198,7 @@ def tune(
     request = TuneRequest(
         recipe=base,
         split=split,
-        folder=run_root / (name or "tune"),
+        folder=folder,
         old=find_checkpoint(old, run_root),
         refs=tuple(find_checkpoint(run, run_root) for run in ref or ["ref"]),
         axes=axes,
@@ -251,10 +253,14 @@ def _search(request: TuneRequest, as_json: bool) -> None:
 
 
 def _say_what_would_be_done(request: TuneRequest) -> None:
+    from mptctl.training.lock import refuse_unusable
+    from mptctl.tune.folder import SEARCH
     from mptctl.tune.request import checked_points
     from mptctl.tune.space import name_of
 
     points = checked_points(request)
+    if request.resume or request.overwrite:
+        refuse_unusable(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
     if points is None:
         typer.echo(f"{request.trials} trials, chosen as they go")
     else:
