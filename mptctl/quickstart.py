@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,9 @@ from mptctl.recipe import load_recipe
 from mptctl.report.html import render_html
 from mptctl.storage import write_atomically
 from mptctl.training.job import Job, train
+from mptctl.training.ownership import run_folder
 from mptctl.training.run import Observer
+from mptctl.training.rundir import RunDir
 
 # The runs, in the order in which they need each other: name, method, teachers, offset of the seed.
 RUNS = (
@@ -27,6 +30,8 @@ RUNS = (
     ("no-treatment", "no-treatment", ("old",), 0),
     ("mpt-kl", "mpt-kl", ("old", "ref"), 0),
 )
+# Stands at the end of every page of `render_html`.
+MADE_BY = b"Made by mptctl"
 
 
 class QuickstartRow(BaseModel):
@@ -69,18 +74,27 @@ def quickstart(
     Args:
         run_root: where everything is written.
         seed: of the split and, with fixed offsets, of all runs.
-        overwrite: throw away what an earlier quickstart left there.
+        overwrite: throw away what an earlier quickstart left there; what no run wrote stays.
         observer: makes one for each run.
 
     Raises:
-        UsageError: the folder holds runs or another split, and ``overwrite`` is not given.
+        UsageError: the folder holds runs or another split, and ``overwrite`` is not given; or something is where
+            they would be that is not ours.
     """
     started = time.monotonic()
-    held = [name for name, *_ in RUNS if (run_root / name).exists()]
+    folders = {name: run_folder(run_root, name) for name, *_ in RUNS}
+    page = run_root / "flips.html"
+    held = [path.name for path in (*folders.values(), page) if os.path.lexists(path)]
     if held and not overwrite:
         raise UsageError(
             f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another --run-root"
         )
+    for folder in folders.values():
+        RunDir(folder).refuse_unusable(resume=False, overwrite=overwrite)
+    if os.path.lexists(page) and not (
+        page.is_file() and not page.is_symlink() and MADE_BY in page.read_bytes()
+    ):
+        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
     split = make_split("digits", run_root=run_root, seed=seed, overwrite=overwrite)
     for name, method, teachers, offset in RUNS:
         recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed + offset})
@@ -88,7 +102,7 @@ def quickstart(
         job = Job(
             recipe=recipe,
             split=split,
-            folder=run_root / name,
+            folder=folders[name],
             old=paths[0] if paths else None,
             refs=tuple(paths[1:]),
             only_old_classes=name == "old",
@@ -96,7 +110,6 @@ def quickstart(
         )
         train(job, observer())
     reports = {name: _compare(run_root, name) for name, *_ in RUNS}
-    page = run_root / "flips.html"
     write_atomically(page, render_html(reports["mpt-kl"], pictures_of(split)).encode())
     rows = {name: _row(name, report) for name, report in reports.items()}
     return QuickstartResult(

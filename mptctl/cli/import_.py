@@ -42,15 +42,17 @@ def import_(
     load_split(run_root)
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.training.importing import import_model
+    from mptctl.training.ownership import run_folder
 
     path = import_model(
         weights,
         arch=arch,
         class_names_file=class_names,
-        folder=run_root / name,
+        folder=run_folder(run_root, name),
         run_root=run_root,
         recipe_name=recipe,
         overrides=overrides or [],
         overwrite=overwrite,
+        say=lambda text: typer.echo(text, err=True),
     )
     typer.echo(str(path))

@@ -67,8 +67,10 @@ def start(
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.progress import observer
     from mptctl.training.job import Job, train
+    from mptctl.training.ownership import refuse_own_inputs, run_folder
     from mptctl.training.rundir import find_checkpoint
 
+    folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
     preset = flags.recipe or DEFAULT_PRESET[split.file.source]
     fixed = dict(fixed)
     if flags.device is not None:
@@ -87,7 +89,7 @@ def start(
     job = Job(
         recipe=recipe,
         split=split,
-        folder=flags.run_root / (flags.name or name),
+        folder=folder,
         old=find_checkpoint(old, flags.run_root) if old is not None else None,
         refs=tuple(find_checkpoint(ref, flags.run_root) for ref in refs or ()),
         only_old_classes=only_old_classes,
@@ -95,6 +97,7 @@ def start(
         overwrite=flags.overwrite,
         resume_command=resume_command(),
     )
+    refuse_own_inputs(folder, job.teachers)
     if flags.dry_run:
         _say_what_would_be_done(job, recipe)
         return
@@ -114,6 +117,8 @@ def _say_what_would_be_done(job: Job, recipe: Recipe) -> None:
     from mptctl.training.rundir import RunDir
     from mptctl.training.signals import StopRequest
 
+    if job.resume or job.overwrite:
+        RunDir(job.folder).refuse_unusable(resume=job.resume, overwrite=job.overwrite)
     run = assemble(job, choose_device(recipe.runtime.device), Workers(), StopRequest())
     weights = sum(p.numel() for p in run.model.parameters() if p.requires_grad)
     held = RunDir(job.folder).last.exists() and not (job.resume or job.overwrite)

@@ -167,6 +167,7 @@ def tune(
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
+    from mptctl.training.ownership import run_folder
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
@@ -174,6 +175,7 @@ def tune(
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
     flags = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
     axes = _axes(flags, search.value)
+    folder = run_folder(run_root, "tune" if name is None else name)
     split = load_split(run_root)
     _check_outputs(run_root / (name or "tune"), run_root, recipe, [old, *(ref or ["ref"])])
     fixed: dict[str, Any] = {
@@ -199,7 +201,7 @@ def tune(
     request = TuneRequest(
         recipe=base,
         split=split,
-        folder=run_root / (name or "tune"),
+        folder=folder,
         old=find_checkpoint(old, run_root),
         refs=tuple(find_checkpoint(run, run_root) for run in ref or ["ref"]),
         axes=axes,
@@ -264,10 +266,14 @@ def _search(request: TuneRequest, as_json: bool) -> None:
 
 
 def _say_what_would_be_done(request: TuneRequest) -> None:
+    from mptctl.training.lock import refuse_unusable
+    from mptctl.tune.folder import SEARCH
     from mptctl.tune.request import checked_points
     from mptctl.tune.space import name_of
 
     points = checked_points(request)
+    if request.resume or request.overwrite:
+        refuse_unusable(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
     if points is None:
         typer.echo(f"{request.trials} trials, chosen as they go")
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mptctl.checkpoint import CheckpointMeta, read_state_dict, save_checkpoint
@@ -11,6 +11,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.models import build_model, find_head
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
 from mptctl.training.device import choose_device
+from mptctl.training.ownership import left_alone, refuse_own_inputs
 from mptctl.training.rundir import RunDir, git_commit, versions
 
 
@@ -24,6 +25,7 @@ def import_model(
     recipe_name: str | None = None,
     overrides: Sequence[str] = (),
     overwrite: bool = False,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Check a foreign model's weights against its architecture and class names, and write a run folder.
 
@@ -35,15 +37,19 @@ def import_model(
         run_root: where the split is.
         recipe_name: whose ``data`` group says how the model sees pictures; default: the split's preset.
         overrides: of the recipe.
-        overwrite: throw away what is in the folder.
+        overwrite: throw away the run that is in the folder; what no run wrote stays.
+        say: called with what else the user should know.
 
     Returns:
         The checkpoint that was written.
 
     Raises:
-        UsageError: the class names cannot be read, or the folder holds a run.
+        UsageError: the class names cannot be read, the folder holds a run and is not to be overwritten, or it holds
+            what is brought in.
         CheckpointError: the weights do not fit, or name classes that the split does not know.
     """
+    refuse_own_inputs(folder, (weights, class_names_file))
+    RunDir(folder).refuse_unusable(resume=False, overwrite=overwrite)
     split = load_split(run_root)
     names = _read_names(class_names_file)
     unknown = [name for name in names if name not in set(split.classes.names)]
@@ -86,6 +92,9 @@ def import_model(
     )
     run = RunDir(folder)
     with run.locked(resume=False, overwrite=overwrite):
+        if overwrite:
+            for note in left_alone(run.empty()):
+                say(f"{folder}: {note}")
         run.write_start(recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
         save_checkpoint(run.best, meta, model.state_dict())
     return run.best

@@ -25,6 +25,7 @@ from mptctl.training.distributed import Workers, workers
 from mptctl.training.finished import unfinished
 from mptctl.training.fit import fit
 from mptctl.training.optim import build_optimizer
+from mptctl.training.ownership import left_alone, refuse_own_inputs
 from mptctl.training.resume import resume
 from mptctl.training.run import FitResult, Observer, Progress, Run
 from mptctl.training.rundir import RunDir, git_commit, versions
@@ -44,7 +45,7 @@ class Job:
         refs: checkpoints of the references.
         only_old_classes: train the old model, which knows the old classes alone.
         resume: go on with what is in the folder.
-        overwrite: throw away what is in the folder.
+        overwrite: throw away the run that is in the folder; what no run wrote stays.
         resume_command: what a stopped run tells the user to type.
         cache_dir: where decoded pictures are kept; None: beside the split.
     """
@@ -59,6 +60,11 @@ class Job:
     overwrite: bool = False
     resume_command: str = "the same command with --resume"
     cache_dir: Path | None = None
+
+    @property
+    def teachers(self) -> tuple[Path, ...]:
+        """Checkpoints of all teachers."""
+        return (*((self.old,) if self.old is not None else ()), *self.refs)
 
     @property
     def num_classes(self) -> int:
@@ -78,8 +84,8 @@ def train(job: Job, observer: Observer) -> FitResult:
         team = stack.enter_context(workers(device))
         folder = RunDir(job.folder)
         if team.leads:
-            # What --overwrite throws away stays until everything else is known to be in order.
-            stack.enter_context(folder.locked(resume=job.resume or job.overwrite, overwrite=False))
+            refuse_own_inputs(job.folder, job.teachers)
+            stack.enter_context(folder.locked(resume=job.resume, overwrite=job.overwrite))
         stop = stack.enter_context(stop_on_signals())
         stack.callback(observer.closed)  # whatever it shows while pictures are decoded
         run = assemble(job, device, team, stop, observer.decoding)
@@ -87,8 +93,8 @@ def train(job: Job, observer: Observer) -> FitResult:
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
         if team.leads:
-            if job.overwrite:
-                folder.empty()
+            if job.overwrite:  # only now that everything else is known to be in order
+                run.notes += left_alone(folder.empty())
             if run.resumed_from is not None:
                 folder.forget_after(run.progress.global_step, validated=not run.owes_validation)
                 if run.resumed_from == folder.previous:

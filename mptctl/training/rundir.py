@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,15 +11,15 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mptctl.errors import CheckpointError, UsageError
-from mptctl.storage import give_second_name, remove_partial_files, storage_error, write_atomically
-
-LOCK = "lock"
+from mptctl.errors import CheckpointError
+from mptctl.storage import give_second_name, storage_error, write_atomically
+from mptctl.training.lock import locked, refuse_unusable
+from mptctl.training.ownership import RUN, remove_own
 
 
 class EnvironmentFile(BaseModel):
@@ -86,41 +83,19 @@ class RunDir:
     def locked(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
         """Make the folder, and hold it against every other process while the run goes on.
 
-        The kernel drops the lock with the process, so a killed run leaves none behind.
+        Nothing in it is removed; with ``overwrite`` that is for `empty`.
 
         Raises:
-            UsageError: another process trains into it, or it holds a run and neither flag was given.
+            UsageError: another process trains into it; it holds a run and neither flag was given; there is a link in
+                it; or it is to be overwritten and holds no run of ours.
             StorageError: it cannot be made.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock: IO[str] = open(self.path / LOCK, "w")  # noqa: SIM115 (held over the yield)
-        except OSError as error:
-            raise storage_error(self.path, error) from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.stat(self.path / LOCK).st_ino != os.fstat(lock.fileno()).st_ino:
-                    raise OSError("the lock was taken and given back in between")
-            except OSError:
-                raise UsageError(
-                    f"{self.path}: another process is training into it; wait for it, or use another --name"
-                ) from None
-            try:
-                held = [p.name for p in self.path.iterdir() if p.name != LOCK]
-                if held and not resume and not overwrite:
-                    raise UsageError(
-                        f"{self.path}: already holds a run; go on with --resume, start anew with --overwrite, "
-                        "or use another --name"
-                    )
-                remove_partial_files(self.path)
-                if overwrite:
-                    self.empty()
-                lock.write(f"{os.getpid()}\n")
-                lock.flush()
-                yield
-            finally:
-                (self.path / LOCK).unlink(missing_ok=True)
+        with locked(self.path, RUN, resume=resume, overwrite=overwrite):
+            yield
+
+    def refuse_unusable(self, *, resume: bool, overwrite: bool) -> None:
+        """Raise what `locked` would raise, without holding or changing anything."""
+        refuse_unusable(self.path, RUN, resume=resume, overwrite=overwrite)
 
     def write_start(self, recipe_yaml: str, split_json: str, device: torch.device) -> None:
         """Write what the run is made of: recipe, split and environment."""
@@ -133,9 +108,10 @@ class RunDir:
             cpu_threads=torch.get_num_threads(),
             git_commit=git_commit(),
         )
+        # The environment first: by it the folder is known as ours from then on, whenever the run is killed.
+        write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
         write_atomically(self.recipe, recipe_yaml.encode())
         write_atomically(self.split, split_json.encode())
-        write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
 
     def append_metrics(self, line: MetricsLine) -> None:
         """Add one line to ``metrics.jsonl``."""
@@ -180,15 +156,13 @@ class RunDir:
         """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""
         give_second_name(self.previous, self.last)
 
-    def empty(self) -> None:
-        """Throw away what the folder holds; for whoever holds its lock."""
-        for item in self.path.iterdir():
-            if item.name == LOCK:
-                continue
-            if item.is_dir() and not item.is_symlink():
-                shutil.rmtree(item)
-            else:
-                item.unlink()
+    def empty(self) -> list[str]:
+        """Remove what a run wrote here; for whoever holds the lock.
+
+        Returns:
+            What is left, since no run wrote it: paths below the folder.
+        """
+        return remove_own(self.path, RUN)
 
 
 def find_checkpoint(run: str, run_root: Path) -> Path:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from types import FrameType
 from typing import Any
 
 from mptctl.data.pictures import usable_cores
 from mptctl.errors import MptctlError, UsageError
 from mptctl.training.signals import StopRequest
+from mptctl.tune.rayfolder import ray_folder
 
-PREFIX = "mptctl-ray-"
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
 OBJECT_STORE_BYTES = 80 * 2**20
 # A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
@@ -78,20 +75,30 @@ def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) 
 
     if address is not None:
         _refuse_if_silent(address)
-    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getpid()}"
-    _remove_leftovers(folder.parent)
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-    if address is None:
-        options |= {
-            "address": "local",
-            "num_cpus": usable_cores(),
-            "include_dashboard": False,
-            "_node_ip_address": "127.0.0.1",
-            "_temp_dir": str(folder),
-            "object_store_memory": OBJECT_STORE_BYTES,
-        }
-    else:
-        options["address"] = address
+    with ExitStack() as stack:
+        if address is None:
+            options |= {
+                "address": "local",
+                "num_cpus": usable_cores(),
+                "include_dashboard": False,
+                "_node_ip_address": "127.0.0.1",
+                "_temp_dir": str(stack.enter_context(ray_folder())),
+                "object_store_memory": OBJECT_STORE_BYTES,
+            }
+        else:
+            options["address"] = address
+        _init(options, address)
+        stack.callback(ray.shutdown)
+        _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
+        with interruptible(stop):  # once more, since Ray puts a handler of its own in place, which aborts
+            yield
+
+
+def _init(options: dict[str, Any], address: str | None) -> None:
+    """Start Ray, or join a cluster, in a few attempts."""
+    import ray
+
     for attempt in range(START_ATTEMPTS):
         try:
             ray.init(**options)
@@ -103,14 +110,6 @@ def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) 
                 raise (UsageError if address else MptctlError)(
                     f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
                 ) from error
-    try:
-        _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
-        with interruptible(stop):  # once more, since Ray puts a handler of its own in place, which aborts
-            yield
-    finally:
-        ray.shutdown()
-        if address is None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -156,21 +155,3 @@ def _refuse_if_silent(address: str) -> None:
             f"--ray-address {address}: nobody answers there ({error.strerror or error}); start a cluster with "
             "ray start --head, or leave the flag out"
         ) from error
-
-
-def _remove_leftovers(parent: Path) -> None:
-    """Remove the folders of searches that were killed and could not do it themselves."""
-    for folder in parent.glob(f"{PREFIX}*"):
-        owner = folder.name.removeprefix(PREFIX)
-        if owner.isdecimal() and not _is_alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(process: int) -> bool:
-    with suppress(ProcessLookupError):
-        try:
-            os.kill(process, 0)
-        except PermissionError:
-            return True
-        return True
-    return False

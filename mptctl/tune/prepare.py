@@ -107,7 +107,7 @@ def _taken_up(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
     except (ValidationError, OSError) as error:
         raise UsageError(
-            f"{path}: cannot be read ({' '.join(str(error).split())[:80]}); start anew with --overwrite"
+            f"{path}: cannot be read ({' '.join(str(error).split())[:80]}); use another --name"
         ) from error
     # Every trial says for itself what these two are.
     free = (*MAY_CHANGE, "method.name", "method.k")

@@ -8,6 +8,7 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.recipe import Recipe
+from mptctl.training.ownership import refuse_own_inputs
 from mptctl.tune.space import Axis, Search, Settings, completed, grid, random_points, recipe_of
 
 
@@ -68,8 +69,9 @@ def checked_points(request: TuneRequest) -> list[Settings] | None:
     """Settings of every trial, after everything about the request that can be wrong was looked at.
 
     Raises:
-        UsageError: no validation part, or a setting that is not valid.
+        UsageError: no validation part, a setting that is not valid, or a folder that holds a teacher of the search.
     """
+    refuse_own_inputs(request.folder, (request.old, *request.refs))
     split = request.split
     rows = split.indices("val")
     if not len(rows) or not (split.labels[rows] < split.classes.num_old).any():

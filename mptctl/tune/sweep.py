@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
 from mptctl.storage import write_atomically
-from mptctl.training.rundir import RunDir
+from mptctl.training.lock import locked
+from mptctl.training.ownership import left_alone, remove_own
 from mptctl.training.signals import StopRequest
 from mptctl.tune.choice import choose, objective
 from mptctl.tune.cluster import interruptible, quiet, ray_cluster, without_chatter
 from mptctl.tune.compare import compared
+from mptctl.tune.folder import HEADLINE, RAY, SEARCH
 from mptctl.tune.prepare import prepare
 from mptctl.tune.records import Trial, TuneReport
 from mptctl.tune.request import TuneRequest, checked_points
@@ -42,15 +44,15 @@ def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> Tun
         MptctlError: what a training run raises.
     """
     points = checked_points(request)
-    folder, best = RunDir(request.folder), request.folder / "best.yaml"
-    # What --overwrite throws away stays until everything else is known to be in order.
-    with folder.locked(resume=request.resume or request.overwrite, overwrite=False):
+    best = request.folder / "best.yaml"
+    with locked(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite):
         stop = StopRequest()
         try:
             with interruptible(stop):
                 measure = prepare(request, points, say)
-                if request.overwrite:
-                    folder.empty()
+                if request.overwrite:  # only now that everything else is known to be in order
+                    for note in left_alone(remove_own(request.folder, SEARCH)):
+                        say(note)
                 best.unlink(missing_ok=True)
                 report = _run_trials(request, measure.report, points, watch, stop)
         except KeyboardInterrupt:
@@ -134,7 +136,9 @@ def _run_trials(
                 _fit(request, plan, board, left, count, earlier)
             finally:
                 board.write()
-                shutil.rmtree(request.folder / "ray", ignore_errors=True)
+                with suppress(FileNotFoundError):
+                    remove_own(request.folder / "ray", RAY)
+                    (request.folder / "ray").rmdir()
     return board.report().model_copy(update={"seconds": round(time.monotonic() - begin, 3)})
 
 
@@ -226,6 +230,6 @@ def _headline(report: TuneReport) -> str:
     assert chosen.val_nfr is not None
     assert chosen.val_error is not None
     return (
-        f"# Chosen by mptctl tune among {len(report.trials)} trials, on validation samples: {chosen.name}, NFR "
+        f"{HEADLINE} among {len(report.trials)} trials, on validation samples: {chosen.name}, NFR "
         f"{chosen.val_nfr.count} / {chosen.val_nfr.of}, error {chosen.val_error.count} / {chosen.val_error.of}.\n"
     )

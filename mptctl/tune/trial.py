@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import time
 import traceback
 from dataclasses import dataclass
@@ -17,9 +16,11 @@ from mptctl.evaluation.statistics import rate
 from mptctl.evaluation.summary import Rate
 from mptctl.recipe import Recipe
 from mptctl.training.job import Job, train
+from mptctl.training.lock import is_free
 from mptctl.training.run import FitResult
-from mptctl.training.rundir import LOCK, MetricsLine, RunDir
+from mptctl.training.rundir import MetricsLine, RunDir
 from mptctl.tune.choice import objective
+from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import Settings, completed, name_of, recipe_of, rounded_point
 
 # Seconds between two looks at a folder that another process, which may be dying, still holds.
@@ -101,12 +102,13 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
     try:
         wait_until_free(folder)
         if not is_finished(folder):
+            (folder.path / ERROR_NAME).unlink(missing_ok=True)
             train(plan.job(settings), _Reporter(plan, folder, started))
         tune.report(_report(plan, folder, started, finished=True))
     except Exception as error:
         if not isinstance(error, MptctlError):
             folder.path.mkdir(parents=True, exist_ok=True)
-            (folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            (folder.path / ERROR_NAME).write_text(traceback.format_exc(), encoding="utf-8")
         text = " ".join(str(error).split())
         message = text if isinstance(error, MptctlError) else f"{type(error).__name__}: {text}"
         tune.report({"error": message[:500], "seconds": time.monotonic() - started, **_worst()})
@@ -125,15 +127,8 @@ def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
 
 def wait_until_free(folder: RunDir) -> None:
     """Wait while another process trains into a folder: the one that this trial's was started for is dying."""
-    while True:
-        try:
-            with open(folder.path / LOCK, "rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-        except FileNotFoundError:
-            return
-        except BlockingIOError:
-            time.sleep(LOOK_EVERY)
+    while not is_free(folder.path):
+        time.sleep(LOOK_EVERY)
 
 
 class _Reporter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.report.progress import Silent
 from mptctl.training.job import Job, train
+from mptctl.tune.rayfolder import INNER
 from mptctl.tune.records import TuneReport
 from tests.conftest import short_recipe
 from tests.training.conftest import command, environment
@@ -72,6 +74,6 @@ def rays_of(process: subprocess.Popen[str]) -> list[str]:
                 words = (folder / "cmdline").read_text(errors="replace")
             except OSError:
                 continue
-            if f"mptctl-ray-{process.pid}" in words:
+            if re.search(rf"/mptctl-\w{{8}}/{INNER}/session_[\d_-]+_{process.pid}\b", words):
                 found.append(words.replace("\0", " ")[:100])
     return found

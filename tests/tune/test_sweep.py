@@ -16,6 +16,7 @@ from mptctl.recipe import load_recipe
 from mptctl.report.progress import Silent
 from mptctl.training.job import Job, train
 from mptctl.training.rundir import RunDir
+from mptctl.tune.rayfolder import INNER
 from mptctl.tune.records import TuneReport
 from tests.conftest import short_recipe
 from tests.data.conftest import make_folder
@@ -136,9 +137,7 @@ def test_what_was_written_says_what_was_printed(
     assert (folder / "tune.png").read_bytes().startswith(b"\x89PNG")
     assert (report.choice or "?") in (folder / "tune.html").read_text(encoding="utf-8")
     assert rays_of(process) == []
-    leftovers = [
-        p for p in Path(tempfile.gettempdir()).glob("mptctl-ray-*") if p.name.endswith(f"-{process.pid}")
-    ]
+    leftovers = list(Path(tempfile.gettempdir()).glob(f"mptctl-*/{INNER}/session_*_{process.pid}"))
     assert leftovers == []
 
 

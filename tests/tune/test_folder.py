@@ -1,0 +1,79 @@
+"""What `tune --overwrite` removes from its folder, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from mptctl.training.lock import locked
+from mptctl.training.ownership import remove_own
+from mptctl.tune.folder import HEADLINE, RAY, SEARCH, is_search
+
+RUN_MARK = json.dumps(
+    {"command": ["mptctl"], "started": "2025-01-01T00:00:00", "versions": {"mptctl": "0.1.0"}}
+)
+SEARCH_MARK = json.dumps({"search": "grid", "trials": [], "split_fingerprint": "0"})
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def test_only_what_a_search_wrote_is_removed(tmp_path: Path) -> None:
+    ours = {
+        "trials.json": SEARCH_MARK,
+        "best.yaml": HEADLINE,
+        "tune.png": "",
+        "tune.html": "",
+        ".trials.json.abcd1234.part": "",
+        "ray/search/trial-1/params.pkl": "",
+        "ray/search/tuner.pkl": "",
+        "trials/kl-k0/environment.json": RUN_MARK,
+        "trials/kl-k0/best.pt": "",
+        "trials/kl-k0/tensorboard/events.out.tfevents.1": "",
+        "trials/kl-k0/lock": "4711\n",
+        "trials/kl-k1/environment.json": RUN_MARK,
+        "trials/kl-k1/last.pt": "",
+        "trials/failed/error.txt": "Traceback",
+        "trials/killed/.environment.json.abcd1234.part": "",
+    }
+    foreign = {
+        "notes.txt": "",
+        "plots/tune.png": "",
+        "ray/mine.txt": "",
+        "trials/readme.txt": "",
+        "trials/mine/recipe.yaml": "",
+        "trials/kl-k1/notes.txt": "",
+        "trials/kl-k1/tensorboard/mine.txt": "",
+    }
+    write(tmp_path, ours | foreign)
+    with locked(tmp_path, SEARCH, resume=False, overwrite=True):
+        left = remove_own(tmp_path, SEARCH)
+    assert left == [
+        "notes.txt", "plots/", "ray/mine.txt", "trials/kl-k1/notes.txt", "trials/kl-k1/tensorboard/mine.txt",
+        "trials/mine/", "trials/readme.txt",
+    ]  # fmt: skip
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == set(foreign)
+    assert not (tmp_path / "trials" / "kl-k0").exists()
+
+
+def test_ray_leaves_nothing_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, {"search/experiment_state.json": "", "search/trial/result.json": ""})
+    assert remove_own(tmp_path, RAY) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_search_is_known_by_what_it_wrote(tmp_path: Path) -> None:
+    for name, text, known in (
+        ("trials.json", SEARCH_MARK, True),
+        ("trials.json", "[]", False),
+        ("trials.json", SEARCH_MARK[:20], False),
+        ("best.yaml", f"{HEADLINE} among 3 trials\n", True),
+        ("best.yaml", "method: mine\n", False),
+    ):
+        (tmp_path / name).write_text(text)
+        assert is_search(tmp_path) is known, (name, text)
+        (tmp_path / name).unlink()
