@@ -29,7 +29,9 @@ def import_(
 ) -> None:
     """Bring in a model that was trained elsewhere, as old model or as reference.
 
-    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that.
+    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that. Says what it
+    took in and, where there is a split, the error on its validation part; an error at chance level is warned of.
+    Without a split, --recipe is needed.
 
     Examples:
 
@@ -37,6 +39,8 @@ def import_(
 
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
     """
+    from mptctl.report.passes import passes
+    from mptctl.training.imported import look_at_imported
     from mptctl.training.importing import import_model
 
     path = import_model(
@@ -49,4 +53,8 @@ def import_(
         overrides=overrides or [],
         overwrite=overwrite,
     )
+    with passes() as tell:
+        found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))
+    for line in [*found.lines, *([found.warning] if found.warning else [])]:
+        typer.echo(f"{name}: {line}", err=True)
     typer.echo(str(path))

@@ -122,8 +122,8 @@ class RunDir:
             finally:
                 (self.path / LOCK).unlink(missing_ok=True)
 
-    def write_start(self, recipe_yaml: str, split_json: str, device: torch.device) -> None:
-        """Write what the run is made of: recipe, split and environment."""
+    def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
+        """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
         environment = EnvironmentFile(
             command=[Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -134,7 +134,8 @@ class RunDir:
             git_commit=git_commit(),
         )
         write_atomically(self.recipe, recipe_yaml.encode())
-        write_atomically(self.split, split_json.encode())
+        if split_json is not None:
+            write_atomically(self.split, split_json.encode())
         write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
 
     def append_metrics(self, line: MetricsLine) -> None:
