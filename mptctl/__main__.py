@@ -1,6 +1,48 @@
-"""Runs the command line with `python -m mptctl`."""
+"""Runs the command line, as `mptctl` and as `python -m mptctl`; Ctrl-C ends it in one line from its first moment on."""
 
-from mptctl.cli.app import main
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+
+_IMPORTING = "<frozen importlib._bootstrap>"
+_STOPPED = (128 + signal.SIGINT, 128 + signal.SIGTERM)
+
+
+def main() -> None:
+    """Import the command line and run it."""
+    # Where a shell started it in the background, Ctrl-C is ignored, and stays so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _stop)
+    from mptctl.cli.app import main as run
+
+    try:
+        run()
+    except SystemExit as ended:
+        if ended.code in _STOPPED:
+            # All is saved and said; Python's own end, with torch in memory, would take a second or more.
+            sys.stdout.flush()
+            os._exit(ended.code)
+        raise
+    finally:  # Python's own end: an exception there would be a traceback
+        if signal.getsignal(signal.SIGINT) is _stop:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    """End at once while modules are imported, when nothing is written yet; else raise KeyboardInterrupt.
+
+    An exception in the import of an extension module can abort the process, or come out as another one.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            os.write(2, b"mptctl: stopped\n")
+            os._exit(128 + signum)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
 
 if __name__ == "__main__":  # a spawned worker imports this file as well
     main()

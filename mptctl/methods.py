@@ -11,8 +11,9 @@ from torch import Tensor
 
 from mpt_kernels import mpt_loss
 from mpt_kernels.reference import Rows, Settings, first_maximum_is, mpt_rows, reciprocal
+from mptctl.errors import UsageError
 from mptctl.losses.topk import topk_lm_distance
-from mptctl.recipe import MethodRecipe, validate_method
+from mptctl.recipe import MethodRecipe, OptimRecipe, validate_method
 
 # Weight of each distillation where the recipe names none (the paper's settings).
 LAMBDA = {"kl": 1.0, "lm": 0.4}
@@ -40,9 +41,35 @@ class Method:
     top_k: int | None = None
     start_epoch: int = 0
 
+    def is_on(self, epoch: int) -> bool:
+        """Whether all of the method is at work in an epoch, counted from 0."""
+        return epoch >= self.start_epoch
+
+    def refuse_if_never_on(self, optim: OptimRecipe, steps_per_epoch: int) -> None:
+        """Refuse a run that ends before the method begins: its result would be that of another method.
+
+        Args:
+            optim: how long the run is.
+            steps_per_epoch: optimizer steps of one epoch.
+
+        Raises:
+            UsageError: names the key that ends the run too early, and the value that it needs.
+        """
+        too_short = None
+        if not self.is_on(optim.epochs - 1):
+            too_short = ("optim.epochs", optim.epochs, self.start_epoch + 1)
+        elif optim.max_steps is not None and optim.max_steps <= self.start_epoch * steps_per_epoch:
+            too_short = ("optim.max_steps", optim.max_steps, self.start_epoch * steps_per_epoch + 1)
+        if too_short is not None:
+            key, value, least = too_short
+            raise UsageError(
+                f"{key} {value}: the run ends before {self.name} begins to distil, in epoch {self.start_epoch + 1} "
+                f"(method.elodi_start_epoch {self.start_epoch}, counted from 0); set {key} to at least {least}"
+            )
+
     def for_epoch(self, epoch: int) -> Method:
         """The method as it is in one epoch: teachers that join later are left out before."""
-        if epoch >= self.start_epoch:
+        if self.is_on(epoch):
             return self
         plain = self.settings._replace(distance=None, ce_focus=0.0)
         return replace(self, needs_old=False, needs_ref=False, settings=plain, top_k=None, start_epoch=0)

@@ -12,7 +12,7 @@ from torch import Tensor
 from mptctl.errors import UsageError
 from mptctl.losses.topk import topk_lm_distance
 from mptctl.methods import build_method
-from mptctl.recipe import METHOD_NAMES
+from mptctl.recipe import METHOD_NAMES, OptimRecipe
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
 CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]
@@ -161,3 +161,26 @@ def test_lambda_defaults_by_distance() -> None:
     assert build_method("mpt-kl", num_old=2).settings.lam_ref == 1.0
     assert build_method("mpt-lm", num_old=2).settings.lam_ref == 0.4
     assert build_method("mpt-lm", num_old=2, lam=0.7).settings.lam_old == 0.7
+
+
+@pytest.mark.parametrize(
+    ("optim", "message"),
+    [
+        (
+            {"epochs": 6},
+            r"optim\.epochs 6: .*elodi .*epoch 7 .*elodi_start_epoch 6.*set optim\.epochs to at least 7",
+        ),
+        ({"epochs": 9, "max_steps": 60}, r"optim\.max_steps 60: .*set optim\.max_steps to at least 61"),
+    ],
+)
+def test_a_run_that_ends_before_the_method_begins_is_refused(optim: dict[str, int], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_method("elodi", num_old=2).refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
+
+
+def test_a_run_that_reaches_the_method_is_not_refused() -> None:
+    elodi = build_method("elodi", num_old=2)
+    for optim in ({"epochs": 7}, {"epochs": 9, "max_steps": 61}):
+        elodi.refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
+    shortest = OptimRecipe.model_validate({"epochs": 1, "max_steps": 1})
+    build_method("mpt-kl", num_old=2).refuse_if_never_on(shortest, 10)

@@ -75,6 +75,8 @@ def main() -> None:
     os.environ.pop("MPTCTL_DEBUG", None)
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # typer takes Ctrl-C for an exit and says nothing
+            raise KeyboardInterrupt
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:

@@ -29,7 +29,9 @@ def import_(
 ) -> None:
     """Bring in a model that was trained elsewhere, as old model or as reference.
 
-    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that.
+    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that. Says what it
+    took in and, where there is a split, the error on its validation part; an error at chance level is warned of.
+    Without a split, --recipe is needed.
 
     Examples:
 
@@ -37,10 +39,13 @@ def import_(
 
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
     """
-    from mptctl.data.split import load_split
+    from mptctl.data.split import SPLIT_NAME, load_split
 
-    load_split(run_root)
+    if recipe is None or (run_root / SPLIT_NAME).exists():
+        load_split(run_root)
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
+    from mptctl.report.passes import passes
+    from mptctl.training.imported import look_at_imported
     from mptctl.training.importing import import_model
     from mptctl.training.ownership import run_folder
 
@@ -55,4 +60,8 @@ def import_(
         overwrite=overwrite,
         say=lambda text: typer.echo(text, err=True),
     )
+    with passes() as tell:
+        found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))
+    for line in [*found.lines, *([found.warning] if found.warning else [])]:
+        typer.echo(f"{name}: {line}", err=True)
     typer.echo(str(path))

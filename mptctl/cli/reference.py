@@ -166,8 +166,10 @@ def _documented() -> list[tuple[str, Any]]:
     from mptctl.doctor import Check
     from mptctl.evaluation.summary import FlipReport
     from mptctl.quickstart import QuickstartResult
+    from mptctl.training.dry_run import DryRun
     from mptctl.training.run import TrainSummary
     from mptctl.training.rundir import EnvironmentFile, MetricsLine
+    from mptctl.tune.dry_run import TuneDryRun
     from mptctl.tune.records import TuneReport
 
     return [
@@ -177,8 +179,10 @@ def _documented() -> list[tuple[str, Any]]:
         ("`*.pt`, the part called meta", CheckpointMeta),
         ("`split --json`", SplitSummary),
         ("`train-* --json`", TrainSummary),
+        ("`train-* --dry-run --json`", DryRun),
         ("`evaluate --json`", FlipReport),
         ("`tune/trials.json`, `tune --json`", TuneReport),
+        ("`tune --dry-run --json`", TuneDryRun),
         ("`quickstart --json`", QuickstartResult),
         ("`bench loader --json`", LoaderBench),
         ("`bench kernel --json`", KernelBench),

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from mptctl.recipe import Recipe
-    from mptctl.training.job import Job
+    from mptctl.training.dry_run import DryRun
 
 
 DEFAULT_OLD = "old"
@@ -66,7 +65,7 @@ def start(
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.progress import observer
-    from mptctl.training.job import Job, train
+    from mptctl.training.job import Job, settled_method, train
     from mptctl.training.ownership import refuse_own_inputs, run_folder
     from mptctl.training.rundir import find_checkpoint
 
@@ -84,6 +83,7 @@ def start(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
+    settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
     job = Job(
@@ -99,7 +99,12 @@ def start(
     )
     refuse_own_inputs(folder, job.teachers)
     if flags.dry_run:
-        _say_what_would_be_done(job, recipe)
+        from mptctl.training.dry_run import dry_run
+
+        plan = dry_run(job)
+        typer.echo(plan.model_dump_json() if flags.as_json else "\n".join(describe(plan)))
+        if not flags.as_json:
+            typer.echo("nothing was written")
         return
     result = train(job, observer())
     if not _leads():
@@ -110,39 +115,30 @@ def start(
         typer.echo(str(result.run.best))
 
 
-def _say_what_would_be_done(job: Job, recipe: Recipe) -> None:
-    from mptctl.training.device import choose_device
-    from mptctl.training.distributed import Workers
-    from mptctl.training.job import assemble
-    from mptctl.training.rundir import RunDir
-    from mptctl.training.signals import StopRequest
-
-    if job.resume or job.overwrite:
-        RunDir(job.folder).refuse_unusable(resume=job.resume, overwrite=job.overwrite)
-    run = assemble(job, choose_device(recipe.runtime.device), Workers(), StopRequest())
-    weights = sum(p.numel() for p in run.model.parameters() if p.requires_grad)
-    held = RunDir(job.folder).last.exists() and not (job.resume or job.overwrite)
+def describe(plan: DryRun) -> list[str]:
+    """What a run would be, as lines of text."""
+    held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
+    bias = f", k {plan.k:g}" if plan.k else ""
+    begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
     lines = {
-        "run folder": f"{job.folder}{' (holds a run: needs --resume or --overwrite)' if held else ''}",
-        "method": run.method.name,
-        "model": f"{recipe.model.arch}, {weights:,} trained weights, {job.num_classes} classes "
-        f"({job.split.classes.num_old} old)",
-        "teachers": ", ".join(str(p) for p in (job.old, *job.refs) if p) or "none",
-        "pictures": f"{run.train.num_samples:,} for training, "
-        f"{len(job.split.indices('val', job.num_classes)):,} for validation",
-        "steps": f"{run.total_steps:,} ({run.train.steps_per_epoch:,} an epoch)",
-        "device": str(run.device),
-        "loader": run.train.reason,
+        "run folder": f"{plan.run}{held}",
+        "method": f"{plan.method}{bias}, seed {plan.seed}",
+        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} old)",
+        "teachers": ", ".join(plan.teachers) or "none",
+        "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
+        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, batch size "
+        f"{plan.batch_size}, lr {plan.lr:g}",
+        "device": plan.device,
+        "loader": plan.loader,
     }
-    run.train.close()
-    for key, value in lines.items():
-        typer.echo(f"{key:<12}{value}")
-    typer.echo("no run was written")
+    return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 
 
 def resume_command() -> str:
+    """The command line that was given, with ``--resume``."""
+    program = Path(sys.argv[0]).name
     words = [
-        Path(sys.argv[0]).name,
+        *(("python", "-m", "mptctl") if program == "__main__.py" else (program,)),
         *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")),
     ]
     return shlex.join([*words, "--resume"])

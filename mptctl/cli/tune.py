@@ -218,7 +218,7 @@ def tune(
         resume_command=resume_command(),
     )
     if dry_run:
-        _say_what_would_be_done(request)
+        _say_what_would_be_done(request, as_json)
     else:
         _search(request, as_json)
 
@@ -265,21 +265,21 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     refuse_if_none(report)
 
 
-def _say_what_would_be_done(request: TuneRequest) -> None:
-    from mptctl.training.lock import refuse_unusable
-    from mptctl.tune.folder import SEARCH
-    from mptctl.tune.request import checked_points
-    from mptctl.tune.space import name_of
+def _say_what_would_be_done(request: TuneRequest, as_json: bool) -> None:
+    from mptctl.cli.start import describe
+    from mptctl.tune.dry_run import dry_run
 
-    points = checked_points(request)
-    if request.resume or request.overwrite:
-        refuse_unusable(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
-    if points is None:
-        typer.echo(f"{request.trials} trials, chosen as they go")
+    plan = dry_run(request)
+    if as_json:
+        typer.echo(plan.model_dump_json())
+        return
+    if plan.names is None:
+        typer.echo(f"{plan.trials} trials, chosen as they go")
     else:
-        typer.echo(f"{len(points)} trials: {', '.join(name_of(point) for point in points)}")
+        typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
     typer.echo(
-        f"each of them takes {request.cpus_per_trial} CPU and {request.gpus_per_trial:g} GPU, for "
-        f"{request.recipe.optim.epochs} epochs"
+        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+        f"{request.recipe.optim.epochs} epochs; the first of them:"
     )
+    typer.echo("\n".join(describe(plan.first)))
     typer.echo("nothing was written")

@@ -160,16 +160,24 @@ def _fill(
 ) -> NDArray[np.uint8]:
     """Read pictures in threads into one array."""
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
+    given_up = threading.Event()
 
     def fill(start: int) -> None:
         for row in range(start, min(start + _CHUNK, len(indices))):
+            if given_up.is_set():
+                return
             out[row] = read(int(indices[row])).permute(1, 2, 0).numpy()
 
     starts = range(0, len(indices), _CHUNK)
     with ThreadPoolExecutor(work.data.workers or usable_cores(), initializer=single_threaded) as pool:
-        for done, _ in enumerate(pool.map(fill, starts), start=1):
-            if progress is not None:
-                progress(min(done * _CHUNK, len(indices)), len(indices))
+        try:
+            for done, _ in enumerate(pool.map(fill, starts), start=1):
+                if progress is not None:
+                    progress(min(done * _CHUNK, len(indices)), len(indices))
+        except BaseException:
+            # Leaving the pool waits for its threads: after Ctrl-C or a bad picture none begins another picture.
+            given_up.set()
+            raise
     return out
 
 

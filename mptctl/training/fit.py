@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +44,12 @@ def fit(run: Run, observer: Observer) -> FitResult:
         # A run may have been stopped at its very last step, before it was validated there.
         while run.progress.global_step < run.total_steps or run.owes_validation:
             run.workers.guarded(lambda: _train_epoch(run, student, guard, meter))
+            validation = _validate(run, meter)
+            on = run.method.is_on(run.progress.epoch)
             if run.progress.step_in_epoch >= run.train.steps_per_epoch:
                 run.progress.epoch += 1
                 run.progress.step_in_epoch = 0
-            validation = _validate_and_save(run, meter)
+            _save_validated(run, meter, validation, on)
             run.owes_validation = False
         if run.validator is None and run.workers.leads:
             _save_best(run, validation)
@@ -152,12 +155,7 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
         if time_for_line or stop:
             meter.flush()
         if stop:
-            _save_last(run, meter)
-            raise Stopped(
-                f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}; "
-                f"go on with: {run.resume_command}",
-                run.stop.signum or 15,
-            )
+            _save_and_stop(run, meter)
         if save_every and run.progress.global_step % save_every == 0:
             _stop_on_non_finite(run, guard)
             _save_last(run, meter)
@@ -198,19 +196,43 @@ def _stop_on_non_finite(run: Run, guard: NonFiniteGuard) -> None:
     )
 
 
-def _validate_and_save(run: Run, meter: Meter) -> Validation:
+def _validate(run: Run, meter: Meter) -> Validation:
+    """Figures of the epoch just trained. A signal breaks it off; the run is saved as before it."""
     validation = NOT_VALIDATED
+    if run.validator is None:
+        return validation
+    broken_off = False
+    if run.workers.leads:
+        try:
+            with run.stop.breaks_off():
+                validation = run.validator.run(run.model)
+        except KeyboardInterrupt:
+            broken_off = True
+    if run.workers.any(broken_off, run.device):
+        _save_and_stop(run, meter)
+    return validation
+
+
+def _save_and_stop(run: Run, meter: Meter) -> NoReturn:
+    _save_last(run, meter)
+    raise Stopped(
+        f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}; "
+        f"go on with: {run.resume_command}",
+        run.stop.signum or signal.SIGTERM,
+    )
+
+
+def _save_validated(run: Run, meter: Meter, validation: Validation, on: bool) -> None:
+    """Write down an epoch; it can be the best one only where the method was ``on`` in it."""
     if run.validator is not None and run.workers.leads:
-        validation = run.validator.run(run.model)
         meter.event("epoch", validation)
         best = run.progress.best_error
         # Of equally good ones the latest, which has been trained at the lowest rate: on a small validation part
         # many epochs are equally good.
-        if validation.error is not None and (best is None or validation.error <= best):
+        if on and validation.error is not None and (best is None or validation.error <= best):
             run.progress.best_error = validation.error
             _save_best(run, validation)
     _save_last(run, meter, validation)
-    return validation
 
 
 def _save_best(run: Run, validation: Validation) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mptctl.checkpoint import CheckpointMeta, read_state_dict, save_checkpoint
-from mptctl.data.split import load_split
+from mptctl.classes import ClassSplit
+from mptctl.data.split import SPLIT_NAME, load_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models import build_model, find_head
 from mptctl.recipe import DEFAULT_PRESET, load_recipe
@@ -34,8 +35,9 @@ def import_model(
         arch: architecture, by torchvision's name.
         class_names_file: one class name a line, in the order of the logits.
         folder: the run folder.
-        run_root: where the split is.
-        recipe_name: whose ``data`` group says how the model sees pictures; default: the split's preset.
+        run_root: where the split is, if there is one.
+        recipe_name: whose ``data`` group says how the model sees pictures; default: the split's preset. Wanted where
+            there is no split.
         overrides: of the recipe.
         overwrite: throw away the run that is in the folder; what no run wrote stays.
         say: called with what else the user should know.
@@ -44,22 +46,31 @@ def import_model(
         The checkpoint that was written.
 
     Raises:
-        UsageError: the class names cannot be read, the folder holds a run and is not to be overwritten, or it holds
-            what is brought in.
+        UsageError: the class names cannot be read, the folder holds a run and is not to be overwritten, it
+            holds what is brought in, or there is neither split nor recipe.
         CheckpointError: the weights do not fit, or name classes that the split does not know.
     """
     refuse_own_inputs(folder, (weights, class_names_file))
     RunDir(folder).refuse_unusable(resume=False, overwrite=overwrite)
-    split = load_split(run_root)
+    split = load_split(run_root) if (run_root / SPLIT_NAME).exists() else None
+    if split is not None:
+        recipe_name = recipe_name or DEFAULT_PRESET[split.file.source]
+    elif recipe_name is None:
+        raise UsageError(
+            f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with --recipe, "
+            "or run mptctl split SOURCE first"
+        )
     names = _read_names(class_names_file)
-    unknown = [name for name in names if name not in set(split.classes.names)]
+    # Without a split all of its classes are old, as those of a model in production are.
+    classes = split.classes if split is not None else ClassSplit(tuple(names), len(names))
+    unknown = [name for name in names if name not in set(classes.names)]
     if unknown:
         raise CheckpointError(
             f"{class_names_file}: {', '.join(unknown[:3])}{f' and {len(unknown) - 3} more' if unknown[3:] else ''} "
             "not among the split's classes; use their names as split.json has them"
         )
     recipe = load_recipe(
-        recipe_name or DEFAULT_PRESET[split.file.source],
+        recipe_name,
         overrides,
         {"model.arch": arch, "model.pretrained": None, "method.name": "no-treatment"},
     )
@@ -85,7 +96,7 @@ def import_model(
         origin="imported",
         recipe=recipe,
         class_names=tuple(names),
-        num_old=sum(name in set(split.classes.old) for name in names),
+        num_old=sum(name in set(classes.old) for name in names),
         split_fingerprint=None,
         versions=versions(),
         git_commit=git_commit(),
@@ -95,7 +106,8 @@ def import_model(
         if overwrite:
             for note in left_alone(run.empty()):
                 say(f"{folder}: {note}")
-        run.write_start(recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
+        split_json = split.file.model_dump_json(indent=2) if split else None
+        run.write_start(recipe.to_yaml(), split_json, choose_device("cpu"))
         save_checkpoint(run.best, meta, model.state_dict())
     return run.best
 

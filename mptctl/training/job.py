@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +12,10 @@ from pathlib import Path
 import torch
 
 from mptctl.checkpoint import CheckpointMeta
-from mptctl.data.loader import make_loader
+from mptctl.data.loader import Loader, make_loader
 from mptctl.data.split import Split
-from mptctl.errors import UsageError
-from mptctl.methods import method_of
+from mptctl.errors import Stopped, UsageError
+from mptctl.methods import Method, method_of
 from mptctl.models import build_model
 from mptctl.recipe import Recipe
 from mptctl.teacher_cache import CachedTeachers, Role
@@ -77,6 +78,7 @@ def train(job: Job, observer: Observer) -> FitResult:
 
     Raises:
         MptctlError: every kind; see `fit`, `RunDir.locked`, `Teachers`, `make_loader`.
+        Stopped: a signal came before the first step, or asked the loop to stop.
     """
     device = choose_device(job.recipe.runtime.device)
     with contextlib.ExitStack() as stack:
@@ -88,7 +90,15 @@ def train(job: Job, observer: Observer) -> FitResult:
             stack.enter_context(folder.locked(resume=job.resume, overwrite=job.overwrite))
         stop = stack.enter_context(stop_on_signals())
         stack.callback(observer.closed)  # whatever it shows while pictures are decoded
-        run = assemble(job, device, team, stop, observer.decoding)
+        try:
+            with stop.breaks_off():
+                run = assemble(job, device, team, stop, observer.decoding)
+        except KeyboardInterrupt:
+            raise Stopped(
+                f"{job.folder}: stopped before its first step: nothing was trained and nothing was saved; "
+                "start the same command again",
+                stop.signum or signal.SIGINT,
+            ) from None
         stack.callback(run.train.close)
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
@@ -109,6 +119,7 @@ def assemble(
     team: Workers,
     stop: StopRequest,
     decoding: Callable[[int, int], None] | None = None,
+    loader_of: Callable[..., Loader] = make_loader,
 ) -> Run:
     """Make everything that a run needs, and put it where the last checkpoint left off.
 
@@ -118,13 +129,14 @@ def assemble(
         team: who computes it.
         stop: set by a signal.
         decoding: called with (pictures decoded, pictures in all) while a part is read into memory.
+        loader_of: makes its loaders, as `make_loader` does.
 
     Raises:
-        UsageError: a teacher that the method needs is not given.
+        UsageError: a teacher that the method needs is not given, or the run ends before the method begins.
         CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
     """
     recipe, split = job.recipe, job.split
-    method = method_of(recipe.method, split.classes.num_old)
+    method = settled_method(recipe, split, job.num_classes)
     for wanted, given, flag in ((method.needs_old, job.old, "--old"), (method.needs_ref, job.refs, "--ref")):
         if wanted and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
@@ -150,7 +162,7 @@ def assemble(
         model = model.to(memory_format=torch.channels_last)
     optimizer = build_optimizer(recipe.optim, model)
     load = partial(
-        make_loader,
+        loader_of,
         split,
         recipe.data,
         batch_size=recipe.optim.batch_size,
@@ -202,6 +214,23 @@ def assemble(
     if job.resume:
         resume(run)
     return run
+
+
+def settled_method(recipe: Recipe, split: Split, num_classes: int) -> Method:
+    """The method of a recipe, where the recipe's run is long enough for it; nothing is computed or read.
+
+    Args:
+        recipe: of the run.
+        split: the data.
+        num_classes: how many classes the trained model knows.
+
+    Raises:
+        UsageError: the run ends before the method begins.
+    """
+    method = method_of(recipe.method, split.classes.num_old)
+    pictures = len(split.indices("train", num_classes))
+    method.refuse_if_never_on(recipe.optim, pictures // recipe.optim.batch_size)
+    return method
 
 
 def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:

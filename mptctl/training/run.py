@@ -53,7 +53,7 @@ class Progress:
         epoch: finished epochs.
         step_in_epoch: optimizer steps done in the epoch after those.
         global_step: optimizer steps done in all.
-        best_error: lowest validation error so far.
+        best_error: lowest validation error so far, of epochs in which the method is on.
     """
 
     epoch: int = 0

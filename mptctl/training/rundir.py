@@ -97,8 +97,8 @@ class RunDir:
         """Raise what `locked` would raise, without holding or changing anything."""
         refuse_unusable(self.path, RUN, resume=resume, overwrite=overwrite)
 
-    def write_start(self, recipe_yaml: str, split_json: str, device: torch.device) -> None:
-        """Write what the run is made of: recipe, split and environment."""
+    def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
+        """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
         environment = EnvironmentFile(
             command=[Path(sys.argv[0]).name, *sys.argv[1:]],
@@ -111,7 +111,8 @@ class RunDir:
         # The environment first: by it the folder is known as ours from then on, whenever the run is killed.
         write_atomically(self.environment, environment.model_dump_json(indent=2).encode())
         write_atomically(self.recipe, recipe_yaml.encode())
-        write_atomically(self.split, split_json.encode())
+        if split_json is not None:
+            write_atomically(self.split, split_json.encode())
 
     def append_metrics(self, line: MetricsLine) -> None:
         """Add one line to ``metrics.jsonl``."""

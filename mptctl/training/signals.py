@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks the loop to save and stop, the second stops at once."""
+"""Ctrl-C and SIGTERM: the first asks the run to stop where nothing is lost, the second stops at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,35 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signum: int | None = None
+        self._breaks_off = False
 
     def __bool__(self) -> bool:
         return self.signum is not None
+
+    @contextmanager
+    def breaks_off(self) -> Iterator[None]:
+        """Around work that is long and can be done anew: a signal breaks it off where it is.
+
+        Raises:
+            KeyboardInterrupt: a signal came, or had come before.
+        """
+        self._breaks_off = True
+        try:
+            if self:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self._breaks_off = False
+
+    def heard(self, signum: int) -> None:
+        """Take a signal in.
+
+        Raises:
+            KeyboardInterrupt: what is under way is to be broken off.
+        """
+        self.signum = signum
+        if self._breaks_off:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -34,7 +60,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
     def handle(signum: int, frame: FrameType | None) -> None:
         if request:
             os._exit(128 + signum)
-        request.signum = signum
+        request.heard(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mptctl.checkpoint import load_checkpoint, save_checkpoint
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.recipe import load_recipe
 from mptctl.training.device import choose_device
@@ -18,7 +18,7 @@ from mptctl.training.distributed import Workers
 from mptctl.training.fit import train_step
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.job import Job, assemble, train
-from mptctl.training.rundir import EnvironmentFile
+from mptctl.training.rundir import EnvironmentFile, MetricsLine
 from mptctl.training.signals import StopRequest
 from tests.conftest import short_recipe
 from tests.training.conftest import Log, Train
@@ -210,3 +210,36 @@ def test_overwrite_throws_nothing_away_before_the_new_run_is_known_to_start(run:
     with pytest.raises(UsageError, match="batch"):
         run(short_recipe("optim.batch_size=4096"), overwrite=True)
     assert load_checkpoint(result.run.last).meta.global_step == result.steps
+
+
+def test_the_best_checkpoint_is_of_an_epoch_in_which_the_method_is_on(run: Train) -> None:
+    """ELODI's teachers, which know nothing here, spoil a model that was better before they joined."""
+    old, _ = run(short_recipe("optim.max_steps=1"), "old", only_old_classes=True)
+    ref, _ = run(short_recipe("optim.max_steps=1", **{"runtime.seed": 9}), "ref")
+    teachers = {"old": old.run.best, "refs": (ref.run.best,)}
+    keys = ("optim.epochs=5", "method.elodi_start_epoch=3", "method.elodi_ref=20", "optim.clip_grad_norm=1.0")
+    recipe = short_recipe(*keys, method="elodi")
+    whole, log = run(recipe, "elodi", **teachers)
+    errors = [line.val_error for line in log.lines if line.event == "epoch" and line.val_error is not None]
+    assert min(errors[:3]) < min(errors[3:]), "the case shows nothing"
+    best = load_checkpoint(whole.run.best).meta
+    assert best.epoch > 3
+    assert best.metrics["val_error"] == whole.best_error == min(errors[3:])
+
+    class Gone(Exception):
+        """The process is gone."""
+
+    class Dies(Log):
+        def line(self, line: MetricsLine) -> None:
+            if (line.event, line.epoch) == ("checkpoint", 2):
+                raise Gone
+
+    split = load_split(whole.run.path.parent)
+    job = Job(recipe=recipe, split=split, folder=split.run_root / "resumed", **teachers)  # type: ignore[arg-type]
+    with pytest.raises(Gone):
+        train(job, Dies())
+    assert not (job.folder / "best.pt").exists()
+    resumed, _ = run(recipe, "resumed", resume=True, **teachers)
+    assert resumed.best_error == whole.best_error
+    assert same(resumed.run.best, whole.run.best)
+    assert same(resumed.run.last, whole.run.last)

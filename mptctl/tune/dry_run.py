@@ -1,0 +1,46 @@
+"""What a search would be: its trials, and the first of them without decoding a picture or writing anything."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.training.dry_run import DryRun
+from mptctl.training.dry_run import dry_run as dry_run_of_job
+from mptctl.training.job import Job
+from mptctl.training.lock import refuse_unusable
+from mptctl.tune.folder import SEARCH
+from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.space import completed, name_of, recipe_of
+
+
+class TuneDryRun(BaseModel):
+    """The object that ``tune --dry-run --json`` prints."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    trials: int = Field(description="how many")
+    names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")
+    cpus_per_trial: int = Field(description="CPU cores of a trial")
+    gpus_per_trial: float = Field(description="GPUs of a trial; may be a fraction")
+    first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
+
+
+def dry_run(request: TuneRequest) -> TuneDryRun:
+    """Look at everything that a search needs but its pictures.
+
+    Raises:
+        MptctlError: what keeps the search, or its first trial, from starting.
+    """
+    points = checked_points(request)
+    if request.resume or request.overwrite:
+        refuse_unusable(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
+    settings = points[0] if points else completed(request.recipe, {})
+    recipe = recipe_of(request.recipe, settings)
+    folder = request.folder / "trials" / name_of(settings)
+    return TuneDryRun(
+        trials=request.trials if points is None else len(points),
+        names=None if points is None else [name_of(point) for point in points],
+        cpus_per_trial=request.cpus_per_trial,
+        gpus_per_trial=request.gpus_per_trial,
+        first=dry_run_of_job(Job(recipe, request.split, folder, request.old, request.refs)),
+    )

@@ -1,0 +1,135 @@
+"""`--dry-run` of every verb that trains: no picture is decoded, nothing is written, and what is refused is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mptctl.data.split import make_split
+from mptctl.report.progress import Silent
+from mptctl.training.job import Job, train
+from tests.cli.test_split import Done
+from tests.cli.test_split import mptctl as mptctl
+from tests.conftest import short_recipe
+
+Mptctl = Callable[..., Done]
+KEYS = ("--recipe", "digits", "--device", "cpu", "--set", "optim.batch_size=4")
+VERBS = [
+    ("train-old",),
+    ("train-ref",),
+    ("train-mpt", "--k", "1.5"),
+    ("train-baseline", "no-treatment"),
+    ("train-baseline", "elodi-topk", "--cache-teachers"),
+]
+
+
+@pytest.fixture(scope="module")
+def unreadable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root with teachers, whose picture files have been garbage since they were trained."""
+    root = tmp_path_factory.mktemp("pictures")
+    for part, count in (("train", 10), ("val", 2)):
+        for grey, name in enumerate(("bird", "cat", "dog", "fish")):
+            (root / part / name).mkdir(parents=True)
+            for i in range(count):
+                Image.new("RGB", (12, 12), (60 * grey + i,) * 3).save(root / part / name / f"{i}.png")
+    runs = root / "runs"
+    split = make_split("imagefolder", run_root=runs, data_root=root, val_fraction=0.2)
+    for name in ("old", "ref"):
+        recipe = short_recipe("optim.max_steps=1", "optim.batch_size=4")
+        train(Job(recipe, split, runs / name, only_old_classes=name == "old"), Silent())
+    shutil.rmtree(runs / "cache")
+    for picture in root.glob("*/*/*.png"):
+        picture.write_bytes(b"garbage")
+    return runs
+
+
+def tree(runs: Path) -> dict[Path, tuple[int, int]]:
+    return {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in runs.parent.rglob("*")}
+
+
+def test_the_pictures_really_cannot_be_read(mptctl: Mptctl, unreadable: Path, tmp_path: Path) -> None:
+    runs = shutil.copytree(unreadable, tmp_path / "runs")
+    done = mptctl("train-ref", "--run-root", runs, "--name", "x", *KEYS)
+    assert done.returncode == 4
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_a_dry_run_decodes_and_writes_nothing(
+    mptctl: Mptctl, unreadable: Path, verb: tuple[str, ...]
+) -> None:
+    before = tree(unreadable)
+    name = ("--name", "new")
+    done = mptctl(*verb, "--run-root", unreadable, *name, *KEYS, "--dry-run", "--json", "--seed", "7")
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    only_old = verb == ("train-old",)
+    classes = 2 if only_old else 4
+    assert plan["pictures"] == {"train": 8 * classes, "val": 2 * classes, "test": 2 * classes}
+    assert (plan["classes"], plan["old_classes"]) == (classes, 2)
+    assert (plan["steps_per_epoch"], plan["total_steps"]) == (2 * classes, 15 * 2 * classes)
+    assert (plan["batch_size"], plan["lr"], plan["seed"], plan["device"]) == (4, 0.1, 7, "cpu")
+    assert plan["k"] == (1.5 if "train-mpt" in verb else 0.0)
+    assert plan["loader"].startswith("resident loader: ")
+    taught = [str(unreadable / teacher / "best.pt") for teacher in ("old", "ref")]
+    expected = {"train-old": [], "train-ref": [], "no-treatment": taught[:1]}
+    assert plan["teachers"] == expected.get(verb[-1], taught)
+    said = mptctl(*verb, "--run-root", unreadable, *name, *KEYS, "--dry-run")
+    assert said.returncode == 0, said.stderr
+    assert f"steps       {plan['total_steps']:,} ({plan['steps_per_epoch']:,} an epoch)" in said.stdout
+    assert said.stdout.endswith("nothing was written\n")
+    assert tree(unreadable) == before
+
+
+def test_a_dry_search_decodes_and_writes_nothing(mptctl: Mptctl, unreadable: Path) -> None:
+    before = tree(unreadable)
+    flags = ("--run-root", unreadable, *KEYS, "--k", "2,4", "--dry-run")
+    done = mptctl("tune", *flags, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    plan = json.loads(done.stdout)
+    assert (plan["trials"], plan["names"]) == (2, ["kl-k2", "kl-k4"])
+    assert (plan["first"]["k"], plan["first"]["pictures"]["train"]) == (2.0, 32)
+    found = mptctl("tune", *flags[:-3], "--search", "optuna", "--trials", "5", "--dry-run", "--json")
+    assert json.loads(found.stdout)["names"] is None
+    assert "nothing was written" in mptctl("tune", *flags).stdout
+    assert tree(unreadable) == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (("--set", "optim.batch_size=4096"), 2, "optim.batch_size 4096: more than the 32 samples"),
+        (("--set", "data.image_size=16"), 5, "was trained on 8 pixels"),
+        (("--cache-teachers", "--set", "runtime.cache_limit_gb=0.000001"), 2, "runtime.cache_limit_gb"),
+        (("--resume",), 5, "nothing to resume"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would_refuse(
+    mptctl: Mptctl, unreadable: Path, flags: tuple[str, ...], code: int, message: str
+) -> None:
+    before = tree(unreadable)
+    done = mptctl("train-mpt", "--run-root", unreadable, *KEYS, *flags, "--dry-run", "--json")
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert tree(unreadable) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "least"),
+    [("optim.epochs=6", "optim.epochs to at least 7"), ("optim.max_steps=48", "at least 49")],
+)
+def test_elodi_that_never_begins_is_refused_before_anything_else(
+    mptctl: Mptctl, unreadable: Path, key: str, least: str
+) -> None:
+    before = tree(unreadable)
+    flags = ("--run-root", unreadable, *KEYS, "--set", key)
+    # Not even a teacher that is not there is looked for.
+    done = mptctl("train-baseline", "elodi", *flags, "--old", "nobody")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "method.elodi_start_epoch 6" in done.stderr
+    assert least in done.stderr
+    assert tree(unreadable) == before
