@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.predictions import Predictions, first
+from mptctl.evaluation.columns import first
+from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.spelling import check_counted, check_spelling
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def pair(models: Sequence[Predictions]) -> Pairing:
     """Match the samples of `models` by id.
 
     Raises:
-        DataError: ids that are repeated, missing or extra, or labels that differ, with the first three.
+        DataError: ids that are repeated, missing or extra, labels that differ, or names that differ only in
+            form or are hardly ever known (`check_spelling`), with the first three.
     """
     rows = tuple(_sorted_rows(model) for model in models)
     base = models[0]
@@ -65,6 +68,8 @@ def pair(models: Sequence[Predictions]) -> Pairing:
                 f"{model.name}: {different.size} labels differ from {base.name} ({first(shown)}); "
                 "use the same labels"
             )
+    check_counted(models)
+    check_spelling(models)
     vocabulary = sorted(
         set().union(labels.tolist(), *(set(m.preds.tolist()) | set(m.classes or ()) for m in models))
     )
@@ -95,9 +100,11 @@ def choose_old_classes(
     Raises:
         CheckpointError, DataError: old classes that the new model cannot answer; the message names them. The
             first where the new model is a checkpoint of ours, the second where it is a predictions file.
+        DataError: names that differ only in form, or answers of which most are unknown (`check_spelling`).
     """
+    check_counted([new])
+    warnings = check_spelling([old, new])
     labels = set(old.labels.tolist())
-    warnings = []
     if given is not None:
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):

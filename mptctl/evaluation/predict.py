@@ -14,7 +14,8 @@ from mptctl.data.loader import make_loader
 from mptctl.data.passes import SeenMask
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.predictions import Predictions, build_predictions, first
+from mptctl.evaluation.columns import first
+from mptctl.evaluation.predictions import Predictions, build_predictions
 from mptctl.recipe import DataRecipe
 from mptctl.teachers import model_of
 from mptctl.training.device import choose_device

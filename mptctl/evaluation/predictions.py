@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import struct
-import zipfile
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, NonFiniteError, UsageError
+from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError
+from mptctl.evaluation.columns import as_text, first, shown
 from mptctl.storage import writing
 
 SUFFIXES = (".npz", ".csv", ".parquet")
@@ -33,6 +31,7 @@ class Predictions:
         logits: (N, C) in any float type, possibly mapped from a file; None where only answers are known.
         classes: the labels that the model can answer, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
+        counted: `classes` are the numbers of the logits' columns from 0, because nobody gave any.
     """
 
     name: str
@@ -42,6 +41,7 @@ class Predictions:
     logits: NDArray[Any] | None = None
     classes: tuple[str, ...] | None = None
     origin: Literal["file", "checkpoint"] = "file"
+    counted: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -60,24 +60,27 @@ def build_predictions(
 
     Args:
         name: the file or run, for messages.
-        ids, labels, preds: (N,) integers or text; integers become their decimal text.
+        ids, labels, preds: (N,) integers or text; integers become their decimal text (`as_text`).
         logits: (N, C); with them `preds` follows, the first maximum of each row being the answer.
-        classes: the C class labels in the order of the logits; without them, integers from 0.
+        classes: the C class labels in the order of the logits; without them, integers from 0,
+            and then the labels must be such numbers; those from C on are classes that the model does not know.
         origin: where the model is from.
 
     Raises:
         DataError: parts that are missing, of unequal length, or contradict each other.
         NonFiniteError: rows of logits with NaN or plus infinity (minus infinity: never answered).
     """
-    ids, labels = _text(ids, "id", name), _text(labels, "label", name)
+    ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
     if not len(ids):
         raise DataError(f"{name}: holds no sample; write one row per test sample")
+    if classes is not None and not classes:
+        raise DataError(f"{name}: `classes` names no class; write the labels that the model can answer")
     if classes is not None and len(set(classes)) != len(classes):
         raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
     if logits is None:
         if preds is None:
             raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
-        answers = _text(preds, "pred", name)
+        answers = as_text(preds, "pred", name)
         _same_length(name, ids, label=labels, pred=answers)
         if classes is not None and (outside := sorted(set(answers.tolist()) - set(classes))):
             raise DataError(f"{name}: answers that are not among its `classes`: {first(outside)}")
@@ -86,18 +89,20 @@ def build_predictions(
     if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
         raise DataError(f"{name}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)")
     _same_length(name, ids, label=labels, logits=logits)
+    counted = classes is None
     if classes is None:
-        if not all(label.removeprefix("-").isdigit() for label in set(labels.tolist())):
-            raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
+        _check_numbers(labels, logits.shape[1], name)
         classes = tuple(str(i) for i in range(logits.shape[1]))
     if len(classes) != logits.shape[1]:
         raise DataError(f"{name}: {len(classes)} `classes` for {logits.shape[1]} columns of `logits`")
     column = first_maximum(logits, name)
     answers = np.array(classes, dtype=np.str_)[column]
+    if counted:
+        _check_start(labels, answers, column, name)
     if preds is not None:
         _same_length(name, ids, pred=preds)
-        _check_answers(name, _text(preds, "pred", name), answers, logits, classes)
-    return Predictions(name, ids, labels, answers, logits, classes, origin)
+        _check_answers(name, as_text(preds, "pred", name), answers, logits, classes)
+    return Predictions(name, ids, labels, answers, logits, classes, origin, counted)
 
 
 def row_blocks(logits: NDArray[Any]) -> list[slice]:
@@ -136,7 +141,7 @@ def read_predictions(path: Path) -> Predictions:
 
     Raises:
         UsageError: another ending. DataError: missing, damaged or contradictory content.
-        NonFiniteError: logits that are not finite.
+        NonFiniteError: logits that are not finite. StorageError: content that is larger than the memory.
     """
     name = str(path)
     if not is_predictions_file(path):
@@ -144,11 +149,16 @@ def read_predictions(path: Path) -> Predictions:
     if not path.is_file():
         raise DataError(f"{name}: no such file; write predictions there, or name a run folder or a .pt")
     try:
-        columns = {".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}[path.suffix.lower()](path)
-    except DataError:
+        columns = _read_columns(path)
+    except MptctlError:
         raise
+    except MemoryError as error:
+        raise StorageError(
+            f"{name}: needs more memory than there is ({error}); "
+            "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
+        ) from error
     except Exception as error:  # the readers raise a dozen types on a damaged file
-        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        detail = shown(" ".join(str(error).split()), 200) or type(error).__name__
         raise DataError(f"{name}: cannot be read as {path.suffix[1:]} ({detail}); write it again") from error
     missing = [key for key in ("id", "label") if key not in columns]
     if missing:
@@ -162,8 +172,24 @@ def read_predictions(path: Path) -> Predictions:
         columns["label"],
         columns.get("pred"),
         columns.get("logits"),
-        None if classes is None else tuple(_text(classes, "classes", name).tolist()),
+        None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
     )
+
+
+def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
+    # Imported where they are needed: pyarrow is slow to import, and most files are archives.
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        from mptctl.evaluation.npz_file import read_npz
+
+        return read_npz(path)
+    if suffix == ".csv":
+        from mptctl.evaluation.csv_file import read_csv
+
+        return read_csv(path)
+    from mptctl.evaluation.parquet_file import read_parquet
+
+    return read_parquet(path)
 
 
 def save_predictions(predictions: Predictions, path: Path) -> None:
@@ -181,104 +207,43 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def first(names: list[str]) -> str:
-    """The first three of some names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+def labels_beyond(labels: NDArray[np.str_], columns: int) -> list[str]:
+    """Labels that are no number from 0 to `columns` - 1, one for each sample, shorter numbers first."""
+    known = {str(i) for i in range(columns)}
+    return sorted((label for label in labels.tolist() if label not in known), key=lambda x: (len(x), x))
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    # Opened here, because numpy leaves the file open where it cannot read it.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        columns = {key: archive[key] for key in archive.files if key in ("id", "label", "pred", "classes")}
-        if "logits" in archive.files:
-            mapped = _map_member(path, "logits.npy")
-            columns["logits"] = archive["logits"] if mapped is None else mapped
-    return columns
+def refused_labels(strange: list[str], labels: NDArray[np.str_], columns: int, name: str) -> DataError:
+    """The error of logits without `classes` whose labels do not count their columns."""
+    return DataError(
+        f"{name}: {len(strange)} of {len(labels)} labels are no column of its logits, 0..{columns - 1} "
+        f"({first(list(dict.fromkeys(strange)))}); count labels from 0, or write `classes`, the label of each "
+        "column"
+    )
 
 
-def _map_member(path: Path, member: str) -> NDArray[Any] | None:
-    """Map an array inside an .npz without reading it; None where it is compressed, or has no rows."""
-    with zipfile.ZipFile(path) as archive:
-        info = archive.getinfo(member)
-        if info.compress_type != zipfile.ZIP_STORED:
-            return None
-        with archive.open(info) as file:
-            version = np.lib.format.read_magic(file)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
+def _check_numbers(labels: NDArray[np.str_], columns: int, name: str) -> None:
+    """Labels beside logits without `classes`: 0, 1, 2, ..., in that spelling."""
+    strange = labels_beyond(labels, columns)
+    if not all(re.fullmatch("-?[0-9]+", label) for label in set(strange)):
+        raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
+    # Numbers from C on may be classes that came after this model: `check_counted` asks the other models.
+    if wrong := [label for label in strange if not re.fullmatch("[1-9][0-9]*", label)]:
+        raise refused_labels(wrong, labels, columns, name)
+
+
+def _check_start(
+    labels: NDArray[np.str_], answers: NDArray[np.str_], column: NDArray[np.int64], name: str
+) -> None:
+    """Labels without a 0 count from 1 where the answers are right more often one class further."""
+    if not (labels == "0").any():
+        right, shifted = int((answers == labels).sum()), int(((column + 1).astype(np.str_) == labels).sum())
+        if shifted > right:
+            raise DataError(
+                f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({shifted} of "
+                f"{len(labels)} answers are right one class further, {right} as they stand); count labels from 0, "
+                "or write `classes`, the label of each column"
             )
-            shape, fortran, dtype = read(file)
-            header = file.tell()
-    if 0 in shape or dtype.hasobject:
-        return None
-    with path.open("rb") as raw:
-        raw.seek(info.header_offset)
-        # The local header: 30 bytes, the last four being the lengths of the name and extra field after it.
-        name_length, extra_length = struct.unpack("<HH", raw.read(30)[26:])
-    offset = info.header_offset + 30 + name_length + extra_length + header
-    return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")
-
-
-def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
-    import pandas
-
-    # As text, and without pandas' list of words that mean "nothing": a class may be called NA.
-    table = pandas.read_csv(path, dtype=str, keep_default_na=False)
-    columns = {key: table[key].to_numpy(dtype=object) for key in ("id", "label", "pred") if key in table}
-    if "logits" in table:
-        columns["logits"] = _stack([json.loads(cell) for cell in table["logits"]], str(path))
-    if "classes" in table and len(table):
-        columns["classes"] = np.array([str(label) for label in ast.literal_eval(table["classes"].iloc[0])])
-    return columns
-
-
-def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
-    from pyarrow import parquet
-
-    table = parquet.read_table(path)
-    columns = {key: table[key].to_numpy() for key in ("id", "label", "pred") if key in table.column_names}
-    if "logits" in table.column_names:
-        cells = table["logits"].combine_chunks()
-        flat = cells.flatten().to_numpy(zero_copy_only=False)
-        lengths = (
-            np.diff(cells.offsets) if hasattr(cells, "offsets") else np.full(len(cells), cells.type.list_size)
-        )
-        if len(np.unique(lengths)) != 1:
-            raise DataError(f"{path}: rows of `logits` are of different lengths; write (N, C)")
-        columns["logits"] = flat.reshape(len(cells), -1)
-    if "classes" in table.column_names and table.num_rows:
-        columns["classes"] = np.array([str(label) for label in table["classes"][0].as_py()])
-    return columns
-
-
-def _stack(rows: list[list[float]], name: str) -> NDArray[np.float64]:
-    if len({len(row) for row in rows}) > 1:
-        raise DataError(f"{name}: rows of `logits` are of different lengths; write (N, C)")
-    return np.array(rows, dtype=np.float64)
-
-
-def _text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
-    """Labels and ids as text, so that 3 and "3" are the same class whatever the file's type."""
-    values = np.asarray(values)
-    if values.ndim != 1:
-        raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
-    if values.dtype.kind == "f":
-        if not np.array_equal(values, np.round(values)):
-            raise DataError(f"{name}: `{what}` holds numbers that are not whole; write integers or text")
-        values = values.astype(np.int64)
-    elif values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    elif values.dtype.kind == "O" and not all(isinstance(v, str | int | np.integer) for v in values):
-        raise DataError(
-            f"{name}: `{what}` holds empty cells or things that are no label; write integers or text"
-        )
-    text = values.astype(np.str_)
-    if (text == "").any():
-        raise DataError(f"{name}: {int((text == '').sum())} empty cells in `{what}`; write integers or text")
-    return text
 
 
 def _same_length(name: str, ids: NDArray[np.str_], **parts: NDArray[Any]) -> None:

@@ -182,20 +182,27 @@ def test_nfr_and_rel_nfr_equal_the_published_code(name: str) -> None:
     assert report.rel_nfr == pytest.approx(float(golden["rel_nfr"]), rel=1e-12)
 
 
-def answers(name: str, labels: list[int], preds: list[int], order: list[int] | None = None) -> Predictions:
+def answers(
+    name: str,
+    labels: list[int],
+    preds: list[int],
+    order: list[int] | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Predictions:
     rows = np.array(order if order is not None else range(len(labels)))
-    return build_predictions(name, rows, np.array(labels)[rows], np.array(preds)[rows])
+    return build_predictions(name, rows, np.array(labels)[rows], np.array(preds)[rows], classes=classes)
 
 
 LABELS = st.integers(0, 4)
+FIVE = tuple("01234")
 TRIPLES = st.lists(st.tuples(LABELS, LABELS, LABELS), min_size=1, max_size=60)
 
 
 @given(TRIPLES)
 def test_swapping_the_models_swaps_negative_and_positive_flips(rows: list[tuple[int, int, int]]) -> None:
     labels, one, two = (list(column) for column in zip(*rows, strict=True))
-    there = compare(answers("one", labels, one), answers("two", labels, two))
-    back = compare(answers("two", labels, two), answers("one", labels, one))
+    first, second = answers("one", labels, one, classes=FIVE), answers("two", labels, two, classes=FIVE)
+    there, back = compare(first, second), compare(second, first)
     assert (there.nfr, there.pfr) == (back.pfr, back.nfr)
     assert there.churn == back.churn
     assert there.mcnemar_p == pytest.approx(back.mcnemar_p)
@@ -207,7 +214,8 @@ def test_swapping_the_models_swaps_negative_and_positive_flips(rows: list[tuple[
 def test_counts_add_up(rows: list[tuple[int, int, int]]) -> None:
     labels, one, two = (list(column) for column in zip(*rows, strict=True))
     old_classes = sorted({str(label) for label in labels})[:2]
-    report = compare(answers("one", labels, one), answers("two", labels, two), old_classes=old_classes)
+    first, second = answers("one", labels, one, classes=FIVE), answers("two", labels, two, classes=FIVE)
+    report = compare(first, second, old_classes=old_classes)
     counts = report.counts
     assert counts.total == report.n_old == sum(str(label) in old_classes for label in labels)
     assert report.old.er_old_classes == pytest.approx(
@@ -230,8 +238,10 @@ def test_the_order_of_ids_does_not_matter(rows: list[tuple[int, int, int]], rand
     labels, one, two = (list(column) for column in zip(*rows, strict=True))
     order = list(range(len(labels)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    straight = compare(answers("one", labels, one), answers("two", labels, two))
-    shuffled = compare(answers("one", labels, one, order), answers("two", labels, two, order[::-1]))
+    straight = compare(answers("one", labels, one, None, FIVE), answers("two", labels, two, None, FIVE))
+    shuffled = compare(
+        answers("one", labels, one, order, FIVE), answers("two", labels, two, order[::-1], FIVE)
+    )
     assert straight == shuffled
 
 

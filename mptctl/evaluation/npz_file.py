@@ -1,0 +1,105 @@
+"""Predictions in an .npz archive: checksums are verified once, also of logits that stay on disk."""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError, StorageError
+from mptctl.evaluation.columns import COLUMNS
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a member says about its array: `start` is where the numbers begin, in bytes from the member's begin."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the member must hold."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a predictions file by name; logits that are not compressed are mapped.
+
+    Raises:
+        DataError: an array that stands there twice, is encrypted, holds objects, or is not what its header or
+            its checksum says.
+        StorageError: an array that is larger than the machine's memory.
+        zipfile.BadZipFile, and others of zipfile and numpy: no archive, or a damaged one.
+    """
+    # Opened here, because zipfile leaves the file open where it cannot read it.
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            if key in members:
+                raise DataError(f"{path}: holds `{key}` twice; write the archive again")
+            if key in COLUMNS:
+                members[key] = info
+        return {key: _array(path, archive, info, key) for key, info in members.items()}
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+    if info.flag_bits & 1:
+        raise DataError(f"{path}: `{key}` is encrypted; write it without a password")
+    header = _read_header(archive, info)
+    if header.dtype.hasobject:
+        raise DataError(
+            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or floats"
+        )
+    if header.size != info.file_size or min(header.shape, default=0) < 0:
+        raise DataError(
+            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} bytes, "
+            f"and the archive holds {info.file_size}; write it again"
+        )
+    if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
+        return _mapped(path, info, header, key)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if header.size > memory:
+        raise StorageError(
+            f"{path}: `{key}` needs {header.size / 2**30:.1f} GiB of memory, this machine has "
+            f"{memory / 2**30:.1f}; write logits uncompressed (numpy.savez), then they stay on disk"
+        )
+    with archive.open(info) as member:  # verifies the checksum when the last byte is read
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return array
+
+
+def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
+    with archive.open(info) as member:
+        first_version = np.lib.format.read_magic(member) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first_version else np.lib.format.read_array_header_2_0
+        return _Header(*read(member), member.tell())
+
+
+def _mapped(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDArray[Any]:
+    """Map an array inside an archive after one pass over its bytes for the checksum."""
+    with path.open("rb") as raw:
+        raw.seek(info.header_offset)
+        # The local header: 30 bytes, the last four being the lengths of the name and extra field after it.
+        name_length, extra_length = struct.unpack("<HH", raw.read(30)[26:])
+    begin = info.header_offset + 30 + name_length + extra_length
+    if info.compress_size != info.file_size or begin + info.file_size > path.stat().st_size:
+        raise DataError(f"{path}: `{key}` is cut or damaged; write it again")
+    content = np.memmap(path, np.uint8, "r", begin, (info.file_size,))
+    if zlib.crc32(content.data) != info.CRC:
+        raise DataError(
+            f"{path}: the checksum of `{key}` is wrong, so its numbers are damaged; write it again"
+        )
+    numbers: NDArray[Any] = content[header.start :].view(header.dtype)
+    return numbers.reshape(header.shape, order="F" if header.fortran else "C")
