@@ -119,12 +119,13 @@ def test_every_step_is_what_its_bias_does_and_no_bias_does_better(
     logits, labels, old, _ = table
     new_error = limit / len(labels)
     curve = curve_of(*table, new_error)
-    # Every difference of two logits of a row, and the numbers beside it: more than the crossings.
-    gaps = (logits[:, :, None] - np.where(np.isinf(logits), 0, logits)[:, None, :]).ravel()
-    tried = [0.0]
-    for gap in np.unique(gaps[(gaps > 0) & np.isfinite(gaps)]):
-        tried += [gap * (1 - 1e-6), np.nextafter(gap, 0), gap, np.nextafter(gap, np.inf), gap * (1 + 1e-6)]
-    brute = [rates(*table, float(bias)) for bias in tried]
+    # Every difference of two logits of a row, and numbers beside it as far as rounding reaches: all crossings and more.
+    finite = np.where(np.isinf(logits), 0, logits)
+    gaps = np.unique(finite[:, :, None] - finite[:, None, :])
+    rounding = np.unique(np.spacing(np.abs(finite)))
+    beside = np.concatenate([[0, -1e-6, 1e-6], *np.outer([-1, -0.55, -0.45, 0.45, 0.55, 1], rounding)])
+    tried = np.unique((gaps[:, None] + beside).ravel())
+    brute = [rates(*table, float(bias)) for bias in [0.0, *tried[tried > 0]]]
     if curve is None:
         assert all(point.model_copy(update={"bias": 0.0}) == brute[0] for point in brute)
         return
@@ -137,7 +138,8 @@ def test_every_step_is_what_its_bias_does_and_no_bias_does_better(
             assert (at != below).any()
     seen = {point.model_copy(update={"bias": 0.0}).model_dump_json() for point in curve.points}
     assert {point.model_copy(update={"bias": 0.0}).model_dump_json() for point in brute} <= seen
-    assert curve.nfr_at_new_error == min((p.nfr for p in brute if p.er_all <= new_error), default=None)
+    reached = [p.nfr for p in (*brute, *curve.points) if p.er_all <= new_error]
+    assert curve.nfr_at_new_error == min(reached, default=None)
     if curve.at_new_error is not None:
         assert rates(*table, curve.at_new_error.bias) == curve.at_new_error
         assert curve.at_new_error.nfr == curve.nfr_at_new_error
