@@ -1,32 +1,15 @@
 """The one signature, `mpt_loss`: checks its arguments and hands them to a backend."""
 
 import importlib.util
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from mpt_kernels import reference
-from mpt_kernels.reference import Distance, Reduction, Settings
+from mpt_kernels.reference import _by_reference
+from mpt_kernels.types import Distance, MptLossOutput, Reduction, Settings
 
 Backend = Literal["auto", "reference", "triton"]
-
-
-class MptLossOutput(NamedTuple):
-    """What `mpt_loss` returns; everything stays on the device of the logits.
-
-    loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
-    terms: scalars "ce" and, where that teacher distils, "fd_old" and "fd_ref", each as it enters the loss:
-        with its weights and lambda, over the normaliser.
-    grad: (N, C) in the logits' type, d loss / d logits times `grad_scale`.
-    correct: int64 scalars "student" and, where given, "old" and "ref": valid rows whose first largest logit,
-        without bias, is the target's.
-    """
-
-    loss: Tensor
-    terms: dict[str, Tensor]
-    grad: Tensor
-    correct: dict[str, Tensor]
 
 
 def mpt_loss(
@@ -140,32 +123,6 @@ TRITON_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
-
-
-def _by_reference(
-    logits: Tensor,
-    target: Tensor,
-    old_logits: Tensor | None,
-    ref_logits: Tensor | None,
-    k: float | Tensor,
-    settings: Settings,
-    normalizer: float | Tensor | None,
-    grad_scale: float | Tensor | None,
-) -> MptLossOutput:
-    arguments = (logits, target, old_logits, ref_logits, k, settings)
-    rows = reference.mpt_rows(*arguments)
-    over = reference.reciprocal(normalizer, target, settings.ignore_index, rows.ce.dtype)
-    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
-    scale = over if grad_scale is None else over * grad_scale
-    grad = (reference.mpt_gradient(*arguments) * scale).to(logits.dtype)
-    valid = target != settings.ignore_index
-    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
-    correct = {
-        name: (reference.first_maximum_is(answer, target) & valid).sum()
-        for name, answer in answers.items()
-        if answer is not None
-    }
-    return MptLossOutput(sum(terms.values(), torch.zeros_like(over)), terms, grad, correct)
 
 
 def _detached(logits: Tensor | None) -> Tensor | None:

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mpt_kernels.loss import MptLossOutput, mpt_loss
+from mpt_kernels.loss import mpt_loss
 from mpt_kernels.reference import compute_dtype, reciprocal
+from mpt_kernels.types import MptLossOutput
 
 
 class MPTLoss(nn.Module):

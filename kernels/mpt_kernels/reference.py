@@ -17,38 +17,12 @@ What happens at the edges, here and in every backend:
 - A row whose target is `ignore_index` adds nothing, whatever it holds. No valid row: loss 0, gradient 0.
 """
 
-from typing import Literal, NamedTuple
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Distance = Literal["kl", "lm"]
-Reduction = Literal["mean", "sum"]
-
-
-class Settings(NamedTuple):
-    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field."""
-
-    num_old: int
-    distance: Distance | None = "kl"
-    lam_old: float = 1.0
-    lam_ref: float = 1.0
-    alpha: float = 1.0
-    beta: float = 5.0
-    tau: float = 5.0
-    tau_squared: bool = False
-    lm_reduction: Reduction = "mean"
-    ce_focus: float = 0.0
-    ignore_index: int = -100
-
-
-class Rows(NamedTuple):
-    """One number per sample of each part, all (N,); None where the part is off. 0 on ignored rows."""
-
-    ce: Tensor
-    fd_old: Tensor | None
-    fd_ref: Tensor | None
+from mpt_kernels import reference
+from mpt_kernels.types import MptLossOutput, Reduction, Rows, Settings
 
 
 def compute_dtype(logits: Tensor) -> torch.dtype:
@@ -265,3 +239,29 @@ def _difference(student: Tensor, teacher: Tensor) -> Tensor:
     """student - teacher, 0 for two equal infinities. Masked on the way in for the sake of the gradient."""
     same = student == teacher
     return student.where(~same, 0.0) - teacher.where(~same, 0.0)
+
+
+def _by_reference(
+    logits: Tensor,
+    target: Tensor,
+    old_logits: Tensor | None,
+    ref_logits: Tensor | None,
+    k: float | Tensor,
+    settings: Settings,
+    normalizer: float | Tensor | None,
+    grad_scale: float | Tensor | None,
+) -> MptLossOutput:
+    arguments = (logits, target, old_logits, ref_logits, k, settings)
+    rows = reference.mpt_rows(*arguments)
+    over = reference.reciprocal(normalizer, target, settings.ignore_index, rows.ce.dtype)
+    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
+    scale = over if grad_scale is None else over * grad_scale
+    grad = (reference.mpt_gradient(*arguments) * scale).to(logits.dtype)
+    valid = target != settings.ignore_index
+    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
+    correct = {
+        name: (reference.first_maximum_is(answer, target) & valid).sum()
+        for name, answer in answers.items()
+        if answer is not None
+    }
+    return MptLossOutput(sum(terms.values(), torch.zeros_like(over)), terms, grad, correct)

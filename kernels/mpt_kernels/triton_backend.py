@@ -12,11 +12,10 @@ import torch
 import triton
 from torch import Tensor
 
-from mpt_kernels.loss import MptLossOutput
-from mpt_kernels.reference import Settings
 from mpt_kernels.triton_narrow import narrow_rows
 from mpt_kernels.triton_parts import sum_rows
 from mpt_kernels.triton_wide import wide_rows
+from mpt_kernels.types import MptLossOutput, Settings
 
 # Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096

@@ -18,7 +18,7 @@ from mptctl.bench.loss_timing import (
     time_losses,
     two_launches,
 )
-from mptctl.bench.machine import Machine, this_machine
+from mptctl.machine.facts import Machine, this_machine
 
 
 class KernelRow(BaseModel):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.bench.contestants import (
+from mptctl.bench.runners import (
     DATALOADERS,
     LEAST_BATCHES,
     LEAST_RESIDENT_BATCHES,
@@ -25,12 +25,11 @@ from mptctl.bench.contestants import (
     our_stream,
     repeated,
 )
-from mptctl.bench.machine import Machine, this_machine
 from mptctl.data.manifest import TRAIN
-from mptctl.data.pictures import usable_cores
 from mptctl.data.sources import scan_folder
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
+from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
 
 _HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads

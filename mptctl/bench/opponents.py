@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import io
 from torchvision.transforms import v2
 
-from mptctl.data.passes import Pass
-from mptctl.data.pictures import usable_cores
+from mptctl.data.loading.part import Pass
+from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
 Reader = Literal["tvio", "pil"]

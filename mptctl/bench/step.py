@@ -14,20 +14,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
 from mpt_kernels import backend_for
-from mptctl.bench.machine import Machine, this_machine
-from mptctl.checkpoint import CheckpointMeta
-from mptctl.data.loader import Batch
-from mptctl.methods import method_of
-from mptctl.models import build_model
+from mptctl.data.loading.batch import Batch
+from mptctl.machine.facts import Machine, this_machine
+from mptctl.machine.signals import StopRequest
+from mptctl.methods.table import method_of
+from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.networks import build_model
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.teachers import TeacherLogits
+from mptctl.teachers.source import TeacherLogits
 from mptctl.training.distributed import Workers
-from mptctl.training.fit import train_step
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
 from mptctl.training.run import Progress, Run
-from mptctl.training.rundir import RunDir
-from mptctl.training.signals import StopRequest
+from mptctl.training.step import train_step
 
 _WARM_STEPS = 3
 

@@ -14,7 +14,6 @@ from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
-from mptctl.cli.reference import reference
 from mptctl.cli.split import split
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
@@ -67,7 +66,14 @@ app.command("evaluate")(evaluate)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor)
-app.command("reference", hidden=True)(reference)
+
+
+@app.command("reference", hidden=True)
+def reference() -> None:
+    """Print the reference page, as `docs/reference.md` holds it."""
+    from mptctl.cli.docs_page import render_reference
+
+    typer.echo(render_reference(app), nl=False)
 
 
 def main() -> None:

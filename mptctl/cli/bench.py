@@ -59,10 +59,10 @@ def loader(
 
         mptctl bench loader --recipe cifar10 --data-root ~/cifar10-jpeg --rows resident,dataloader-tvio
     """
-    from mptctl.bench.contestants import ROWS
     from mptctl.bench.loader import bench_loader
+    from mptctl.bench.runners import ROWS
+    from mptctl.machine.device import choose_device
     from mptctl.recipe import load_recipe
-    from mptctl.training.device import choose_device
 
     chosen = load_recipe(recipe, overrides or [])
     found = bench_loader(
@@ -136,7 +136,7 @@ def kernel(
     """
     from mptctl.bench.kernel import bench_kernel
     from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
-    from mptctl.training.device import choose_device
+    from mptctl.machine.device import choose_device
 
     found = bench_kernel(
         choose_device(device or "auto"),
@@ -177,8 +177,8 @@ def step(
         mptctl bench step --recipe imagenet --classes 1000 --set optim.batch_size=32 --json
     """
     from mptctl.bench.step import bench_step
+    from mptctl.machine.device import choose_device
     from mptctl.recipe import load_recipe
-    from mptctl.training.device import choose_device
 
     chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
     found = bench_step(

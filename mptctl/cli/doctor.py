@@ -19,7 +19,7 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
 
         mptctl doctor --json
     """
-    from mptctl.doctor import examine
+    from mptctl.machine.doctor import examine
 
     checks = examine(run_root)
     if as_json:

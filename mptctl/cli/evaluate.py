@@ -11,8 +11,8 @@ import typer
 from mptctl.cli import options as opt
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.sources import Answers
-    from mptctl.evaluation.summary import FlipReport
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.inference.named_models import Answers
 
 MODEL = "run name, run folder, .pt file, or predictions file (.npz, .csv, .parquet)"
 
@@ -165,7 +165,7 @@ def evaluate(
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
     """
     from mptctl.errors import GateFailed, UsageError
-    from mptctl.evaluation.compare import compare
+    from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
 
     if as_json and markdown == "-":
@@ -211,13 +211,13 @@ def evaluate(
     if as_json:
         typer.echo(result.model_dump_json())
     elif markdown == "-":
-        from mptctl.report.markdown import render_markdown
+        from mptctl.report.flips_markdown import render_markdown
 
         typer.echo(render_markdown(result), nl=False)
     else:
         from rich.console import Console
 
-        from mptctl.report.terminal import print_report
+        from mptctl.report.flips_terminal import print_report
 
         print_report(result, Console(), sort.value, rows)
     failed = [check for check in result.gate.checks if not check.passed]
@@ -243,8 +243,8 @@ def _read_labels(path: Path) -> list[str]:
 
 
 def _answers(names: list[str], run_root: Path, device: str) -> Answers:
-    from mptctl.evaluation.sources import answers_of
-    from mptctl.report.passes import passes
+    from mptctl.inference.named_models import answers_of
+    from mptctl.report.progress_bars import passes
 
     with passes() as progress:
         return answers_of(names, run_root, device, progress)
@@ -283,7 +283,7 @@ def _write(
     data_root: Path | None,
 ) -> None:
     """Write the files that were asked for, and say on standard error what was written."""
-    from mptctl.storage import writing
+    from mptctl.files import writing
 
     written: list[Path] = []
     if save_predictions is not None:
@@ -293,14 +293,14 @@ def _write(
             save(model, save_predictions / f"{name}.npz")
             written.append(save_predictions / f"{name}.npz")
     if report is not None:
+        from mptctl.report.flips_page import render_html
         from mptctl.report.gallery import pictures_below
-        from mptctl.report.html import render_html
 
         picture = None
         if data_root is not None:
             picture = pictures_below(data_root)
         elif answers.split is not None:
-            from mptctl.evaluation.predict import pictures_of
+            from mptctl.inference.predict import pictures_of
 
             picture = pictures_of(answers.split)
         page = render_html(result, picture)
@@ -308,11 +308,11 @@ def _write(
             stream.write(page.encode())
         written.append(report)
     if figures is not None:
-        from mptctl.report.figures import save_figures
+        from mptctl.report.flips_figures import save_figures
 
         written += save_figures(result, figures)
     if markdown is not None and markdown != "-":
-        from mptctl.report.markdown import render_markdown
+        from mptctl.report.flips_markdown import render_markdown
 
         with writing(Path(markdown)) as stream:
             stream.write(render_markdown(result).encode())

@@ -44,10 +44,10 @@ def import_(
     if recipe is None or (run_root / SPLIT_NAME).exists():
         load_split(run_root)
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
-    from mptctl.report.passes import passes
-    from mptctl.training.imported import look_at_imported
-    from mptctl.training.importing import import_model
-    from mptctl.training.ownership import run_folder
+    from mptctl.inference.imported import look_at_imported
+    from mptctl.models.importing import import_model
+    from mptctl.models.ownership import run_folder
+    from mptctl.report.progress_bars import passes
 
     path = import_model(
         weights,

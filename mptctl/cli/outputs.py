@@ -52,7 +52,7 @@ class Outputs:
             UsageError: an output is an input, another output, where standard output goes, a folder, a link that
                 leads out of its folder, or what cannot be written into.
         """
-        from mptctl.storage import output_file
+        from mptctl.files import output_file
 
         read = [(path, os.stat(path)) for path in inputs if os.path.isfile(path)]
         printed = _standard_output()

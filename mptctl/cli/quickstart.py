@@ -30,8 +30,8 @@ def quickstart(
 
         mptctl quickstart --run-root /tmp/demo --json
     """
-    from mptctl.quickstart import quickstart as run
-    from mptctl.report.progress import observer
+    from mptctl.report.training_progress import observer
+    from mptctl.studies.quickstart import quickstart as run
 
     result = run(run_root, seed=seed, overwrite=overwrite, observer=observer)
     if as_json:
@@ -39,6 +39,6 @@ def quickstart(
         return
     from rich.console import Console
 
-    from mptctl.report.quickstart import print_quickstart
+    from mptctl.report.updates_table import print_quickstart
 
     print_quickstart(result.rows, result.meaning, result.report, Console())

@@ -12,7 +12,7 @@ import typer
 from mptctl.cli import options as opt
 
 if TYPE_CHECKING:
-    from mptctl.data.summary import SplitSummary
+    from mptctl.data.split_summary import SplitSummary
 
 # Classes that the table names of each side; --json names all.
 SHOWN_CLASSES = 5
@@ -114,8 +114,8 @@ def split(
     """
     from mptctl.data.sources import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
-    from mptctl.data.summary import summarise
-    from mptctl.report.passes import passes
+    from mptctl.data.split_summary import summarise
+    from mptctl.report.progress_bars import passes
 
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else _read_names(old_classes)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.start import TrainFlags, start
+from mptctl.cli.training_verbs import TrainFlags, start
 
 
 def train_baseline(
@@ -55,7 +55,7 @@ def train_baseline(
 
     load_split(run_root)
     # After the split, whose absence is to be said at once: methods take seconds to import.
-    from mptctl.methods import build_method
+    from mptctl.methods.table import build_method
 
     chosen = build_method(method, num_old=1)
     fixed: dict[str, Any] = {"method.name": method}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.start import TrainFlags, start
+from mptctl.cli.training_verbs import TrainFlags, start
 
 
 class Distance(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mptctl.cli import options as opt
-from mptctl.cli.start import TrainFlags, start
+from mptctl.cli.training_verbs import TrainFlags, start
 
 # Far from any seed that a person types for an update, so that the old model shares no start with it.
 SEED_OFFSET = 2000

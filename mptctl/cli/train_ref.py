@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mptctl.cli import options as opt
-from mptctl.cli.start import TrainFlags, start
+from mptctl.cli.training_verbs import TrainFlags, start
 
 # Far from any seed that a person types for an update: a reference with the update's own seed would be its twin.
 SEED_OFFSET = 1000

@@ -162,12 +162,12 @@ def tune(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    from mptctl.cli.start import resume_command
     from mptctl.cli.train_mpt import distance_of
+    from mptctl.cli.training_verbs import resume_command
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
+    from mptctl.models.ownership import run_folder
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.training.ownership import run_folder
 
     if resume and overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
@@ -191,8 +191,8 @@ def tune(
         typer.echo(base.to_yaml(), nl=False)
         return
     # Here, because it takes seconds to import.
-    from mptctl.training.device import choose_device
-    from mptctl.training.rundir import find_checkpoint
+    from mptctl.machine.device import choose_device
+    from mptctl.models.run_folder import find_checkpoint
 
     if gpus_per_trial is None:
         gpus_per_trial = 1.0 if choose_device(base.runtime.device).type == "cuda" else 0.0
@@ -244,15 +244,18 @@ def _check_outputs(folder: Path, run_root: Path, recipe: str | None, models: lis
 def _search(request: TuneRequest, as_json: bool) -> None:
     from rich.console import Console
 
-    from mptctl.report.tune_figure import save_tune_figure
+    from mptctl.report.progress_bars import plain_line, teller
+    from mptctl.report.tune_page import save_tune_figure
     from mptctl.report.tune_terminal import print_tune, watching
     from mptctl.tune.sweep import refuse_if_none, sweep
 
     console = Console(stderr=True)
+
+    def say(text: str) -> None:
+        plain_line(console, text)
+
     with watching(console) as watch:
-        report = sweep(
-            request, watch, lambda text: console.print(text, highlight=False, markup=False, soft_wrap=True)
-        )
+        report = sweep(request, watch, say, teller("decoding pictures", say))
     written = save_tune_figure(report, request.folder)
     if as_json:
         typer.echo(report.model_dump_json())
@@ -266,7 +269,7 @@ def _search(request: TuneRequest, as_json: bool) -> None:
 
 
 def _say_what_would_be_done(request: TuneRequest, as_json: bool) -> None:
-    from mptctl.cli.start import describe
+    from mptctl.cli.training_verbs import describe
     from mptctl.tune.dry_run import dry_run
 
     plan = dry_run(request)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.storage import replacing
+from mptctl.files import replacing
 
 Part = Literal["train", "val", "test"]
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 
 import numpy as np
 import torch
@@ -117,11 +116,6 @@ def decode_file(manifest: Manifest, index: int) -> Tensor:
             f"{path}: gone since split ({error.strerror}); restore it, or run split --overwrite"
         ) from error
     return decode(data, int(manifest.kinds[index]), path)
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 def single_threaded() -> None:

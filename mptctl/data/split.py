@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.classes import ClassSplit, label_map, split_classes
+from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, Part, load_manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
 from mptctl.data.sources import OnBad, array_of, read_source
@@ -36,8 +36,8 @@ from mptctl.data.split_file import (
 )
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
+from mptctl.files import locked_folder, remove_partial_files, replacing
 from mptctl.recipe import Source, differences
-from mptctl.storage import locked_folder, remove_partial_files, replacing
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.scores import FloatArray, Scores
-from mptctl.evaluation.summary import SweepCurve, SweepPoint
 
 # Steps of a curve that a report keeps: more than a figure can show. The minimum is taken over all of them.
 POINTS = 200

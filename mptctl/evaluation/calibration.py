@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import NonFiniteError
-from mptctl.evaluation.summary import Bin
+from mptctl.evaluation.flip_report import Bin
 
 # Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4: both errors with 15 bins.
 BINS = 15

@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
-from mptctl.evaluation.summary import (
+from mptctl.evaluation.flip_report import (
     ClassRow,
     ConfidenceRow,
     Counts,
@@ -19,6 +18,7 @@ from mptctl.evaluation.summary import (
     Rates,
     TakerRow,
 )
+from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]

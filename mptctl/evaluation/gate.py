@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.flip_report import CheckName, Counts, Gate, GateCheck, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
 from mptctl.evaluation.statistics import error_difference, relative_nfr, relative_nfr_interval, wilson
-from mptctl.evaluation.summary import CheckName, Counts, Gate, GateCheck, Interval
 
 # Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
 ROUNDING = 1e-12

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.evaluation.flip_report import MarginGroup, Margins
 from mptctl.evaluation.statistics import rate
-from mptctl.evaluation.summary import MarginGroup, Margins
 
 BINS = 30
 Group = tuple[Literal["old", "new"], Literal["old classes", "new classes"], NDArray[np.float64]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError
 from mptctl.evaluation.columns import as_text, first, shown
-from mptctl.storage import writing
+from mptctl.files import writing
 
 SUFFIXES = (".npz", ".csv", ".parquet")
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.pairing import Pairing
 from mptctl.evaluation.predictions import row_blocks
-from mptctl.evaluation.summary import Counts
 
 IDENTICAL = "old and new are one and the same model: nothing was compared"
 LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"

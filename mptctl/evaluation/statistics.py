@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, xlog1py, xlogy
 from scipy.stats import binomtest, chi2, norm
 
-from mptctl.evaluation.summary import Answer, Counts, Interval, Rate
+from mptctl.evaluation.flip_report import Answer, Counts, Interval, Rate
 
 # Six rounds of 65 points close in on a logit to 72 / 32^6 = 7e-8, where a log-likelihood of a billion samples is
 # exact to 1e-5.

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.report.wording import p_value, percent, ratio, span
-from mptctl.tune.records import Comparison, Trial, TuneReport
+from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
 

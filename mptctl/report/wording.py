@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
-from mptctl.evaluation.summary import ClassRow, FlipReport, Interval, Rate
 
 NOT_DEFINED = "n/a"
 SortKey = Literal["flips", "nfr", "error", "name"]

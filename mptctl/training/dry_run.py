@@ -7,16 +7,17 @@ from typing import Any, get_args
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.data.loader import Loader, choose_loader
+from mptctl.data.loading.base import Loader, PlannedLoader
+from mptctl.data.loading.choose import choose_loader
+from mptctl.data.loading.part import Pass
 from mptctl.data.manifest import Part
-from mptctl.data.passes import Pass, PlannedLoader
 from mptctl.data.split import Split
+from mptctl.machine.device import choose_device
+from mptctl.machine.signals import StopRequest
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import DataRecipe
-from mptctl.training.device import choose_device
 from mptctl.training.distributed import Workers
 from mptctl.training.job import Job, assemble
-from mptctl.training.rundir import RunDir
-from mptctl.training.signals import StopRequest
 
 
 class DryRun(BaseModel):

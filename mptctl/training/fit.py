@@ -7,17 +7,18 @@ import time
 from typing import Any, NoReturn
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from mptctl.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.data.loader import Batch
 from mptctl.errors import NonFiniteError, Stopped
-from mptctl.methods import Method
-from mptctl.models import set_training_mode
+from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.networks import set_training_mode
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.meter import Meter
+from mptctl.training.observer import Observer
 from mptctl.training.optim import learning_rate
-from mptctl.training.run import FitResult, Observer, Run
+from mptctl.training.result import FitResult
+from mptctl.training.run import Run
+from mptctl.training.step import train_step
 from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
@@ -69,56 +70,6 @@ def fit(run: Run, observer: Observer) -> FitResult:
         meter.close()
 
 
-def train_step(
-    run: Run, student: nn.Module, guard: NonFiniteGuard, method: Method, batch: Batch, global_rows: int
-) -> tuple[dict[str, Tensor], float]:
-    """One optimizer step; nothing in it waits for the device.
-
-    Args:
-        run: the run.
-        student: the model as it is called (wrapped, compiled).
-        guard: against numbers that are not finite.
-        method: as it is in this epoch.
-        batch: this worker's part of the global batch.
-        global_rows: pictures of the global batch, over all workers.
-
-    Returns:
-        The step's terms and counts as scalars on the device, and its learning rate.
-    """
-    optim, runtime = run.recipe.optim, run.recipe.runtime
-    rate = learning_rate(optim, run.progress.global_step, run.train.steps_per_epoch, run.total_steps)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
-    guard.before_forward()
-    # Gradients are averaged over the workers afterwards, hence the division by their number here.
-    normalizer = global_rows / run.workers.size
-    totals: dict[str, Tensor] = {}
-    pieces = _pieces(batch, optim.accumulate)
-    for number, piece in enumerate(pieces, start=1):
-        old = ref = None
-        if run.teachers is not None and (method.needs_old or method.needs_ref):
-            answers = run.teachers.logits(
-                piece, run.progress.epoch, old=method.needs_old, ref=method.needs_ref
-            )
-            old, ref = answers.old, answers.ref
-        with run.workers.averaging(student, now=number == len(pieces)):
-            with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
-                logits = student(piece.images)
-            terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
-            logits.backward(grad)
-        totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
-    trained = {name: p for name, p in run.model.named_parameters() if p.grad is not None}
-    gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
-    guard.check(totals, gradients, run.progress.global_step)
-    if optim.clip_grad_norm is not None:
-        nn.utils.clip_grad_norm_(trained.values(), optim.clip_grad_norm)
-    run.workers.maximum(guard.skip)
-    run.optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
-    run.optimizer.step()
-    run.optimizer.zero_grad()
-    return totals, rate
-
-
 def training_state(run: Run) -> dict[str, Any]:
     """What a resumed run needs beside weights and progress: the optimizer's and the random generators' state."""
     state: dict[str, Any] = {"optimizer": run.optimizer.state_dict(), "rng": torch.get_rng_state()}
@@ -164,18 +115,6 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
         asked = time.monotonic()
     _stop_on_non_finite(run, guard)
     meter.flush()
-
-
-def _pieces(batch: Batch, accumulate: int) -> list[Batch]:
-    if accumulate == 1:
-        return [batch]
-    parts = zip(
-        batch.images.tensor_split(accumulate),
-        batch.labels.tensor_split(accumulate),
-        batch.index.tensor_split(accumulate),
-        strict=True,
-    )
-    return [Batch(*part) for part in parts]
 
 
 def _stop_on_non_finite(run: Run, guard: NonFiniteGuard) -> None:

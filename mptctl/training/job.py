@@ -11,26 +11,33 @@ from pathlib import Path
 
 import torch
 
-from mptctl.checkpoint import CheckpointMeta
-from mptctl.data.loader import Loader, make_loader
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.errors import Stopped, UsageError
-from mptctl.methods import Method, method_of
-from mptctl.models import build_model
+from mptctl.machine.device import choose_device
+from mptctl.machine.facts import git_commit, versions
+from mptctl.machine.signals import StopRequest, stop_on_signals
+from mptctl.methods.method import Method
+from mptctl.methods.table import method_of
+from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.finished import unfinished
+from mptctl.models.networks import build_model
+from mptctl.models.ownership import left_alone, refuse_own_inputs
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.teacher_cache import CachedTeachers, Role
-from mptctl.teacher_room import Room
-from mptctl.teachers import Teachers, TeacherSource
-from mptctl.training.device import choose_device, torch_settings
+from mptctl.teachers.cache import CachedTeachers, Role
+from mptctl.teachers.cache_budget import Room
+from mptctl.teachers.ensemble import Teachers
+from mptctl.teachers.source import TeacherSource
 from mptctl.training.distributed import Workers, workers
-from mptctl.training.finished import unfinished
 from mptctl.training.fit import fit
+from mptctl.training.observer import Observer
 from mptctl.training.optim import build_optimizer
-from mptctl.training.ownership import left_alone, refuse_own_inputs
+from mptctl.training.result import FitResult
 from mptctl.training.resume import resume
-from mptctl.training.run import FitResult, Observer, Progress, Run
-from mptctl.training.rundir import RunDir, git_commit, versions
-from mptctl.training.signals import StopRequest, stop_on_signals
+from mptctl.training.run import Progress, Run
+from mptctl.training.torch_settings import torch_settings
 from mptctl.training.validate import Validator
 
 

@@ -9,8 +9,9 @@ import torch
 from tensorboardX import SummaryWriter
 from torch import Tensor
 
-from mptctl.training.run import Observer, Run
-from mptctl.training.rundir import MetricsLine
+from mptctl.models.run_folder import MetricsLine
+from mptctl.training.observer import Observer
+from mptctl.training.run import Run
 from mptctl.training.validate import Validation
 
 # Seconds between two lines of progress; each one waits for the device once.

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from mptctl.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.errors import CheckpointError
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import differences
 from mptctl.training.run import Progress, Run
-from mptctl.training.rundir import RunDir
 from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # What may change between a run and its continuation: where and how fast it computes, not what.

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
-from mptctl.checkpoint import CheckpointMeta
-from mptctl.data.loader import Loader
-from mptctl.methods import Method
+from mptctl.data.loading.base import Loader
+from mptctl.machine.signals import StopRequest
+from mptctl.methods.method import Method
+from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.teachers import TeacherSource
+from mptctl.teachers.source import TeacherSource
 from mptctl.training.distributed import Workers
-from mptctl.training.rundir import MetricsLine, RunDir
-from mptctl.training.signals import StopRequest
 from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
-
-
-class Observer(Protocol):
-    """What wants to know how a run goes: the terminal, a sweep, a test."""
-
-    def decoding(self, done: int, total: int) -> None:
-        """Before a run begins, its pictures are read into memory: ``done`` of ``total`` are."""
-        ...
-
-    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """A run begins at ``step`` of ``total_steps``; ``notes`` say what was chosen and why."""
-        ...
-
-    def line(self, line: MetricsLine) -> None:
-        """A line of ``metrics.jsonl`` was written."""
-        ...
-
-    def finished(self, result: FitResult) -> None:
-        """The run has come to its end."""
-        ...
-
-    def closed(self) -> None:
-        """The run is over, whether it came to its end or not."""
-        ...
 
 
 @dataclass
@@ -60,57 +34,6 @@ class Progress:
     step_in_epoch: int = 0
     global_step: int = 0
     best_error: float | None = None
-
-
-class TrainSummary(BaseModel):
-    """The object that the training verbs print with ``--json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run: str = Field(description="the run folder")
-    best: str = Field(description="the checkpoint that evaluate takes")
-    steps: int = Field(description="optimizer steps done in all")
-    val_error: float | None = Field(description="validation error of the last epoch, a fraction")
-    val_error_old: float | None = Field(description="the same on old classes")
-    val_nfr: float | None = Field(description="validation NFR of the last epoch, where there is an old model")
-    best_val_error: float | None = Field(
-        description="validation error of `best`; null without a validation part"
-    )
-    seconds: float = Field(description="of this process")
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What a run came to.
-
-    Attributes:
-        run: its folder.
-        steps: optimizer steps done in all.
-        validation: of the last epoch.
-        best_error: validation error of ``best.pt``; None without a validation part.
-        seconds: of this process.
-        data: what held the pictures up, and which setting moves it.
-    """
-
-    run: RunDir
-    steps: int
-    validation: Validation
-    best_error: float | None
-    seconds: float
-    data: str
-
-    def summary(self) -> TrainSummary:
-        """The same as plain values."""
-        return TrainSummary(
-            run=str(self.run.path),
-            best=str(self.run.best),
-            steps=self.steps,
-            val_error=self.validation.error,
-            val_error_old=self.validation.error_old,
-            val_nfr=self.validation.nfr,
-            best_val_error=self.best_error,
-            seconds=round(self.seconds, 3),
-        )
 
 
 @dataclass

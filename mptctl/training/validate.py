@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mpt_kernels.reference import first_maximum_is
-from mptctl.data.loader import Loader
-from mptctl.teachers import TeacherSource
+from mptctl.data.loading.base import Loader
+from mptctl.teachers.source import TeacherSource
 
 
 @dataclass(frozen=True)

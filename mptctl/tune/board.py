@@ -10,11 +10,11 @@ from typing import Any
 from ray.tune import Callback
 
 from mptctl.evaluation.statistics import rate
-from mptctl.storage import write_atomically
+from mptctl.files import write_atomically
 from mptctl.tune.choice import choose, within_bound
-from mptctl.tune.records import Status, Trial, TuneReport
 from mptctl.tune.space import Settings, name_of
 from mptctl.tune.trial import TrialPlan
+from mptctl.tune.tune_report import Status, Trial, TuneReport
 
 FILE = "trials.json"
 Watch = Callable[[TuneReport], None]

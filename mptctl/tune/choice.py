@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mptctl.evaluation.summary import Rate
-from mptctl.tune.records import Trial
+from mptctl.evaluation.flip_report import Rate
+from mptctl.tune.tune_report import Trial
 
 
 @dataclass(frozen=True)

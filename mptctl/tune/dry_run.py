@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mptctl.models.lock import refuse_unusable
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_job
 from mptctl.training.job import Job
-from mptctl.training.lock import refuse_unusable
 from mptctl.tune.folder import SEARCH
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import completed, name_of, recipe_of

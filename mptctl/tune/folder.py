@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mptctl.training.ownership import RUN, Kind, is_run
+from mptctl.models.ownership import RUN, Kind, is_run
 
 # Where a trial that fails for an unexpected reason says so.
 ERROR_NAME = "error.txt"

@@ -10,21 +10,21 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from mptctl.data.loader import Loader
+from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError
 from mptctl.evaluation.statistics import rate
+from mptctl.machine.device import choose_device
+from mptctl.machine.signals import StopRequest
 from mptctl.recipe import differences
-from mptctl.report.passes import teller
-from mptctl.teachers import Teacher, Teachers, TeacherSource
-from mptctl.training.device import choose_device
+from mptctl.teachers.ensemble import Teacher, Teachers
+from mptctl.teachers.source import TeacherSource
 from mptctl.training.distributed import Workers
 from mptctl.training.job import Job, assemble
 from mptctl.training.resume import MAY_CHANGE
-from mptctl.training.signals import StopRequest
 from mptctl.training.validate import Validator
-from mptctl.tune.records import Reference, TuneReport
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import Settings, completed, recipe_of
+from mptctl.tune.tune_report import Reference, TuneReport
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,12 @@ class Prepared:
     device: torch.device
 
 
-def prepare(request: TuneRequest, points: list[Settings] | None, say: Callable[[str], None]) -> Prepared:
+def prepare(
+    request: TuneRequest,
+    points: list[Settings] | None,
+    say: Callable[[str], None],
+    decoding: Callable[[int, int], None],
+) -> Prepared:
     """Put the first trial together without training it, and measure the reference on the validation part.
 
     Args:
@@ -61,7 +66,7 @@ def prepare(request: TuneRequest, points: list[Settings] | None, say: Callable[[
     settings = points[0] if points else completed(base, {})
     first = recipe_of(base, settings)
     job = Job(first, split, request.folder / "trials", request.old, request.refs)
-    run = assemble(job, device, Workers(), StopRequest(), teller("decoding pictures", say))
+    run = assemble(job, device, Workers(), StopRequest(), decoding)
     run.train.close()
     assert run.validator is not None
     loader = run.validator.loader

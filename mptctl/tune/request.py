@@ -7,8 +7,8 @@ from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
+from mptctl.models.ownership import refuse_own_inputs
 from mptctl.recipe import Recipe
-from mptctl.training.ownership import refuse_own_inputs
 from mptctl.tune.space import Axis, Search, Settings, completed, grid, random_points, recipe_of
 
 

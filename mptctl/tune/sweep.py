@@ -9,18 +9,18 @@ from contextlib import suppress
 from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
-from mptctl.storage import write_atomically
-from mptctl.training.lock import locked
-from mptctl.training.ownership import left_alone, remove_own
-from mptctl.training.signals import StopRequest
+from mptctl.files import write_atomically
+from mptctl.machine.cluster import interruptible, quiet, ray_cluster, without_chatter
+from mptctl.machine.signals import StopRequest
+from mptctl.models.lock import locked
+from mptctl.models.ownership import left_alone, remove_own
 from mptctl.tune.choice import choose, objective
-from mptctl.tune.cluster import interruptible, quiet, ray_cluster, without_chatter
-from mptctl.tune.compare import compared
 from mptctl.tune.folder import HEADLINE, RAY, SEARCH
 from mptctl.tune.prepare import prepare
-from mptctl.tune.records import Trial, TuneReport
 from mptctl.tune.request import TuneRequest, checked_points
+from mptctl.tune.second_best import compared
 from mptctl.tune.space import Settings, name_of, recipe_of
+from mptctl.tune.tune_report import Trial, TuneReport
 
 # How often a trial whose process dies is started again.
 MAX_RESTARTS = 3
@@ -30,13 +30,16 @@ ASHA_REDUCTION = 3
 Watch = Callable[[TuneReport], None]
 
 
-def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> TuneReport:
+def sweep(
+    request: TuneRequest, watch: Watch, say: Callable[[str], None], decoding: Callable[[int, int], None]
+) -> TuneReport:
     """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
 
     Args:
         request: what to do.
         watch: called with the report whenever something changes.
         say: called with lines of progress.
+        decoding: called with (pictures decoded, pictures in all) before the first trial.
 
     Raises:
         UsageError: no validation part, a setting that is not valid, or a folder in use.
@@ -49,7 +52,7 @@ def sweep(request: TuneRequest, watch: Watch, say: Callable[[str], None]) -> Tun
         stop = StopRequest()
         try:
             with interruptible(stop):
-                measure = prepare(request, points, say)
+                measure = prepare(request, points, say, decoding)
                 if request.overwrite:  # only now that everything else is known to be in order
                     for note in left_alone(remove_own(request.folder, SEARCH)):
                         say(note)

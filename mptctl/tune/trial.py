@@ -12,13 +12,13 @@ from ray import tune
 
 from mptctl.data.split import load_split
 from mptctl.errors import MptctlError
+from mptctl.evaluation.flip_report import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.evaluation.summary import Rate
+from mptctl.models.lock import is_free
+from mptctl.models.run_folder import MetricsLine, RunDir
 from mptctl.recipe import Recipe
 from mptctl.training.job import Job, train
-from mptctl.training.lock import is_free
-from mptctl.training.run import FitResult
-from mptctl.training.rundir import MetricsLine, RunDir
+from mptctl.training.result import FitResult
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import Settings, completed, name_of, recipe_of, rounded_point

@@ -25,7 +25,7 @@ def test_a_cpu_leaves_out_what_takes_minutes() -> None:
 
 
 def test_what_is_timed_is_the_objective_that_the_kernel_computes() -> None:
-    from mptctl.methods import build_method
+    from mptctl.methods.table import build_method
 
     torch.manual_seed(0)
     logits, target = torch.randn(5, 8, dtype=torch.float64), torch.randint(0, 8, (5,))

@@ -11,9 +11,9 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.contestants import ROWS
 from mptctl.bench.loader import LoaderBench, _verdict, bench_loader
 from mptctl.bench.opponents import PictureFiles
+from mptctl.bench.runners import ROWS
 from mptctl.cli.app import main
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import DataRecipe, load_recipe
@@ -39,7 +39,7 @@ SMALL = ["data.image_size=24", "data.workers=1", "optim.batch_size=8", "model.st
 def test_every_row_is_measured_or_skipped_with_a_reason(
     pictures: Path, augment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mptctl.bench.contestants.usable_cores", lambda: 1)
+    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
     rows = ROWS if augment == "pad-crop" else tuple(name for name in ROWS if "dataloader" not in name)
     said: list[str] = []
     found = bench_loader(

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.cli.app import main
-from mptctl.cli.reference import render_reference
+from mptctl.cli.app import app, main
+from mptctl.cli.docs_page import render_reference
 from tests.training.conftest import environment, mptctl
 
 ROOT = Path(__file__).parent.parent.parent
@@ -30,7 +30,7 @@ VERBS = (
 
 
 def test_the_reference_page_is_not_stale() -> None:
-    assert (ROOT / "docs" / "reference.md").read_text(encoding="utf-8") == render_reference(), (
+    assert (ROOT / "docs" / "reference.md").read_text(encoding="utf-8") == render_reference(app), (
         "run: make docs"
     )
 

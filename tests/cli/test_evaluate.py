@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from mptctl.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.cli.app import main
 from mptctl.data.split import Split, make_split
-from mptctl.models import build_model
+from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.networks import build_model
+from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import load_recipe
-from mptctl.training.rundir import MetricsLine
 
 IDS = np.array([f"test/{i:05d}" for i in range(8)])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])

@@ -11,7 +11,7 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.report.progress import Silent
+from mptctl.report.training_progress import Silent
 from mptctl.training.job import Job, train
 from tests.cli.test_split import Done
 from tests.cli.test_split import mptctl as mptctl

@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.loader import Loader, make_loader
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe
 

@@ -17,7 +17,7 @@ from mptctl.data.manifest import ODD
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
 from tests.data.conftest import MakeLoader, smooth_picture
-from tests.data.test_loaders import KINDS, levels
+from tests.data.loading.test_loaders import KINDS, levels
 
 SIDE = 32
 

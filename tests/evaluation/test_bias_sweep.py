@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias_sweep import POINTS, sweep_bias
+from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.pairing import pair
 from mptctl.evaluation.predictions import build_predictions
 from mptctl.evaluation.scores import score
-from mptctl.evaluation.summary import SweepCurve, SweepPoint
 
 Logits = NDArray[np.float64]
 Labels = NDArray[np.int64]

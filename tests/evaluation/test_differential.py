@@ -22,7 +22,7 @@ import pytest
 from pyarrow import parquet
 
 from mptctl.errors import DataError
-from mptctl.evaluation.compare import compare
+from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.predictions import read_predictions
 
 CASES = int(os.environ.get("MPTCTL_DIFFERENTIAL_CASES", "300"))

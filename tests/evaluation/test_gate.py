@@ -7,9 +7,9 @@ import math
 import pytest
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.gate import Limits, check_gate
 from mptctl.evaluation.statistics import wilson
-from mptctl.evaluation.summary import Counts
 
 
 def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation import predictions
-from mptctl.evaluation.compare import compare
+from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.margins import margin_summary
 from mptctl.evaluation.pairing import pair
 from mptctl.evaluation.predictions import build_predictions, read_predictions

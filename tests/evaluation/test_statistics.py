@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
+from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.statistics import (
     below,
     error_difference,
@@ -20,7 +21,6 @@ from mptctl.evaluation.statistics import (
     relative_nfr_interval,
     wilson,
 )
-from mptctl.evaluation.summary import Counts
 
 
 def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Counts:

@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mptctl.data.loader import Loader, make_loader
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe
 

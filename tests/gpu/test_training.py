@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from mptctl.bench.step import _ways
-from mptctl.data.loader import make_loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer

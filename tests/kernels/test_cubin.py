@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels import triton_backend
-from mpt_kernels.reference import Settings
+from mpt_kernels.types import Settings
 from tests.kernels import cubin
 
 if os.environ.get("TRITON_INTERPRET") == "1":

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import MPTLoss, backend_for, mpt_loss, reference
-from mpt_kernels.reference import Settings
+from mpt_kernels.types import Settings
 from tests.kernels.cases import random_case
 
 SETTINGS = [

@@ -15,15 +15,15 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from mptctl.evaluation.compare import compare
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport, PairRow
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.predictions import build_predictions
-from mptctl.evaluation.summary import FlipReport, PairRow
-from mptctl.report.figures import draw_figures, save_figures
+from mptctl.report.flips_figures import draw_figures, save_figures
+from mptctl.report.flips_markdown import escape, render_markdown
+from mptctl.report.flips_page import render_html
+from mptctl.report.flips_terminal import print_report
 from mptctl.report.gallery import LARGEST, data_url, pictures_below
-from mptctl.report.html import render_html
-from mptctl.report.markdown import escape, render_markdown
-from mptctl.report.terminal import print_report
 
 HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
 

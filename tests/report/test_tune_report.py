@@ -11,10 +11,10 @@ from rich.console import Console
 
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
-from mptctl.report.tune_figure import render_tune_html, save_tune_figure
+from mptctl.report.tune_page import render_tune_html, save_tune_figure
 from mptctl.report.tune_terminal import print_tune, sentences, watching
 from mptctl.tune.choice import choose, within_bound
-from mptctl.tune.records import Comparison, Reference, Trial, TuneReport
+from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
 
 REFERENCE = rate(2600, 5000)
 

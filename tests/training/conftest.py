@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.split import Split
+from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import Recipe
 from mptctl.training.job import Job, train
-from mptctl.training.run import FitResult
-from mptctl.training.rundir import MetricsLine
+from mptctl.training.result import FitResult
 
 ROOT = Path(__file__).parent.parent.parent
 

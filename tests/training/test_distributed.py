@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.checkpoint import load_checkpoint
 from mptctl.data.split import Split
-from mptctl.training.rundir import RunDir
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import RunDir
 from tests.training.conftest import ROOT, environment, mptctl
 
 FLAGS = ["--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--seed", "0"]

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import NonFiniteError, UsageError
+from mptctl.machine.device import choose_device
+from mptctl.machine.signals import StopRequest
+from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
+from mptctl.models.run_folder import EnvironmentFile, MetricsLine
 from mptctl.recipe import load_recipe
-from mptctl.training.device import choose_device
 from mptctl.training.distributed import Workers
-from mptctl.training.fit import train_step
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.job import Job, assemble, train
-from mptctl.training.rundir import EnvironmentFile, MetricsLine
-from mptctl.training.signals import StopRequest
+from mptctl.training.step import train_step
 from tests.conftest import short_recipe
 from tests.training.conftest import Log, Train
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from mptctl.checkpoint import load_checkpoint
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
-from mptctl.training.rundir import RunDir
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import RunDir
 from tests.conftest import short_recipe
 from tests.training.conftest import Train, command, environment, mptctl
 

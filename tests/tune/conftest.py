@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.report.progress import Silent
+from mptctl.machine.ray_folder import INNER
+from mptctl.report.training_progress import Silent
 from mptctl.training.job import Job, train
-from mptctl.tune.rayfolder import INNER
-from mptctl.tune.records import TuneReport
+from mptctl.tune.tune_report import TuneReport
 from tests.conftest import short_recipe
 from tests.training.conftest import command, environment
 

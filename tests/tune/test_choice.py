@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose, objective, within_bound
-from mptctl.tune.records import Status, Trial
+from mptctl.tune.tune_report import Status, Trial
 
 
 def trial(name: str, errors: int, flips: int | None, status: Status = "done", of: int = 40) -> Trial:

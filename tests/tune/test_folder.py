@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mptctl.training.lock import locked
-from mptctl.training.ownership import remove_own
+from mptctl.models.lock import locked
+from mptctl.models.ownership import remove_own
 from mptctl.tune.folder import HEADLINE, RAY, SEARCH, is_search
 
 RUN_MARK = json.dumps(

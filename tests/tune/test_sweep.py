@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.checkpoint import load_checkpoint
 from mptctl.data.split import make_split
+from mptctl.machine.ray_folder import INNER
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.report.progress import Silent
+from mptctl.report.training_progress import Silent
 from mptctl.training.job import Job, train
-from mptctl.training.rundir import RunDir
-from mptctl.tune.rayfolder import INNER
-from mptctl.tune.records import TuneReport
+from mptctl.tune.tune_report import TuneReport
 from tests.conftest import short_recipe
 from tests.data.conftest import make_folder
 from tests.training.conftest import mptctl

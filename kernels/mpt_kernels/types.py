@@ -1,0 +1,52 @@
+"""The types that all backends share: settings in, losses of rows and the result out."""
+
+from typing import Literal, NamedTuple
+
+from torch import Tensor
+
+
+class MptLossOutput(NamedTuple):
+    """What `mpt_loss` returns; everything stays on the device of the logits.
+
+    loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
+    terms: scalars "ce" and, where that teacher distils, "fd_old" and "fd_ref", each as it enters the loss:
+        with its weights and lambda, over the normaliser.
+    grad: (N, C) in the logits' type, d loss / d logits times `grad_scale`.
+    correct: int64 scalars "student" and, where given, "old" and "ref": valid rows whose first largest logit,
+        without bias, is the target's.
+    """
+
+    loss: Tensor
+    terms: dict[str, Tensor]
+    grad: Tensor
+    correct: dict[str, Tensor]
+
+
+Distance = Literal["kl", "lm"]
+
+
+Reduction = Literal["mean", "sum"]
+
+
+class Settings(NamedTuple):
+    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field."""
+
+    num_old: int
+    distance: Distance | None = "kl"
+    lam_old: float = 1.0
+    lam_ref: float = 1.0
+    alpha: float = 1.0
+    beta: float = 5.0
+    tau: float = 5.0
+    tau_squared: bool = False
+    lm_reduction: Reduction = "mean"
+    ce_focus: float = 0.0
+    ignore_index: int = -100
+
+
+class Rows(NamedTuple):
+    """One number per sample of each part, all (N,); None where the part is off. 0 on ignored rows."""
+
+    ce: Tensor
+    fd_old: Tensor | None
+    fd_ref: Tensor | None

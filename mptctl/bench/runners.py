@@ -1,0 +1,219 @@
+"""Who takes part in the loader bench, on which pictures, and how fast each one is."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import Pass
+from mptctl.data.manifest import TRAIN, Manifest, pack_paths
+from mptctl.data.split import Split, SplitRequest, divide
+from mptctl.errors import MptctlError
+from mptctl.machine.facts import usable_cores
+from mptctl.models.networks import build_model
+from mptctl.recipe import DataRecipe, Recipe
+
+OURS = ("resident", "dali-cpu", "dali-mixed", "threaded")
+DATALOADERS = ("dataloader-tvio", "dataloader-pil")
+ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
+# A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
+# empty queue, and a few hundred pictures would measure that.
+LEAST_BATCHES = 200
+# Pictures in memory have no queue to fill, and each name of one would take its own room.
+LEAST_RESIDENT_BATCHES = 12
+_WARM_SECONDS, _WARM_BATCHES = 0.5, 4
+_REST_AT_MOST = 10.0  # seconds
+_GENERATED = 200  # pictures, of about ImageNet's usual size
+
+Say = Callable[[str], None]
+Stream = Iterator[Tensor]
+
+
+@dataclass
+class Contestant:
+    """One row: how to start its stream of batches, and what it measured so far."""
+
+    name: str
+    start: Callable[[], Stream]
+    workers: int | None = None
+    augment: str | None = None
+    ahead: int = 0  # batches that it goes on preparing when nobody takes any
+    stream: Stream | None = None
+
+    def run(self, seconds: float, device: torch.device) -> float:
+        """Images a second, once the stream is in its stride; returns when it has come to rest."""
+        if self.stream is None:
+            self.stream = self.start()
+        stream = self.stream
+        begin, batches = time.perf_counter(), 0
+        while batches < _WARM_BATCHES or time.perf_counter() - begin < _WARM_SECONDS:
+            next(stream)
+            batches += 1
+            if time.perf_counter() - begin > seconds:  # a slow one is in its stride from the start
+                break
+        _wait_for(device)
+        begin, images, batches = time.perf_counter(), 0, 0
+        while time.perf_counter() - begin < seconds:
+            images += len(next(stream))
+            batches += 1
+        _wait_for(device)
+        elapsed = time.perf_counter() - begin
+        # Else the next one would share the cores with the filling of this one's queue.
+        time.sleep(min(_REST_AT_MOST, 1.5 * self.ahead * elapsed / batches))
+        return images / elapsed
+
+    def stop(self) -> None:
+        """Close what runs in the background."""
+        if isinstance(self.stream, Generator):
+            with suppress(MptctlError):
+                self.stream.close()
+        self.stream = None
+
+
+def contestants(
+    recipe: Recipe,
+    split: Split,
+    few: Split,
+    rows: tuple[str, ...],
+    device: torch.device,
+    scratch: Path,
+    say: Say,
+) -> tuple[list[Contestant], dict[str, str]]:
+    """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
+
+    ``few`` is a shorter ``split``, for pictures in memory.
+    """
+    field: list[Contestant] = []
+    skipped: dict[str, str] = {}
+    batch_size = recipe.optim.batch_size
+    has_dali = (
+        importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.dali") is not None
+    )
+    for name in rows:
+        if name == "synthetic":
+            field.append(Contestant(name, partial(_training_steps, recipe, device)))
+            continue
+        if name == "dali-mixed" and device.type != "cuda":
+            skipped[name] = "no CUDA device"
+        elif name in ("dali-cpu", "dali-mixed", "readers-file") and not has_dali:
+            skipped[name] = "DALI is not installed"
+        elif name in OURS:
+            where = torch.device("cpu") if name == "dali-cpu" else device
+            kind = name.split("-")[0]
+            # Pictures in memory are at one size already, so their crops are padded ones.
+            augment = "pad-crop" if name == "resident" else recipe.data.augment
+            data = recipe.data.model_copy(update={"loader": kind, "augment": augment})
+            pictures = few if name == "resident" else split
+            start = our_stream(pictures, data, batch_size, where, scratch)
+            workers = None if name == "resident" else data.workers or usable_cores()
+            ahead = 0 if name == "resident" else data.prefetch
+            field.append(Contestant(name, start, workers, augment, ahead))
+        else:
+            work = Pass(split, recipe.data, "train", batch_size, 0, True, device)
+            if name == "readers-file":
+                threads = work.data.workers or usable_cores()
+                start = partial(readers_file_stream, work)
+                field.append(Contestant(name, start, threads, work.data.augment, work.data.prefetch))
+            else:
+                field.append(_best_dataloader(name, work, say))
+    return field, skipped
+
+
+def _best_dataloader(name: str, work: Pass, say: Say) -> Contestant:
+    """The DataLoader with the number of workers that is fastest here; those keep running."""
+    reader: Reader = "tvio" if name == "dataloader-tvio" else "pil"
+    cores = usable_cores()
+    best: Contestant | None = None
+    best_rate = 0.0
+    for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
+        start = partial(dataloader_stream, work, reader, workers)
+        ahead = 2 * workers  # torch's default prefetch_factor
+        one = Contestant(name, start, workers, work.data.augment, ahead)
+        rate = one.run(1.0, work.device)
+        say(f"{name} with {workers} workers: {rate:,.0f} images/s")
+        if best is None or rate > best_rate:
+            one, best, best_rate = best or one, one, rate
+        if one is not best:
+            one.stop()
+    assert best is not None
+    return best
+
+
+def our_stream(
+    split: Split, data: DataRecipe, batch_size: int, device: torch.device, scratch: Path
+) -> Callable[[], Stream]:
+    def start() -> Stream:
+        loader = make_loader(
+            split, data, "train", batch_size=batch_size, seed=0, train=True, device=device, cache_dir=scratch
+        )
+        try:
+            for epoch in itertools.count():
+                for batch in loader.epoch(epoch):
+                    yield batch.images
+        finally:
+            loader.close()
+
+    return start
+
+
+def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
+    """Training steps of the recipe's model on one batch that stays where it is."""
+    size = recipe.data.image_size
+    count = recipe.optim.batch_size if device.type == "cuda" else min(recipe.optim.batch_size, 16)
+    model = build_model(recipe.model.model_copy(update={"pretrained": None}), 1000, size).to(device)
+    model = model.to(memory_format=torch.channels_last)
+    images = torch.randn(count, 3, size, size, device=device).to(memory_format=torch.channels_last)
+    target = torch.zeros(count, dtype=torch.int64, device=device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    while True:
+        with torch.autocast(device.type, torch.bfloat16, enabled=recipe.runtime.precision == "bf16"):
+            loss = torch.nn.functional.cross_entropy(model(images), target)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        yield images
+
+
+def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
+    """Name the training pictures often enough for an epoch of some length."""
+    rows = np.flatnonzero(manifest.parts == TRAIN)
+    rows = np.tile(rows, -(-least // len(rows)))
+    assert manifest.sizes is not None
+    assert manifest.mtimes is not None
+    path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
+    names = ("labels", "parts", "heights", "widths", "kinds", "sizes", "mtimes")
+    columns = {name: getattr(manifest, name)[rows] for name in names}
+    longer = replace(manifest, path_bytes=path_bytes, path_offsets=path_offsets, **columns)
+    request = SplitRequest(
+        source="imagefolder", data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
+        seed=0, val_fraction=0.0,
+    )  # fmt: skip
+    return divide(longer, request, scratch)
+
+
+def generate_pictures(root: Path) -> None:
+    rng = np.random.default_rng(0)
+    (root / "train" / "generated").mkdir(parents=True)
+    for number in range(_GENERATED):
+        coarse = Image.fromarray(rng.integers(0, 256, (47, 63, 3), dtype=np.uint8)).resize((500, 375))
+        grain = rng.normal(0, 12, (375, 500, 3))
+        picture = np.clip(np.asarray(coarse) + grain, 0, 255).astype(np.uint8)
+        Image.fromarray(picture).save(root / "train" / "generated" / f"{number:04d}.jpg", quality=90)
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,113 @@
+"""What a loader is asked for: a part of the split, its plan and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mptctl.data.manifest import Part
+from mptctl.data.plan import EpochPlan, Views, worker_share
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.recipe import DataRecipe
+
+
+@dataclass(frozen=True)
+class Job:
+    """One worker's slice of one global batch.
+
+    Attributes:
+        index: (b,) rows of the manifest.
+        views: training crops and flips, (b,) each; None in evaluation.
+    """
+
+    index: NDArray[np.int64]
+    views: Views | None
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """Everything that decides which pictures a loader gives, and how; see `make_loader`."""
+
+    split: Split
+    data: DataRecipe
+    part: Part
+    batch_size: int
+    seed: int
+    train: bool
+    device: torch.device
+    num_classes: int | None = None
+    rank: int = 0
+    world_size: int = 1
+    dtype: torch.dtype = torch.float32
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world_size:
+            raise UsageError(f"worker {self.rank} of {self.world_size}: no such worker")
+        if self.train and self.batch_size > self.num_samples:
+            raise UsageError(
+                f"optim.batch_size {self.batch_size}: more than the {self.num_samples} samples of the "
+                f"{self.part} part; use at most {self.num_samples}"
+            )
+        if self.train and self.batch_size < 2 * self.world_size:
+            raise UsageError(
+                f"optim.batch_size {self.batch_size}: leaves fewer than 2 samples to each of "
+                f"{self.world_size} workers, and batch normalisation needs 2"
+            )
+        if self.data.eval_resize is not None and self.data.eval_resize < self.data.image_size:
+            raise UsageError(
+                f"data.eval_resize {self.data.eval_resize}: smaller than data.image_size {self.data.image_size}"
+            )
+
+    @cached_property
+    def indices(self) -> NDArray[np.int64]:
+        """(n,) rows of the manifest that one pass gives, over all workers, ascending."""
+        return self.split.indices(self.part, self.num_classes)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of the part, over all workers."""
+        return len(self.indices)
+
+    @property
+    def steps(self) -> int:
+        """Global batches of one pass: a short last one counts in evaluation only."""
+        whole, rest = divmod(self.num_samples, self.batch_size)
+        return whole + (1 if rest and not self.train else 0)
+
+    @property
+    def resize(self) -> int:
+        """Shorter side to which a picture is resized before the centre crop, in pixels."""
+        return self.data.image_size if self.train else self.data.eval_resize or self.data.image_size
+
+    @property
+    def crops_as_stored(self) -> bool:
+        """Whether training crops are of the picture as stored, and resized afterwards."""
+        return self.train and self.data.augment == "random-resized-crop"
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of all pictures of this pass, decoded, with their padding."""
+        pad = self.data.padding if self.train and self.data.augment == "pad-crop" else 0
+        return self.num_samples * 3 * (self.data.image_size + 2 * pad) ** 2
+
+    def jobs(self, epoch: int, start_step: int = 0) -> Iterator[Job]:
+        """This worker's slice of each global batch from ``start_step`` on."""
+        plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
+        order = plan.order(epoch, self.indices) if self.train else self.indices
+        for step in range(start_step, self.steps):
+            whole = order[step * self.batch_size : (step + 1) * self.batch_size]
+            index = whole[worker_share(len(whole), self.rank, self.world_size)]
+            if len(index) == 0:
+                continue
+            views = (
+                plan.views(epoch, index, manifest.heights[index], manifest.widths[index])
+                if self.train
+                else None
+            )
+            yield Job(index, views)

@@ -1,0 +1,149 @@
+"""What `import` took in: classes, picture size, normalisation, and how well it does on the validation part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mpt_kernels.reference import first_maximum_is
+from mptctl.data.classes import label_map
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.split import SPLIT_NAME, Split, load_split
+from mptctl.errors import DataError
+from mptctl.evaluation.flip_report import Rate
+from mptctl.evaluation.statistics import rate
+from mptctl.machine.device import choose_device
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint
+from mptctl.models.networks import model_of
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was taken in.
+
+    Attributes:
+        lines: what it is and how well it does, for people.
+        error: on the validation pictures of the classes that it knows; None where it could not be validated.
+        warning: where that error is no better than chance; None elsewhere.
+    """
+
+    lines: list[str]
+    error: Rate | None
+    warning: str | None
+
+
+def look_at_imported(
+    path: Path, run_root: Path, progress: Callable[[int, int], None] | None = None
+) -> Imported:
+    """Describe an imported model, and validate it where there is a split with a validation part.
+
+    The test part is not read.
+
+    Args:
+        path: its checkpoint.
+        run_root: where the split is, if there is one.
+        progress: called with (pictures decoded, pictures in all).
+
+    Raises:
+        CheckpointError: it cannot be read.
+        DataError: the split is damaged.
+    """
+    checkpoint = load_checkpoint(path)
+    data = checkpoint.meta.recipe.data
+    names = checkpoint.meta.class_names
+    seen = (
+        f"{data.image_size} x {data.image_size} pixels, mean {_numbers(data.mean)}, std {_numbers(data.std)}"
+    )
+    lines = [f"{len(names)} classes, first {names[0]}, last {names[-1]}", f"pictures of {seen}"]
+    if not (run_root / SPLIT_NAME).exists():
+        lines.append(f"not validated: no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
+        return Imported(lines, None, None)
+    split = load_split(run_root)
+    own = torch.from_numpy(label_map(split.classes.names, names))
+    held_out = split.indices("val")
+    known = held_out[own.numpy()[split.labels[held_out]] >= 0]
+    if not len(known):
+        lines.append(
+            "not validated: the split holds out no picture of these classes; run mptctl split with "
+            "--val-fraction 0.1"
+        )
+        return Imported(lines, None, None)
+    try:
+        error = _validate(checkpoint, split, own, progress)
+    except DataError as problem:
+        lines.append(f"not validated: {problem}")
+        return Imported(lines, None, None)
+    lines.append(
+        f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the classes "
+        "that it knows)"
+    )
+    counts = torch.bincount(torch.from_numpy(split.labels[known])).tolist()
+    if not is_at_chance(error, counts):
+        return Imported(lines, error, None)
+    return Imported(
+        lines,
+        error,
+        f"warning: no better than always answering one class, which errs on {100 * constant_error(counts):.2f} %; "
+        f"most likely the model saw pictures made in another way ({seen}; see --set data.image_size, data.mean, "
+        "data.std), or the class names are not in the order of its logits",
+    )
+
+
+def constant_error(counts: list[int]) -> float:
+    """Error of always answering the most frequent class, a fraction.
+
+    Args:
+        counts: samples of each class; at least one sample in all.
+    """
+    return 1.0 - max(counts) / sum(counts)
+
+
+def is_at_chance(error: Rate, counts: list[int]) -> bool:
+    """Whether a model is not shown to be better than one that always gives the same answer.
+
+    It is at chance level where the upper end of its error's 95 % Wilson interval is not below `constant_error`.
+    A model without an error never is, however few its samples.
+
+    Args:
+        error: of the model, with its interval.
+        counts: samples of each class, of those that the error was measured on.
+    """
+    return error.count > 0 and error.ci95 is not None and error.ci95[1] >= constant_error(counts)
+
+
+@torch.inference_mode()
+def _validate(
+    checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress: Callable[[int, int], None] | None
+) -> Rate:
+    """Error on the validation pictures whose class has a logit; ``own`` is (C,) its column for each split class."""
+    recipe = checkpoint.meta.recipe
+    device = choose_device(recipe.runtime.device)
+    model = model_of(checkpoint).eval().to(device)
+    loader = make_loader(
+        split,
+        recipe.data,
+        "val",
+        batch_size=recipe.optim.batch_size,
+        seed=0,
+        train=False,
+        device=device,
+        num_classes=int(torch.nonzero(own >= 0).max()) + 1,
+        progress=progress,
+    )
+    own = own.to(device)
+    right = total = 0
+    try:
+        for batch in loader.epoch(0):
+            column = own[batch.labels]
+            right += int(first_maximum_is(model(batch.images), column).sum())
+            total += int((column >= 0).sum())
+    finally:
+        loader.close()
+    return rate(total - right, total)
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return " ".join(f"{value:g}" for value in values)

@@ -1,0 +1,157 @@
+"""Ray for the time of a search: on this machine by default, quiet, and gone afterwards."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from types import FrameType
+from typing import Any
+
+from mptctl.errors import MptctlError, UsageError
+from mptctl.machine.facts import usable_cores
+from mptctl.machine.ray_folder import ray_folder
+from mptctl.machine.signals import StopRequest
+
+# Trials give Ray a few numbers; the least that its object store takes is plenty.
+OBJECT_STORE_BYTES = 80 * 2**20
+# A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
+START_ATTEMPTS = 3
+# Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as any other
+# training, and Ctrl-C is ours.
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_worker_niceness": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
+}
+# Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else reaches them.
+ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+def quiet(address: str | None) -> None:
+    """Set what Ray reads from the environment, before it is imported; what the user has set stays.
+
+    Args:
+        address: of a cluster, or None for this machine.
+    """
+    for name, value in (ENVIRONMENT | (ALONE if address is None else {})).items():
+        os.environ.setdefault(name, value)
+    if not os.environ.get("MPTCTL_DEBUG"):
+        logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
+
+
+@contextmanager
+def without_chatter() -> Iterator[None]:
+    """Keep off standard output what Ray prints there of its processes; `--debug` shows it on standard error."""
+    with ExitStack() as stack:
+        debug = os.environ.get("MPTCTL_DEBUG")
+        sink = sys.stderr if debug else stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+        stack.enter_context(redirect_stdout(sink))
+        yield
+
+
+@contextmanager
+def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) -> Iterator[None]:
+    """Start Ray here, or join a cluster; leave nothing behind.
+
+    Args:
+        address: of a cluster, or None for this machine.
+        cpus, gpus: what one trial takes.
+        stop: as of `interruptible`.
+
+    Raises:
+        UsageError: no trial fits into what is there, or there is no cluster at the address.
+    """
+    import ray
+
+    if address is not None:
+        _refuse_if_silent(address)
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    with ExitStack() as stack:
+        if address is None:
+            options |= {
+                "address": "local",
+                "num_cpus": usable_cores(),
+                "include_dashboard": False,
+                "_node_ip_address": "127.0.0.1",
+                "_temp_dir": str(stack.enter_context(ray_folder())),
+                "object_store_memory": OBJECT_STORE_BYTES,
+            }
+        else:
+            options["address"] = address
+        _init(options, address)
+        stack.callback(ray.shutdown)
+        _refuse_what_does_not_fit(ray.cluster_resources(), cpus, gpus)
+        with interruptible(stop):  # once more, since Ray puts a handler of its own in place, which aborts
+            yield
+
+
+def _init(options: dict[str, Any], address: str | None) -> None:
+    """Start Ray, or join a cluster, in a few attempts."""
+    import ray
+
+    for attempt in range(START_ATTEMPTS):
+        try:
+            ray.init(**options)
+            break
+        except Exception as error:  # Ray raises many kinds, plain Exception among them
+            ray.shutdown()
+            if address is not None or attempt + 1 == START_ATTEMPTS:
+                where = f"--ray-address {address}" if address else "Ray"
+                raise (UsageError if address else MptctlError)(
+                    f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
+                ) from error
+
+
+@contextmanager
+def interruptible(stop: StopRequest) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into KeyboardInterrupt, and end at once on the second.
+
+    What was set before comes back afterwards.
+
+    Args:
+        stop: is told which signal it was, since Ray replaces an exception by one of its own.
+    """
+
+    def handle(signum: int, frame: FrameType | None) -> None:
+        if stop:
+            os._exit(128 + signum)
+        stop.signum = signum
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refuse_what_does_not_fit(there: dict[str, float], cpus: int, gpus: float) -> None:
+    for flag, wanted, what in (("--cpus-per-trial", cpus, "CPU"), ("--gpus-per-trial", gpus, "GPU")):
+        found = there.get(what, 0.0)
+        if wanted > found:
+            raise UsageError(f"{flag} {wanted:g}: more than the {found:g} that are there; give fewer")
+
+
+def _refuse_if_silent(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:
+        return  # "auto", or a form that only Ray reads
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise UsageError(
+            f"--ray-address {address}: nobody answers there ({error.strerror or error}); start a cluster with "
+            "ray start --head, or leave the flag out"
+        ) from error

@@ -1,0 +1,257 @@
+"""The checkpoint: one file format, written atomically, checked when read, never unpickled unsafely."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import pickletools
+import re
+import warnings
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from torch import Tensor
+
+from mptctl.errors import CheckpointError
+from mptctl.files import write_atomically
+from mptctl.recipe import Recipe
+
+FORMAT = "mptctl-checkpoint"
+SCHEMA_VERSION = 1
+
+
+class CheckpointMeta(BaseModel):
+    """What a checkpoint says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
+    origin: Literal["trained", "imported"] = Field(
+        "trained", description="trained here, or brought in by import"
+    )
+    recipe: Recipe = Field(description="the run's complete recipe")
+    class_names: tuple[str, ...] = Field(description="in the order of the model's logits")
+    num_old: int = Field(description="how many of them are old classes")
+    split_fingerprint: str | None = Field(None, description="of the split; null for an imported model")
+    epoch: int = Field(0, description="finished epochs")
+    step_in_epoch: int = Field(0, description="optimizer steps done in the epoch after those")
+    global_step: int = Field(0, description="optimizer steps done in all")
+    metrics: dict[str, float | None] = Field(
+        {}, description="validation figures when it was saved, fractions"
+    )
+    best_error: float | None = Field(None, description="lowest validation error so far, a fraction")
+    teachers: dict[str, str] = Field({}, description="role to digest of each teacher's checkpoint")
+    versions: dict[str, str] = Field({}, description="of what computed it")
+    git_commit: str | None = Field(
+        None, description="of the checkout that the code ran from, where there is one"
+    )
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and verified.
+
+    Attributes:
+        path: where it came from.
+        meta: what it says of itself.
+        model: the model's state dict, on the CPU.
+        training: optimizer and random state, for resuming; None in a checkpoint that is only for use.
+        digest: SHA-256 over meta and tensors, in hexadecimal.
+    """
+
+    path: Path
+    meta: CheckpointMeta
+    model: dict[str, Tensor]
+    training: dict[str, Any] | None
+    digest: str
+
+
+def save_checkpoint(
+    path: Path,
+    meta: CheckpointMeta,
+    model: dict[str, Tensor],
+    training: dict[str, Any] | None = None,
+    keep_previous: Path | None = None,
+) -> str:
+    """Write a checkpoint so that at every moment either the old or the new file is whole.
+
+    Args:
+        path: the file.
+        meta: what it says of itself.
+        model: the model's state dict.
+        training: optimizer and random state, of tensors and plain values.
+        keep_previous: where the file that ``path`` held before goes.
+
+    Returns:
+        The digest.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written; the file that was there stays.
+    """
+    meta_json = meta.model_dump_json()
+    digest = _digest(meta_json, model, training)
+    buffer = io.BytesIO()
+    content = {"format": FORMAT, "meta": meta_json, "model": model, "training": training, "digest": digest}
+    torch.save(content, buffer)
+    write_atomically(path, buffer.getbuffer(), keep_previous)
+    return digest
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a checkpoint, safely, and verify its digest.
+
+    Raises:
+        CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
+    """
+    content = _load_safely(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} --arch NAME "
+            "--class-names FILE"
+        )
+    try:
+        meta_json, model, training = content["meta"], content["model"], content["training"]
+        found = _digest(meta_json, model, training)
+        if content["digest"] != found:
+            raise CheckpointError(
+                f"{path}: damaged: digest expected {content['digest'][:16]}, found {found[:16]}{_valid_beside(path)}"
+            )
+        version = json.loads(meta_json).get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise CheckpointError(
+                f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; use the one that wrote it"
+            )
+        meta = CheckpointMeta.model_validate_json(meta_json)
+    except (KeyError, TypeError, AttributeError, ValidationError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(str(error).split())[:120]}") from error
+    return Checkpoint(path, meta, model, training, found)
+
+
+def read_state_dict(path: Path) -> dict[str, Tensor]:
+    """Read the weights of a model that was trained elsewhere.
+
+    Takes a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or ``model``;
+    prefixes that wrappers leave (``module.``, ``_orig_mod.``) are removed.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
+    """
+    content = _load_safely(path)
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+            break
+    if (
+        not isinstance(content, dict)
+        or not content
+        or not all(isinstance(v, Tensor) for v in content.values())
+    ):
+        raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
+    return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _load_safely(path: Path) -> Any:
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
+    if not head:
+        raise CheckpointError(f"{path}: not a checkpoint: the file is empty{_valid_beside(path)}")
+    is_archive = head == b"PK\x03\x04"
+    if is_archive and not zipfile.is_zipfile(path):
+        raise CheckpointError(f"{path}: incomplete: the archive ends too early{_valid_beside(path)}")
+    if not is_archive and head[:1] != b"\x80":
+        raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
+        message = str(error)
+        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (
+            set() if is_archive else _globals_in_pickle(path)
+        )
+        if names:
+            raise CheckpointError(
+                f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "
+                "save a plain state dict of tensors instead"
+            ) from None
+        if is_archive and "central directory" in message:
+            raise CheckpointError(
+                f"{path}: incomplete: the archive ends too early{_valid_beside(path)}"
+            ) from None
+        if is_archive:
+            raise CheckpointError(
+                f"{path}: damaged: {' '.join(message.split())[:100]}{_valid_beside(path)}"
+            ) from None
+        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(message.split())[:100]}") from None
+
+
+def _globals_in_pickle(path: Path) -> set[str]:
+    """What a plain pickle would import, read from its opcodes without running them."""
+    found: set[str] = set()
+    strings: list[str] = []
+    with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):
+        for opcode, argument, _ in pickletools.genops(file):
+            if opcode.name == "GLOBAL":
+                found.add(str(argument).replace(" ", "."))
+            elif opcode.name == "STACK_GLOBAL":
+                found.add(".".join(strings[-2:]))
+            elif isinstance(argument, str):
+                strings.append(argument)
+    return found
+
+
+def _valid_beside(path: Path) -> str:
+    """Name the newest checkpoint in the same folder that loads, for a message."""
+    beside = [p for p in path.parent.glob("*.pt") if p != path and p.stat().st_size > 0]
+    for candidate in sorted(beside, key=lambda p: p.stat().st_mtime_ns, reverse=True):
+        if _is_valid(candidate):
+            return f"; the newest valid one beside it is {candidate.name}"
+    return "; there is no valid one beside it"
+
+
+def _is_valid(path: Path) -> bool:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        return bool(content["digest"] == _digest(content["meta"], content["model"], content["training"]))
+    except Exception:  # whatever is wrong with it, it is not a valid checkpoint
+        return False
+
+
+def _digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:
+    state = hashlib.sha256(meta_json.encode())
+    _hash_into(state, {"model": model, "training": training})
+    return state.hexdigest()
+
+
+def _hash_into(state: Any, value: Any) -> None:
+    """Feed nested plain values and tensors to a hash, with type and shape: none can pass as another."""
+    if isinstance(value, Tensor):
+        tensor = value.detach().cpu().contiguous()
+        state.update(f"T{tensor.dtype}{tuple(tensor.shape)}".encode())
+        state.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    elif isinstance(value, dict):
+        state.update(f"D{len(value)}".encode())
+        for key, item in value.items():
+            state.update(f"K{key!r}".encode())
+            _hash_into(state, item)
+    elif isinstance(value, (list, tuple)):
+        state.update(f"L{len(value)}".encode())
+        for item in value:
+            _hash_into(state, item)
+    else:
+        state.update(f"V{value!r}".encode())

@@ -1,0 +1,37 @@
+"""The classifier at the end of a network: finding it, and putting an embedding before it."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from mptctl.errors import UsageError
+
+
+def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
+    """Name and module of the classifier: the last linear layer, or the embedding and it together.
+
+    Raises:
+        UsageError: the network does not end in a linear layer.
+    """
+    linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise UsageError(
+            f"model.arch {arch}: does not end in a linear classifier; choose another architecture"
+        )
+    name, module = linear[-1]
+    parent = name.rpartition(".")[0]
+    if parent and isinstance(model.get_submodule(parent), Head):
+        return parent, model.get_submodule(parent)
+    return name, module
+
+
+class Head(nn.Sequential):
+    """An embedding and a classifier: (B, features) -> (B, embedding_dim) -> (B, num_classes)."""
+
+
+def _insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
+    name, linear = find_head(model, arch)
+    assert isinstance(linear, nn.Linear)
+    parent, _, leaf = name.rpartition(".")
+    head = Head(nn.Linear(linear.in_features, embedding_dim), nn.Linear(embedding_dim, linear.out_features))
+    setattr(model.get_submodule(parent), leaf, head)

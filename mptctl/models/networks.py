@@ -1,0 +1,239 @@
+"""Networks: torchvision's classifiers by name, and a small residual net for the digits."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import torch
+import torchvision
+from torch import Tensor, nn
+
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.checkpoint import Checkpoint, read_state_dict
+from mptctl.models.heads import _insert_embedding, find_head
+from mptctl.recipe import ModelRecipe
+
+DIGITS_NET = "digits-net"
+# Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
+SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
+# Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518 pixels.
+LARGEST_SIZE = 520
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions with batch normalisation and a shortcut.
+
+    Args:
+        inputs: channels in.
+        outputs: channels out.
+        stride: of the first convolution and of the shortcut.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, inputs, H, W) -> (B, outputs, H / stride, W / stride)."""
+        h = torch.relu(self.bn1(self.conv1(x)))
+        return torch.relu(self.bn2(self.conv2(h)) + self.shortcut(x))
+
+
+class DigitsNet(nn.Module):
+    """A residual net of three stages for pictures of about 8x8 pixels.
+
+    Args:
+        num_classes: width of the classifier.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+        self.stages = nn.Sequential(
+            ResidualBlock(16, 16, 1), ResidualBlock(16, 32, 2), ResidualBlock(32, 64, 2)
+        )
+        self.fc = nn.Linear(64, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, 3, H, W) -> logits: (B, num_classes)."""
+        features: Tensor = self.stages(self.stem(x)).mean(dim=(2, 3))
+        logits: Tensor = self.fc(features)
+        return logits
+
+
+def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
+    """Make the network of a recipe with fresh or pretrained weights.
+
+    Args:
+        recipe: architecture, stem, embedding, pretrained weights, and what is trained.
+        num_classes: width of the classifier.
+        image_size: side of the pictures, in pixels.
+
+    Returns:
+        A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only the
+        classifier's parameters require a gradient.
+
+    Raises:
+        UsageError: an unknown architecture, one that has no linear classifier or no such stem, or one that takes
+            no pictures of this size.
+        CheckpointError: pretrained weights that do not fit.
+    """
+    model = _architecture(recipe.arch, num_classes, image_size)
+    if recipe.stem == "small":
+        _use_small_stem(model, recipe.arch)
+    if fault := _size_fault(model, image_size):
+        _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
+    if recipe.embedding_dim is not None:
+        _insert_embedding(model, recipe.arch, recipe.embedding_dim)
+    if recipe.pretrained is not None:
+        _load_pretrained(model, recipe)
+    if recipe.train == "head":
+        head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
+        for parameter in model.parameters():
+            parameter.requires_grad_(id(parameter) in head)
+    return model
+
+
+def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
+    """Put a model into training mode; a frozen body keeps the statistics that it came with."""
+    model.train(recipe.train == "all")
+    if recipe.train == "head":
+        find_head(model, recipe.arch)[1].train()
+
+
+def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
+    if arch == DIGITS_NET:
+        return DigitsNet(num_classes)
+    names = torchvision.models.list_models(module=torchvision.models)
+    if arch not in names:
+        close = difflib.get_close_matches(arch, [*names, DIGITS_NET], n=1)
+        hint = f"did you mean {close[0]}?" if close else "use a classifier of torchvision, such as resnet18"
+        raise UsageError(f"model.arch {arch}: unknown; {hint}")
+    settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
+    settings |= _sized(arch, image_size)
+    if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
+        settings |= {"aux_logits": False, "init_weights": True}
+    try:
+        model: nn.Module = torchvision.models.get_model(arch, **settings)
+    except (ValueError, AssertionError) as error:
+        if _sized(arch, image_size):
+            _refuse_size(arch, image_size, str(error), lambda size: _can_be_built(arch, size))
+        raise UsageError(f"model.arch {arch}: {' '.join(str(error).split())}") from error
+    find_head(model, arch)
+    return model
+
+
+def _sized(arch: str, image_size: int) -> dict[str, object]:
+    """The setting that builds a network for one size of picture; empty where it takes several."""
+    for beginning, setting in SIZED.items():
+        if arch.startswith(beginning):
+            return {setting: (image_size, image_size) if setting == "input_size" else image_size}
+    return {}
+
+
+def _can_be_built(arch: str, image_size: int) -> bool:
+    try:
+        with torch.device("meta"):
+            torchvision.models.get_model(arch, weights=None, **_sized(arch, image_size))
+    except (ValueError, AssertionError):
+        return False
+    return True
+
+
+def _size_fault(model: nn.Module, image_size: int) -> str | None:
+    """Why a network cannot take pictures of a size; None where it can. By shapes alone: no number is computed."""
+    weights = {name: t.to("meta") for name, t in chain(model.named_parameters(), model.named_buffers())}
+    picture = torch.empty(1, 3, image_size, image_size, device="meta")
+    model.eval()  # one picture has no batch statistics
+    try:
+        with torch.no_grad():
+            torch.func.functional_call(model, weights, (picture,))
+    except (RuntimeError, ValueError, AssertionError) as error:
+        return str(error)
+    finally:
+        model.train()
+    return None
+
+
+def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
+    """Raise a UsageError that names the next size; nothing where there is none, since then size is not the fault."""
+    fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
+    if fits is not None:
+        raise UsageError(
+            f"data.image_size {image_size}: {arch} takes no pictures of this size "
+            f"({' '.join(fault.split()).rstrip('.')}); set data.image_size={fits}, the next that it takes"
+        )
+
+
+def _use_small_stem(model: nn.Module, arch: str) -> None:
+    if not isinstance(model, torchvision.models.ResNet):
+        raise UsageError(f"model.stem small: {arch} has no such stem; it is for ResNets")
+    model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+    model.maxpool = nn.Identity()
+
+
+def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
+    assert recipe.pretrained is not None
+    if recipe.pretrained == "torchvision":
+        state = _torchvision_weights(recipe.arch)
+        where = f"torchvision's weights of {recipe.arch}"
+    else:
+        state = read_state_dict(Path(recipe.pretrained).expanduser())
+        where = recipe.pretrained
+    head = find_head(model, recipe.arch)[0]
+    own = model.state_dict()
+    body = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}
+    # The classifier may have other classes; everything else must fit.
+    missing = [k for k in own if k not in body and not k.startswith(head)]
+    if missing:
+        size = " and the data.image_size" if _sized(recipe.arch, 0) else ""
+        raise CheckpointError(
+            f"{where}: does not fit model.arch {recipe.arch}: {missing[0]} and {len(missing) - 1} more are missing "
+            f"or of another shape; name the architecture{size} that the file was made with"
+        )
+    model.load_state_dict(body, strict=False)
+
+
+def _torchvision_weights(arch: str) -> dict[str, Tensor]:
+    weights = torchvision.models.get_model_weights(arch)
+    chosen = weights.DEFAULT if hasattr(weights, "DEFAULT") else None
+    if chosen is None:
+        raise UsageError(f"model.pretrained torchvision: there are no weights for {arch}")
+    path = Path(torch.hub.get_dir()) / "checkpoints" / os.path.basename(chosen.url)
+    if not path.is_file():
+        raise UsageError(
+            f"model.pretrained torchvision: {path} is not there and nothing is downloaded in training; "
+            f"fetch {chosen.url} into that folder, or name a local file"
+        )
+    return read_state_dict(path)
+
+
+def model_of(checkpoint: Checkpoint) -> nn.Module:
+    """Rebuild the model of a checkpoint, on the CPU, with its weights.
+
+    Raises:
+        CheckpointError: the weights do not fit the architecture that the checkpoint names.
+    """
+    recipe = checkpoint.meta.recipe
+    plain = recipe.model.model_copy(update={"pretrained": None})
+    model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+    try:
+        model.load_state_dict(checkpoint.model)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {' '.join(str(error).split())[:160]}"
+        ) from error
+    return model

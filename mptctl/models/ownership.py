@@ -1,0 +1,260 @@
+"""Whose a folder is: where a run may be written, and which files in a folder are ours to remove."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.files import PARTIAL
+
+LOCK = "lock"
+# Beside the runs, the run root holds this folder of decoded pictures and teacher logits.
+NOT_A_RUN = "cache"
+# No file that is read as a mark is longer; `environment.json` has under 1 kB.
+MARK_BYTES = 10**6
+# How `storage` names a file while it writes it.
+HALF = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a folder of ours holds.
+
+    Attributes:
+        what: what messages call it.
+        files: names of our files in it, as patterns.
+        folders: names of our folders in it, as patterns, and what those hold.
+        marked: whether such a folder was written by us.
+        whole: everything in it is ours.
+    """
+
+    what: str
+    files: tuple[str, ...] = ()
+    folders: Mapping[str, Kind] = field(default_factory=dict)
+    marked: Callable[[Path], bool] = lambda folder: True
+    whole: bool = False
+
+    def is_file_of_ours(self, name: str) -> bool:
+        """Whether a file of that name is ours, whole or half."""
+        return self.is_half_of_ours(name) or any(fnmatchcase(name, pattern) for pattern in self.files)
+
+    def folder_of_ours(self, name: str) -> Kind | None:
+        """What a folder of that name holds; None where it is not ours."""
+        return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
+
+    def contents(self, folder: Path) -> list[Path]:
+        """What a folder holds, beside its lock and what a kill left half written; nothing where there is none."""
+        if not folder.is_dir():
+            return []
+        return [
+            item
+            for item in sorted(folder.iterdir())
+            if item.name != LOCK and not self.is_half_of_ours(item.name)
+        ]
+
+    def is_half_of_ours(self, name: str) -> bool:
+        """Whether a file of that name is what a kill left of one of ours that was being written."""
+        half = HALF.fullmatch(name)
+        return half is not None and any(fnmatchcase(half[1], pattern) for pattern in self.files)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run of ours, of this or an earlier version, also one that was killed early on.
+
+    The first file that a run writes is ``environment.json``. ``recipe.yaml`` and ``split.json`` are no marks: users
+    write the one, and the run root holds the other.
+    """
+    environment = _json(folder / "environment.json")
+    if {"command", "started"} <= environment.keys() and "mptctl" in (environment.get("versions") or ()):
+        return True
+    if {"event", "epoch", "step"} <= _json(folder / "metrics.jsonl", first_line=True).keys():
+        return True
+    # Here, because names are checked before torch, which is slow to import, is wanted.
+    from mptctl.models.checkpoint import load_checkpoint
+
+    for name in ("best.pt", "last.pt", "previous.pt"):
+        if (folder / name).is_file():
+            with suppress(CheckpointError):
+                load_checkpoint(folder / name)
+                return True
+    return False
+
+
+RUN = Kind(
+    "run",
+    files=(
+        "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
+        "environment.json",
+    ),
+    folders={"tensorboard": Kind("tensorboard", files=("events.out.tfevents.*",))},
+    marked=is_run,
+)  # fmt: skip
+
+
+def run_folder(run_root: Path, name: str) -> Path:
+    """The folder below the run root that a name stands for.
+
+    Args:
+        run_root: where runs are.
+        name: relative to it; may have several parts, as in ``seed1/mpt-kl``.
+
+    Raises:
+        UsageError: the name leads out of the run root, or through a link or a file, or names no folder.
+    """
+    path = Path(name)
+    if not name.strip() or "\0" in name or path.is_absolute() or ".." in path.parts or not path.parts:
+        raise UsageError(
+            f"--name {name!r}: names no folder below the run root {run_root}; give a name such as old"
+        )
+    if path.parts[0] == NOT_A_RUN:
+        raise UsageError(
+            f"--name {name!r}: {NOT_A_RUN} is where decoded pictures are kept; use another --name"
+        )
+    folder = run_root
+    for part in path.parts:
+        folder = folder / part
+        try:
+            mode = folder.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise UsageError(f"--name {name!r}: {error.strerror}; use another --name") from error
+        if stat.S_ISLNK(mode):
+            raise UsageError(f"{folder}: is a link, which no run is written through; use another --name")
+        if not stat.S_ISDIR(mode):
+            raise UsageError(f"{folder}: is a file, not a folder; use another --name")
+    return folder
+
+
+def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write into a folder that holds what is read for it.
+
+    Args:
+        folder: that is to be written.
+        inputs: teachers, or whatever else is read.
+
+    Raises:
+        UsageError: one of them is in the folder, by whatever path or link it was named.
+    """
+    if not folder.exists():
+        return
+    for path in inputs:
+        if any(parent.samefile(folder) for parent in path.expanduser().resolve().parents if parent.exists()):
+            raise UsageError(f"{folder}: holds {path}, which this command reads; use another --name")
+
+
+def refuse_foreign(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder that must not be written as it was asked for; changes nothing.
+
+    Raises:
+        UsageError: there are links in it; it holds something and neither flag was given; or it is to be overwritten
+            and was not written by us.
+    """
+    if folder.is_symlink():
+        raise UsageError(f"{folder}: is a link, which no {kind.what} is written through; use another --name")
+    _refuse_in_the_way(folder, kind)
+    held = kind.contents(folder)
+    if not held or resume:
+        return
+    if not kind.marked(folder):
+        names = ", ".join(item.name for item in held[:3])
+        raise UsageError(
+            f"{folder}: already holds {names}{' and more' if held[3:] else ''}, and no {kind.what} of mptctl's, "
+            "which is all that --overwrite replaces; use another --name"
+        )
+    if not overwrite:
+        raise UsageError(
+            f"{folder}: already holds a {kind.what}; go on with --resume, start anew with --overwrite, "
+            "or use another --name"
+        )
+
+
+def remove_halves(folder: Path, kind: Kind) -> None:
+    """Remove what a killed process left half written; for whoever holds the folder's lock."""
+    for item in folder.iterdir():
+        if kind.is_half_of_ours(item.name):
+            item.unlink()
+
+
+def remove_own(folder: Path, kind: Kind) -> list[str]:
+    """Remove from a folder what is ours, but its lock; for whoever holds that.
+
+    Returns:
+        What is left, as paths below the folder.
+    """
+    left: list[str] = []
+    for item in sorted(folder.iterdir()):
+        if item.is_symlink() or not item.is_dir():
+            if kind.is_file_of_ours(item.name):
+                item.unlink()
+            elif item.name != LOCK:
+                left.append(item.name)
+            continue
+        inner = kind.folder_of_ours(item.name)
+        if inner is None or not inner.marked(item):
+            left.append(f"{item.name}/")
+        elif inner.whole:
+            shutil.rmtree(item)
+        else:
+            left += [f"{item.name}/{name}" for name in remove_own(item, inner)]
+            (item / LOCK).unlink(missing_ok=True)
+            with suppress(OSError):  # something that is not ours is left in it
+                item.rmdir()
+    return left
+
+
+def left_alone(names: list[str]) -> list[str]:
+    """A note that names what was found beside our own files; none where there was nothing."""
+    if not names:
+        return []
+    more = f" and {len(names) - 3} more" if names[3:] else ""
+    return [f"left alone, since mptctl did not write it: {', '.join(names[:3])}{more}"]
+
+
+def _refuse_in_the_way(folder: Path, kind: Kind) -> None:
+    """Refuse links, and other things than files and folders where ours would be written."""
+    if not folder.is_dir():
+        return
+    for item in sorted(folder.iterdir()):
+        mode = item.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            raise UsageError(
+                f"{item}: is a link, which nothing is written through; move it away, or use another --name"
+            )
+        inner = kind.folder_of_ours(item.name)
+        if inner is not None and stat.S_ISDIR(mode) and not inner.whole:
+            _refuse_in_the_way(item, inner)
+        # Where our folders have any name, as trials have, what has another form is just not ours.
+        wanted = (
+            stat.S_ISREG
+            if kind.is_file_of_ours(item.name)
+            else stat.S_ISDIR
+            if item.name in kind.folders
+            else None
+        )
+        if wanted is not None and not wanted(mode):
+            what = "file" if wanted is stat.S_ISREG else "folder"
+            raise UsageError(
+                f"{item}: is not the {what} that would be written; move it away, or use another --name"
+            )
+
+
+def _json(path: Path, *, first_line: bool = False) -> dict[str, Any]:
+    """The object in a file, or in its first line; an empty one where there is none."""
+    if not path.is_file():
+        return {}
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.readline(MARK_BYTES) if first_line else file.read(MARK_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

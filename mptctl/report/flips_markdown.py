@@ -1,0 +1,68 @@
+"""A comparison as Markdown, short enough for a comment on a pull request."""
+
+from __future__ import annotations
+
+import re
+
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.report.wording import model_lines, percent, rate_lines, ratio, span, verdict
+
+CLASSES = 5
+MARKS = {"passed": "✅", "failed": "❌", "open": "ℹ️"}
+
+
+def render_markdown(report: FlipReport) -> str:
+    """Verdict, rates, errors, and the classes that lost most."""
+    answer = verdict(report)
+    counts = report.counts
+    lines = [
+        f"### {MARKS[answer.state]} {escape(answer.title)}",
+        "",
+        f"old: {escape(report.old.name)}, new: {escape(report.new.name)}",
+        "",
+        *(f"- {escape(sentence)}" for sentence in answer.sentences),
+        *(f"- Note: {escape(warning)}" for warning in report.warnings),
+        "",
+        "| rate | value | 95% interval | count |",
+        "|---|--:|--:|--:|",
+        *(
+            f"| {line.name} ({line.meaning}) | {percent(line.rate.value)} | {span(line.rate.ci95)} "
+            f"| {ratio(line.rate)} |"
+            for line in rate_lines(report)
+        ),
+        "",
+        "| model | old | new |",
+        "|---|--:|--:|",
+        *(f"| {line.name} | {line.old} | {line.new} |" for line in model_lines(report)),
+        "",
+        f"| {report.n_old:,} samples of old classes | new right | new wrong |",
+        "|---|--:|--:|",
+        f"| old right | {counts.both_right:,} | **{counts.negative_flips:,}** |",
+        f"| old wrong | {counts.positive_flips:,} | {counts.both_wrong:,} |",
+    ]
+    worst = [row for row in report.per_class if row.negative_flips][:CLASSES]
+    if worst:
+        lines += [
+            "",
+            f"<details><summary>Classes that lost most ({len(worst)})</summary>",
+            "",
+            "| class | flips | NFR | error old | error new | most to |",
+            "|---|--:|--:|--:|--:|---|",
+            *(
+                f"| {escape(row.label)} | {ratio(row.nfr)} | {percent(row.nfr.value)} | {percent(row.er_old)} "
+                f"| {percent(row.er_new)} | {escape(row.taken_by or '')} |"
+                for row in worst
+            ),
+            "",
+            "</details>",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`."""
+    flat = " ".join(text.split())
+    escaped = re.sub(
+        r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    )
+    return escaped.replace("@", "&#64;")

@@ -1,0 +1,145 @@
+"""The flip table in a terminal, at 80 columns or more; plain text in a pipe."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
+from mptctl.report.wording import (
+    SortKey,
+    model_lines,
+    percent,
+    rate_lines,
+    ratio,
+    sort_classes,
+    span,
+    verdict,
+)
+
+STYLES = {"passed": "bold green", "failed": "bold red", "open": "bold"}
+# Rows of a list where there is no terminal whose height could say, and the least where there is one.
+PIPE_ROWS, LEAST_ROWS = 10, 5
+# Old confidence from which an answer counts as sure.
+SURE = 0.9
+
+
+def print_report(
+    report: FlipReport, console: Console, sort: SortKey = "flips", rows: int | None = None
+) -> None:
+    """Print a comparison.
+
+    Args:
+        report: the comparison.
+        console: where; its width is kept to.
+        sort: column that orders the classes.
+        rows: most classes to list; 0: all; None: as many as fit the terminal.
+    """
+    top = Group(*_top(report, console))
+    console.print(top)
+    if rows is None:
+        used = len(console.render_lines(top)) + 10
+        rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
+    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
+    if classes:
+        console.print(
+            _heading("Old classes, worst first", rows, len(classes)),
+            _classes(classes[: rows or None], console),
+        )
+    if report.pairs:
+        console.print(_heading("From class to new answer, most first", rows, len(report.pairs)))
+        console.print(_pairs(report.pairs[: rows or None], console))
+
+
+def _top(report: FlipReport, console: Console) -> list[RenderableType]:
+    answer = verdict(report)
+    parts: list[RenderableType] = [
+        Text(f"old  {report.old.name}{_classes_known(report.old.classes)}", overflow="fold"),
+        Text(f"new  {report.new.name}{_classes_known(report.new.classes)}", overflow="fold"),
+        Text(),
+        Text(answer.title, style=STYLES[answer.state]),
+        *(Text(sentence) for sentence in answer.sentences),
+        *(Text(f"Note: {warning}.", style="yellow") for warning in report.warnings),
+    ]
+    counts = report.counts
+    cells = _table(console, "", "new right", "new wrong")
+    cells.add_row("old right", f"{counts.both_right:,}", Text(f"{counts.negative_flips:,}", style="bold red"))
+    cells.add_row("old wrong", Text(f"{counts.positive_flips:,}", style="green"), f"{counts.both_wrong:,}")
+
+    rates = _table(console, "rate", "", "value", "95% interval", "count")
+    rates.columns[1].justify = "left"
+    for line in rate_lines(report):
+        rates.add_row(
+            line.name, line.meaning, percent(line.rate.value), span(line.rate.ci95), ratio(line.rate)
+        )
+
+    models = _table(console, "model", "old", "new")
+    for row in model_lines(report):
+        models.add_row(row.name, row.old, row.new)
+
+    parts += [_heading(f"{report.n_old:,} test samples of old classes"), cells, Text(), rates, Text(), models]
+    went = report.destinations
+    if went.to_new_class.of:
+        parts += [
+            Text(),
+            Text(
+                f"Flips went to old classes: {ratio(went.to_old_class)} ({percent(went.to_old_class.value, 0)}), "
+                f"to new classes: {ratio(went.to_new_class)} ({percent(went.to_new_class.value, 0)})."
+            ),
+        ]
+    if report.by_confidence:
+        sure = [row for row in report.by_confidence if row.low >= SURE]
+        flips, of = sum(row.flips.count for row in sure), sum(row.flips.of for row in sure)
+        parts.append(
+            Text(f"Of right old answers with confidence {SURE:g} or more, {flips:,} / {of:,} flipped.")
+        )
+    return parts
+
+
+def _classes(rows: list[ClassRow], console: Console) -> Table:
+    table = _table(console, "class", "flips", "NFR", "error old", "error new", "most to")
+    table.columns[-1].justify = "left"
+    for row in rows:
+        table.add_row(
+            Text(row.label),
+            ratio(row.nfr),
+            percent(row.nfr.value, 1),
+            percent(row.er_old, 1),
+            percent(row.er_new, 1),
+            Text(row.taken_by or ""),
+        )
+    return table
+
+
+def _pairs(rows: list[PairRow], console: Console) -> Table:
+    table = _table(console, "class", "new answer", "which is", "flips")
+    table.columns[1].justify = "left"
+    table.columns[2].justify = "left"
+    for row in rows:
+        kind = "a new class" if row.new_class else "an old class"
+        table.add_row(Text(row.label), Text(row.answer), kind, f"{row.flips:,}")
+    return table
+
+
+def _heading(what: str, limit: int = 0, total: int = 0) -> Text:
+    more = f" ({limit} of {total:,}; --rows 0 shows all)" if 0 < limit < total else ""
+    return Text(f"\n{what}{more}", style="bold")
+
+
+def _classes_known(classes: int | None) -> str:
+    return "" if classes is None else f" ({classes:,} classes)"
+
+
+def _table(console: Console, *columns: str) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD if console.is_terminal else None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1 if console.is_terminal else 2, 0, 0),
+        header_style="dim",
+    )
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    return table

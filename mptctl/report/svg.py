@@ -1,0 +1,75 @@
+"""One style for all figures, and figures as SVG that follows the page's theme."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import matplotlib
+from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, which stays apart for colour-blind readers; INK and FAINT follow the page's theme.
+OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", "#1b1f23", "#c8ccd1"
+
+
+THEMED = {OLD: "old", NEW: "new", LOST: "lost", FRESH: "fresh", INK: "ink", FAINT: "faint"}
+
+
+# Inches. Small, so that nine points are still readable where the page is as wide as a phone.
+SIZE = (4.6, 3.1)
+
+
+_STYLE = {
+    "font.size": 9.0,
+    "font.family": "sans-serif",
+    "text.parse_math": False,  # a class may be called $x$
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.4,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "figure.constrained_layout.use": True,
+    "svg.fonttype": "none",
+}
+
+
+def inline_svg(name: str, figure: Figure) -> str:
+    """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...)."""
+    text = io.StringIO()
+    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
+        figure.savefig(text, format="svg", transparent=True, metadata=_metadata("svg"))
+    svg = text.getvalue()[text.getvalue().index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    # Inside HTML neither namespaces nor a fixed size are wanted.
+    head, body = svg.split(">", 1)
+    box = re.search(r'viewBox="[^"]*"', head)
+    body = body.replace("xlink:href", "href")
+    # Every figure counts its ids from 1; on one page they must stay apart.
+    body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
+    for colour, variable in THEMED.items():
+        body = body.replace(colour, f"var(--{variable})")
+    return f'<svg {box.group(0) if box else ""} role="img" aria-label="{name}">{body}'
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """How all figures look: held while they are drawn and while they are written."""
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        # The browser, not matplotlib, draws the letters of an SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
+def _metadata(suffix: str) -> dict[str, None]:
+    return dict.fromkeys(("Date", "Creator", "Format", "Type")) if suffix == "svg" else {"Software": None}

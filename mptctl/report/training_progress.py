@@ -1,0 +1,165 @@
+"""How a run goes: a live display where there is a terminal, plain lines where there is none."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from mptctl.models.run_folder import MetricsLine
+from mptctl.report.progress_bars import LOG_SECONDS, plain_line, teller
+from mptctl.training.observer import Observer
+from mptctl.training.result import FitResult
+
+
+def observer() -> Observer:
+    """The observer that suits standard error; workers that do not lead stay silent."""
+    console = Console(stderr=True)
+    if os.environ.get("RANK", "0") != "0":
+        return Silent()
+    return Live(console) if console.is_terminal else Plain(console)
+
+
+class Silent:
+    """Says nothing."""
+
+    def decoding(self, done: int, total: int) -> None:
+        """Nothing."""
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        """Nothing."""
+
+    def line(self, line: MetricsLine) -> None:
+        """Nothing."""
+
+    def finished(self, result: FitResult) -> None:
+        """Nothing."""
+
+    def closed(self) -> None:
+        """Nothing."""
+
+
+class Plain(Silent):
+    """One line an epoch, and one every half minute in between.
+
+    Args:
+        console: where lines go.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.name = ""
+        self._last = time.monotonic()
+        self._step: MetricsLine | None = None
+        self._tell = teller("decoding pictures", self._say)
+
+    def decoding(self, done: int, total: int) -> None:
+        """Say now and then how many are in memory."""
+        self._tell(done, total)
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        """Say what begins, and what was chosen."""
+        self.name = name
+        self._say(f"{name}: {total_steps} steps" + (f", from step {step}" if step else ""))
+        for note in notes:
+            self._say(f"{name}: {note}")
+
+    def line(self, line: MetricsLine) -> None:
+        """Say an epoch's figures, or a step's now and then."""
+        if line.event == "step":
+            self._step = line
+            if time.monotonic() - self._last >= LOG_SECONDS:
+                self._say(f"{self.name}: {step_text(line)}")
+        elif line.event == "epoch":
+            training = f", {step_text(self._step)}" if self._step else ""
+            self._say(f"{self.name}: epoch {line.epoch}: {validation_text(line)}{training}")
+
+    def finished(self, result: FitResult) -> None:
+        """Say how long it took."""
+        self._say(f"{self.name}: done, {result.steps} steps in {result.seconds:.0f} s; {result.data}")
+
+    def _say(self, text: str) -> None:
+        self._last = time.monotonic()
+        plain_line(self.console, text)
+
+
+class Live(Silent):
+    """A bar with time left, loss terms, learning rate and speed; one line an epoch stays above it.
+
+    Args:
+        console: a terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=12),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[figures]}", style="dim"),
+            console=console,
+            transient=True,
+        )
+        self.task: TaskID | None = None
+        self._decoding: TaskID | None = None
+
+    def decoding(self, done: int, total: int) -> None:
+        """Show a bar until all are in memory."""
+        if self._decoding is None:
+            self._decoding = self.progress.add_task("decoding", total=total, figures="")
+            self.progress.start()
+        self.progress.update(self._decoding, completed=done, figures=f"{done:,} of {total:,} pictures")
+        if done == total:
+            self.progress.stop()
+            self.progress.remove_task(self._decoding)
+            self._decoding = None
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        """Show the bar."""
+        for note in notes:
+            self.console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
+        self.task = self.progress.add_task(name, total=total_steps, completed=step, figures="")
+        self.progress.start()
+
+    def line(self, line: MetricsLine) -> None:
+        """Move the bar, or print an epoch's figures above it."""
+        if self.task is None:
+            return
+        if line.event == "step":
+            terms = " ".join(f"{n} {v:.2f}" for n, v in (line.terms or {}).items() if n != "loss")
+            figures = f"{terms} lr {line.lr or 0.0:.3f} {line.images_per_s or 0.0:,.0f}/s"
+            self.progress.update(self.task, completed=line.step, figures=figures)
+        elif line.event == "epoch":
+            self.progress.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
+
+    def finished(self, result: FitResult) -> None:
+        """Say how long it took."""
+        self.progress.stop()
+        self.console.print(
+            f"{result.run.path.name}: {result.steps} steps in {result.seconds:.0f} s; {result.data}",
+            highlight=False,
+            markup=False,
+        )
+
+    def closed(self) -> None:
+        """Give the terminal back, also after an error."""
+        self.progress.stop()
+
+
+def step_text(line: MetricsLine) -> str:
+    """One step line as text: terms, rate, speed, what is left."""
+    terms = " ".join(f"{name} {value:.3f}" for name, value in (line.terms or {}).items())
+    left = f", {line.seconds_left:.0f} s left" if line.seconds_left is not None else ""
+    wait = (
+        f", {100 * line.data_wait:.0f} % waiting for data" if line.data_wait and line.data_wait > 0.02 else ""
+    )
+    return f"step {line.step} {terms} lr {line.lr or 0.0:.4f} {line.images_per_s or 0.0:,.0f} images/s{wait}{left}"
+
+
+def validation_text(line: MetricsLine) -> str:
+    """One epoch line as text: figures on validation samples, in percent."""
+    figures = (("val error", line.val_error), ("old classes", line.val_error_old), ("NFR", line.val_nfr))
+    return ", ".join(f"{name} {100 * value:.2f} %" for name, value in figures if value is not None)

@@ -1,0 +1,61 @@
+"""What a run came to, for programs and for the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.models.run_folder import RunDir
+from mptctl.training.validate import Validation
+
+
+class TrainSummary(BaseModel):
+    """The object that the training verbs print with ``--json``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str = Field(description="the run folder")
+    best: str = Field(description="the checkpoint that evaluate takes")
+    steps: int = Field(description="optimizer steps done in all")
+    val_error: float | None = Field(description="validation error of the last epoch, a fraction")
+    val_error_old: float | None = Field(description="the same on old classes")
+    val_nfr: float | None = Field(description="validation NFR of the last epoch, where there is an old model")
+    best_val_error: float | None = Field(
+        description="validation error of `best`; null without a validation part"
+    )
+    seconds: float = Field(description="of this process")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a run came to.
+
+    Attributes:
+        run: its folder.
+        steps: optimizer steps done in all.
+        validation: of the last epoch.
+        best_error: validation error of ``best.pt``; None without a validation part.
+        seconds: of this process.
+        data: what held the pictures up, and which setting moves it.
+    """
+
+    run: RunDir
+    steps: int
+    validation: Validation
+    best_error: float | None
+    seconds: float
+    data: str
+
+    def summary(self) -> TrainSummary:
+        """The same as plain values."""
+        return TrainSummary(
+            run=str(self.run.path),
+            best=str(self.run.best),
+            steps=self.steps,
+            val_error=self.validation.error,
+            val_error_old=self.validation.error_old,
+            val_nfr=self.validation.nfr,
+            best_val_error=self.best_error,
+            seconds=round(self.seconds, 3),
+        )

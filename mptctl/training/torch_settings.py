@@ -1,0 +1,32 @@
+"""How torch is set up for a run: threads, determinism, the search for fast algorithms."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import torch
+
+from mptctl.recipe import Recipe
+
+
+@contextlib.contextmanager
+def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
+    """Threads and determinism of a run; what was set before comes back afterwards."""
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    benchmark = torch.backends.cudnn.benchmark
+    if recipe.runtime.threads:
+        torch.set_num_threads(recipe.runtime.threads)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.backends.cudnn.benchmark = not recipe.runtime.deterministic
+        if recipe.runtime.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
+        torch.backends.cudnn.benchmark = benchmark

@@ -1,0 +1,60 @@
+"""Whether the second best trial differs from the choice by more than noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from mpt_kernels.reference import first_maximum_is
+from mptctl.data.split import Split
+from mptctl.evaluation.flip_report import Counts
+from mptctl.evaluation.statistics import mcnemar
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.recipe import Recipe
+from mptctl.teachers.ensemble import Teacher
+from mptctl.tune.prepare import Prepared
+from mptctl.tune.tune_report import Comparison, Trial
+
+# Below this p the second best differs from the choice by more than noise.
+SIGNIFICANT = 0.05
+
+
+def compared(chosen: Trial, second: Trial, split: Split, recipe: Recipe, measure: Prepared) -> Comparison:
+    """Count the validation samples that one of two trials flips and the other does not.
+
+    Args:
+        chosen, second: whole trials.
+        split, recipe: of the search.
+        measure: old model and validation part.
+    """
+    best = [Path(trial.run) / "best.pt" for trial in (chosen, second)]
+    models = [
+        Teacher(
+            load_checkpoint(path), split.classes.names, recipe.data, measure.device, recipe.runtime, str(path)
+        )
+        for path in best
+    ]
+    first, other = _flipped_by_one(models, measure, split.classes.num_old)
+    p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=other, both_wrong=0))
+    return Comparison(
+        name=second.name,
+        only_choice_flips=first,
+        only_second_flips=other,
+        p_value=p,
+        differs=p < SIGNIFICANT,
+    )
+
+
+@torch.no_grad()
+def _flipped_by_one(models: list[Teacher], measure: Prepared, num_old: int) -> tuple[int, int]:
+    """How many samples only the first of two models flips, and how many only the second."""
+    first = second = 0
+    for batch in measure.loader.epoch(0):
+        old = measure.judge.logits(batch, 0, old=True, ref=False).old
+        assert old is not None
+        right = first_maximum_is(old, batch.labels) & (batch.labels < num_old)
+        one, other = (right & ~first_maximum_is(model(batch.images), batch.labels) for model in models)
+        first += int((one & ~other).sum())
+        second += int((other & ~one).sum())
+    return first, second

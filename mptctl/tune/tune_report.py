@@ -1,0 +1,79 @@
+"""What tune writes down: the trials, the choice and what it rests on, as ``trials.json`` and ``--json`` have it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mptctl.evaluation.flip_report import Rate
+from mptctl.recipe import Recipe
+from mptctl.tune.space import Axis, Search, Value
+
+Status = Literal["waiting", "running", "done", "stopped", "failed"]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Trial(_Model):
+    """One trial. Its rates are those of its best checkpoint so far, on the validation part."""
+
+    name: str = Field(description="its settings in short")
+    settings: dict[str, Value] = Field(description="what it was trained with, beside the common recipe")
+    status: Status = Field("waiting", description="stopped: given up early, since others were better")
+    epoch: int = Field(0, description="finished epochs")
+    val_error: Rate | None = Field(None, description="error on all classes; null before the first epoch")
+    val_nfr: Rate | None = Field(None, description="negative flip rate on the old classes")
+    within_bound: bool | None = Field(None, description="whether its error is low enough to be chosen")
+    seconds: float = Field(0.0, description="training time, over all its starts")
+    restarts: int = Field(0, description="how often its process died and another one went on")
+    error: str | None = Field(None, description="what went wrong, in one line")
+    run: str = Field(description="its run folder")
+
+
+class Reference(_Model):
+    """The reference, whose error bounds that of the choice."""
+
+    runs: list[str] = Field(description="its checkpoints; of several, the mean of the logits")
+    val_error: Rate = Field(description="error on all classes of the validation part")
+
+
+class Comparison(_Model):
+    """The choice beside the second best, on the same validation samples."""
+
+    name: str = Field(description="the second best trial")
+    only_choice_flips: int = Field(description="samples that the choice alone flips")
+    only_second_flips: int = Field(description="samples that the second best alone flips")
+    p_value: float = Field(description="exact McNemar test of these two counts")
+    differs: bool = Field(description="whether p is below 0.05")
+
+
+class TuneReport(_Model):
+    """A search: what was asked, every trial, and the choice."""
+
+    schema_version: Literal[1] = Field(1, description="version of this file")
+    search: Search = Field(description="grid, random or optuna")
+    axes: list[Axis] = Field(description="what was searched")
+    asha: bool = Field(description="whether trials were given up early by their NFR")
+    epochs: int = Field(description="epochs of a whole trial")
+    max_er_increase: float = Field(
+        description="how much more error than the reference's is allowed, a fraction"
+    )
+    reference: Reference = Field(description="the reference model")
+    samples: int = Field(description="validation samples")
+    samples_old: int = Field(description="validation samples of old classes")
+    recipe: Recipe = Field(description="the common recipe")
+    split_fingerprint: str = Field(description="of the split")
+    teachers: dict[str, str] = Field(description="role to digest of the teacher")
+    trials: list[Trial] = Field(description="every trial")
+    front: list[str] = Field([], description="whole trials that no other one beats in both NFR and error")
+    choice: str | None = Field(None, description="the chosen trial; null where none is within the bound")
+    second: Comparison | None = Field(None, description="the second best; null where there is none")
+    best_recipe: str | None = Field(None, description="file with the chosen recipe")
+    seconds: float = Field(0.0, description="of this search, from its start to its end")
+
+    def trial(self, name: str) -> Trial:
+        """A trial by name."""
+        return next(trial for trial in self.trials if trial.name == name)

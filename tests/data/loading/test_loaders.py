@@ -1,0 +1,412 @@
+"""The loaders: the same pictures from each, byte for byte whatever the batch size, threads or place of resume."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import v2
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.plan import EpochPlan
+from mptctl.data.split import Split, make_split
+from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.recipe import DataRecipe
+from tests.data.conftest import MakeLoader, make_folder
+
+KINDS = ("resident", "threaded", "dali")
+CROP = {"augment": "random-resized-crop"}
+
+
+def levels(loader: Loader, images: Tensor) -> Tensor:
+    """Grey levels 0..255 of normalised pictures."""
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.work.data.mean, loader.work.data.std))
+    return (images * std + mean) * 255
+
+
+def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int], list[int]]:
+    """Grey levels, labels and indices of a pass."""
+    batches = list(loader.epoch(epoch, start))
+    images = torch.cat([levels(loader, batch.images) for batch in batches])
+    labels = torch.cat([batch.labels for batch in batches])
+    return images, labels.tolist(), torch.cat([batch.index for batch in batches]).tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_picture_is_what_the_plan_says_of_the_file(
+    tmp_path: Path, loader_of: MakeLoader, kind: str
+) -> None:
+    """Each picture of a batch against Pillow and the plan, by hand: pad, cut, mirror, normalise."""
+    root = make_folder(tmp_path / "same-size", classes=2, train=8, val=1, size=32)
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=root, val_fraction=0.0)
+    loader = loader_of(split, kind, image_size=32, batch_size=16)
+    (batch,) = loader.epoch(2)
+    plan = EpochPlan(3, loader.work.data)
+    assert batch.index.tolist() == plan.order(2, split.indices("train")).tolist()
+    assert batch.images.is_contiguous(memory_format=torch.channels_last)
+    size = np.full(16, 32, dtype=np.int32)
+    views = plan.views(2, batch.index.numpy(), size, size)
+    for row, index in enumerate(batch.index.tolist()):
+        stored = np.asarray(Image.open(split.manifest.file(index)).convert("RGB"))
+        padded = np.pad(stored, ((4, 4), (4, 4), (0, 0)))
+        top, left = views.top[row] + 4, views.left[row] + 4
+        expected = padded[top : top + 32, left : left + 32]
+        if views.flip[row]:
+            expected = expected[:, ::-1]
+        scaled = (expected / 255 - loader.work.data.mean) / loader.work.data.std
+        torch.testing.assert_close(
+            batch.images[row].permute(1, 2, 0), torch.from_numpy(scaled).float(), atol=1e-5, rtol=0
+        )
+        assert int(batch.labels[row]) == split.labels[index]
+
+
+@pytest.mark.parametrize("setting", [{}, {"image_size": 20}, {"augment": "none"}], ids=str)
+def test_all_loaders_give_the_same_training_pictures(
+    split: Split, loader_of: MakeLoader, setting: dict[str, object]
+) -> None:
+    images, labels, index = one_epoch(loader_of(split, "threaded", **setting))
+    for kind in ("resident", "dali"):
+        other, other_labels, other_index = one_epoch(loader_of(split, kind, **setting))
+        assert (other_labels, other_index) == (labels, index)
+        # Decoding is equal to the bit; resizing rounds by its own way, and a thousandth is the float's.
+        assert (other - images).abs().max() <= (0.001 if kind == "resident" else 1.001)
+
+
+def test_random_resized_crops_are_the_same_but_for_the_outermost_pixels(
+    split: Split, loader_of: MakeLoader
+) -> None:
+    images, _, index = one_epoch(loader_of(split, "threaded", **CROP))
+    other, _, other_index = one_epoch(loader_of(split, "dali", **CROP))
+    assert other_index == index
+    assert (other - images).abs()[..., 1:-1, 1:-1].max() <= 1.001
+    assert (other - images).abs().mean() < 0.5
+
+
+@pytest.mark.parametrize(("size", "resize"), [(32, None), (32, 36), (32, 33), (100, None), (100, 140)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_sees_what_torchvision_sees(
+    split: Split, loader_of: MakeLoader, kind: str, size: int, resize: int | None
+) -> None:
+    check_evaluation(split, loader_of, kind, size, resize)
+
+
+@pytest.mark.parametrize(("size", "resize"), [(224, 256), (224, None), (64, None)])
+def test_evaluation_of_real_photographs_is_torchvisions(
+    real_split: Split, loader_of: MakeLoader, size: int, resize: int | None
+) -> None:
+    check_evaluation(real_split, loader_of, "dali", size, resize)
+
+
+def check_evaluation(split: Split, loader_of: MakeLoader, kind: str, size: int, resize: int | None) -> None:
+    loader = loader_of(
+        split, kind, part="test", train=False, batch_size=5, image_size=size, eval_resize=resize
+    )
+    images, _, index = one_epoch(loader)
+    assert index == split.indices("test").tolist()
+    eyes = v2.Compose([v2.Resize(resize or size), v2.CenterCrop(size), v2.PILToTensor()])
+    difference = torch.stack(
+        [
+            (image - eyes(Image.open(split.manifest.file(i)).convert("RGB"))).abs()
+            for image, i in zip(images, index, strict=True)
+        ]
+    )
+    # 1/255 is one grey level; torchvision's own tensors and Pillow differ by that much.
+    assert difference.max() <= 1.001
+    assert difference.mean() < 0.4
+
+
+def test_real_photographs_are_cut_at_the_same_places(real_split: Split, loader_of: MakeLoader) -> None:
+    setting = {"image_size": 90, **CROP}
+    images, _, index = one_epoch(loader_of(real_split, "threaded", **setting))
+    other, _, other_index = one_epoch(loader_of(real_split, "dali", **setting))
+    assert other_index == index
+    assert (other - images).abs()[..., 1:-1, 1:-1].max() <= 1.001
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_are_the_same_bytes_for_other_batch_sizes_threads_and_depths(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    setting = {} if kind == "resident" else CROP
+    images, _, index = one_epoch(loader_of(split, kind, batch_size=8, **setting))
+    for change in (
+        {"batch_size": 5},
+        {"batch_size": 20, "workers": 1, "prefetch": 1},
+        {"workers": 5, "prefetch": 4},
+    ):
+        other, _, other_index = one_epoch(loader_of(split, kind, **setting | change))
+        assert other_index == index
+        assert torch.equal(other, images)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_stays_as_it_is_while_others_come_and_after_the_end(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    loader = loader_of(split, kind)
+    kept, copies = [], []
+    for epoch in range(3):
+        for batch in loader.epoch(epoch):
+            kept.append(batch.images)
+            copies.append(batch.images.clone())
+    loader.close()
+    for images, copy in zip(kept, copies, strict=True):
+        assert torch.equal(images, copy)
+        images.zero_()  # it is the consumer's own
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pass_goes_on_from_any_step_as_if_it_had_not_stopped(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    setting = {} if kind == "resident" else CROP
+    loader = loader_of(split, kind, **setting)
+    images, _, index = one_epoch(loader, epoch=4)
+    for step in range(loader.steps_per_epoch):
+        stopped = loader.epoch(4)
+        assert len(list(islice(stopped, step))) == step
+        stopped.close()  # type: ignore[attr-defined]
+        rest, _, rest_index = one_epoch(loader, epoch=4, start=step)
+        assert rest_index == index[step * 8 :]
+        assert torch.equal(rest, images[step * 8 :])
+    fresh, _, _ = one_epoch(loader_of(split, kind, **setting), epoch=4, start=2)
+    assert torch.equal(fresh, images[16:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_epochs_and_seeds_differ(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    loader = loader_of(split, kind)
+    orders = [one_epoch(loader, epoch)[2] for epoch in (0, 1)] + [
+        one_epoch(loader_of(split, kind, seed=4), 0)[2]
+    ]
+    assert len({tuple(order) for order in orders}) == 3
+    assert all(sorted(order) == sorted(orders[0]) for order in orders)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_subset_sees_the_pictures_that_the_whole_sees(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    whole, _, index = one_epoch(loader_of(split, kind, batch_size=10))
+    part, labels, part_index = one_epoch(loader_of(split, kind, batch_size=5, num_classes=2))
+    assert set(labels) == {0, 1}
+    assert part_index == [i for i in index if split.labels[i] < 2]
+    assert torch.equal(part, whole[[index.index(i) for i in part_index]])
+
+
+@pytest.fixture(scope="module")
+def split_of_103(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """103 training samples and 103 test samples, tiny ones."""
+    from tests.data.conftest import smooth_picture
+
+    root = tmp_path_factory.mktemp("103")
+    for number in range(103):
+        for part in ("train", "val"):
+            target = root / part / f"class{number % 3}"
+            target.mkdir(parents=True, exist_ok=True)
+            smooth_picture(12, 10, number).save(target / f"{number:03d}.jpg")
+    return make_split(
+        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_several_workers_make_the_global_batches_of_one(
+    split_of_103: Split, loader_of: MakeLoader, kind: str, workers: int
+) -> None:
+    def team(size: int, train: bool) -> list[Loader]:
+        part = "train" if train else "test"
+        return [
+            loader_of(split_of_103, kind, image_size=8, padding=1, batch_size=48, part=part, train=train, rank=rank,
+                      world_size=size)
+            for rank in range(size)
+        ]  # fmt: skip
+
+    (alone,), many = team(1, True), team(workers, True)
+    (judge,), judges = team(1, False), team(workers, False)
+    for epoch in range(5):
+        steps = list(alone.epoch(epoch))
+        shares = [list(loader.epoch(epoch)) for loader in many]
+        assert [len(batch.index) for batch in steps] == [48, 48]  # 7 of 103 are dropped
+        for step, whole in enumerate(steps):
+            parts = [share[step] for share in shares]
+            assert torch.equal(torch.cat([part.index for part in parts]), whole.index)
+            assert torch.equal(torch.cat([part.labels for part in parts]), whole.labels)
+            assert torch.equal(torch.cat([part.images for part in parts]), whole.images)
+        seen = sorted(i for loader in judges for batch in loader.epoch(epoch) for i in batch.index.tolist())
+        assert seen == split_of_103.indices("test").tolist()
+        assert [len(batch.index) for batch in judge.epoch(epoch)] == [48, 48, 7]
+
+
+def test_arrays_go_through_resident_and_threaded_alike(tmp_path: Path, loader_of: MakeLoader) -> None:
+    split = make_split("digits", run_root=tmp_path)
+    for setting in ({"image_size": 8, "padding": 1}, {"image_size": 20}):
+        one, _, index = one_epoch(loader_of(split, "resident", batch_size=100, **setting))
+        other, _, other_index = one_epoch(loader_of(split, "threaded", batch_size=100, **setting))
+        assert index == other_index
+        assert (one - other).abs().max() < 0.001
+
+
+def test_decoded_pictures_are_kept_and_used_again(
+    split: Split, loader_of: MakeLoader, tmp_path: Path
+) -> None:
+    images, _, _ = one_epoch(loader_of(split, "resident"))
+    (kept,) = tmp_path.glob("*.npy")
+    content = np.load(kept)
+    np.save(kept, 255 - content)
+    again, _, _ = one_epoch(loader_of(split, "resident"))
+    assert not torch.equal(again, images)  # it was read from there
+    kept.write_bytes(kept.read_bytes()[:1000])
+    assert torch.equal(one_epoch(loader_of(split, "resident"))[0], images)  # damaged: made again
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind", "words"),
+    [
+        ({}, "resident", "below data.resident_limit_gb"),
+        ({"resident_limit_gb": 1e-6}, "dali-cpu", "above data.resident_limit_gb"),
+        (CROP, "dali-cpu", "random-resized-crop needs pictures as stored"),
+    ],
+)
+def test_the_choice_comes_with_its_reason(
+    split: Split, loader_of: MakeLoader, setting: dict[str, object], kind: str, words: str
+) -> None:
+    loader = loader_of(split, "auto", **setting)
+    assert loader.name == kind
+    assert loader.reason.startswith(f"{kind} loader: ")
+    assert words in loader.reason
+
+
+def test_what_a_short_last_batch_leaves_out_is_said(split: Split, loader_of: MakeLoader) -> None:
+    assert "the last 5 samples" in loader_of(split, "threaded", batch_size=7).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=8).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=7, part="test", train=False).reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_part_and_an_epoch_that_is_over_give_no_batch(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    empty = loader_of(split, kind, part="val", train=False)
+    assert (empty.steps_per_epoch, list(empty.epoch(0))) == (0, [])
+    loader = loader_of(split, kind)
+    assert list(loader.epoch(0, loader.steps_per_epoch)) == []
+    assert len(list(loader.epoch(1))) == loader.steps_per_epoch
+
+
+def test_without_dali_the_choice_is_threaded(
+    split: Split, loader_of: MakeLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
+    )
+    loader = loader_of(split, "auto", **CROP)
+    assert loader.name == "threaded"
+    assert "DALI is not installed" in loader.reason
+    with pytest.raises(UsageError, match="not installed"):
+        loader_of(split, "dali")
+
+
+def test_what_a_loader_cannot_do_is_a_usage_error(
+    split: Split, loader_of: MakeLoader, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"data\.loader resident"):
+        loader_of(split, "resident", **CROP)
+    with pytest.raises(UsageError, match=r"data\.loader dali"):
+        loader_of(make_split("digits", run_root=tmp_path / "digits"), "dali")
+    with pytest.raises(UsageError, match="more than the 40 samples"):
+        loader_of(split, "threaded", batch_size=41)
+    with pytest.raises(UsageError, match="batch normalisation"):
+        loader_of(split, "threaded", batch_size=5, world_size=3)
+    with pytest.raises(UsageError, match=r"data\.eval_resize 16"):
+        loader_of(split, "threaded", part="test", train=False, eval_resize=16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_count_pictures_and_waiting(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    loader = loader_of(split, kind)
+    loader.stats.reset()
+    assert loader.stats.images_per_second == 0
+    list(loader.epoch(0))
+    stats = loader.stats
+    assert (stats.images, stats.batches) == (40, 5)
+    assert stats.images_per_second == pytest.approx(40 / stats.seconds)
+    assert 0 < stats.wait_share <= 1
+    assert 0 <= stats.queue_depth <= loader.work.data.prefetch + 1
+
+
+def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
+    loader = loader_of(split, "threaded")
+    for wait, words in (
+        (0.9, "waiting for data 90 %: raise data.workers"),
+        (0.001, "the model sets the pace"),
+    ):
+        loader.stats.reset()
+        loader.stats.count(100, 0.0, 0)
+        loader.stats.wait_seconds = wait * loader.stats.seconds
+        assert words in loader.bottleneck()
+
+
+def test_state_refuses_other_data_by_name(split: Split, loader_of: MakeLoader) -> None:
+    loader = loader_of(split, "threaded")
+    saved = loader.state(3, 2).to_dict()
+    loader.state(9, 0).check(saved)
+    other = loader_of(split, "threaded", seed=4, batch_size=10).state(3, 2)
+    with pytest.raises(CheckpointError, match=r"seed: 3 -> 4; batch_size: 8 -> 10"):
+        other.check(saved)
+    with pytest.raises(CheckpointError, match=r"num_samples: 40 -> 20"):
+        loader_of(split, "threaded", num_classes=2).state(3, 2).check(saved)
+
+
+def test_a_sample_that_is_missing_or_seen_twice_makes_an_evaluation_invalid(split: Split) -> None:
+    from mptctl.inference.predict import SeenMask
+
+    rows = split.indices("test")
+    whole = SeenMask(len(split.manifest))
+    whole.add(torch.from_numpy(rows[:10]))
+    with pytest.raises(DataError, match="6 samples not at all"):
+        whole.check(rows)
+    whole.add(torch.from_numpy(rows[10:]))
+    whole.check(rows)
+    whole.add(torch.from_numpy(rows[:1]))
+    with pytest.raises(DataError, match="1 too often"):
+        whole.check(rows)
+
+
+def test_closing_twice_is_safe_and_torch_keeps_its_threads(split: Split, loader_of: MakeLoader) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for kind in KINDS:
+            loader = loader_of(split, kind)
+            next(iter(loader.epoch(0)))
+            loader.close()
+            loader.close()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
+    from mptctl.data.loading.choose import make_loader
+
+    for kind in KINDS:
+        for dtype in (torch.float16, torch.bfloat16):
+            loader = make_loader(
+                split, DataRecipe(loader=kind, workers=1), "test", batch_size=16, seed=0, train=False,
+                device=torch.device("cpu"), dtype=dtype,
+            )  # fmt: skip
+            images = next(iter(loader.epoch(0))).images
+            full = next(iter(loader_of(split, kind, part="test", train=False, batch_size=16).epoch(0))).images
+            assert images.dtype == dtype
+            torch.testing.assert_close(images.float(), full, atol=0.02, rtol=0.01)
+            loader.close()

@@ -1,0 +1,127 @@
+"""What import says of the model that it took in, and when it warns."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from mptctl.data.split import Split, make_split
+from mptctl.evaluation.statistics import rate
+from mptctl.inference.imported import is_at_chance
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.networks import DigitsNet
+from tests.cli.test_split import Done
+from tests.cli.test_split import mptctl as mptctl
+from tests.conftest import short_recipe
+from tests.training.conftest import Train
+
+Mptctl = Callable[..., Done]
+
+
+def handed_over(folder: Path, state: dict[str, torch.Tensor], names: list[str]) -> tuple[str | Path, ...]:
+    """The command line that brings a model in."""
+    torch.save(state, folder / "weights.pt")
+    (folder / "names.txt").write_text("\n".join(names))
+    words = ("--arch", "digits-net", "--class-names", folder / "names.txt", "--name", "in")
+    return ("import", folder / "weights.pt", *words, "--set", "runtime.device=cpu")
+
+
+def test_import_says_what_it_took_in_and_the_error_that_training_measured(
+    run: Train, mptctl: Mptctl, digits: Split, tmp_path: Path
+) -> None:
+    old, _ = run(short_recipe(), "trained", only_old_classes=True)
+    best = load_checkpoint(old.run.best)
+    error = best.meta.metrics["val_error"]
+    assert error is not None and 0 < error < 0.5, "the case shows nothing"
+    held_out = len(digits.indices("val", 5))
+    names = list(digits.classes.old)
+    done = mptctl(*handed_over(tmp_path, best.model, names), "--run-root", digits.run_root)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{digits.run_root / 'in' / 'best.pt'}\n"
+    assert "in: 5 classes" in done.stderr
+    mean = " ".join(f"{value:g}" for value in best.meta.recipe.data.mean)
+    assert f"8 x 8 pixels, mean {mean}, std " in done.stderr
+    wrong = round(error * held_out)
+    assert f"validation error {100 * error:.2f} % ({wrong} of {held_out} pictures" in done.stderr
+    assert "warning" not in done.stderr
+
+    # The same model with its classes in another order, and with pictures made in another way.
+    turned = mptctl(
+        *handed_over(tmp_path, best.model, names[1:] + names[:1]),
+        "--run-root",
+        digits.run_root,
+        "--overwrite",
+    )
+    assert turned.returncode == 0
+    assert "warning: no better than always answering one class" in turned.stderr
+    assert "order of its logits" in turned.stderr
+    words = handed_over(tmp_path, best.model, names)
+    shifted = mptctl(*words, "--run-root", digits.run_root, "--overwrite", "--set", "data.mean=[90,90,90]")
+    assert shifted.returncode == 0
+    assert "mean 90 90 90" in shifted.stderr
+    assert "warning: no better than" in shifted.stderr
+
+
+def test_without_a_validation_part_or_a_split_it_says_so(mptctl: Mptctl, tmp_path: Path) -> None:
+    make_split("digits", run_root=tmp_path / "runs", val_fraction=0.0)
+    words = handed_over(tmp_path, DigitsNet(5).state_dict(), ["0", "1", "2", "3", "4"])
+    done = mptctl(*words, "--run-root", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    assert "in: not validated: the split holds out no picture of these classes" in done.stderr
+    refused = mptctl(*words, "--run-root", tmp_path / "none")
+    assert refused.returncode == 2
+    assert "no split.json" in refused.stderr
+    assert "--recipe" in refused.stderr
+    assert not (tmp_path / "none").exists()
+    done = mptctl(*words, "--run-root", tmp_path / "none", "--recipe", "digits")
+    assert done.returncode == 0, done.stderr
+    assert "in: not validated: no split.json" in done.stderr
+    assert load_checkpoint(tmp_path / "none" / "in" / "best.pt").meta.num_old == 5
+
+
+def test_the_test_part_is_not_read(mptctl: Mptctl, tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        for name, grey in (("a", 0), ("b", 250)):
+            (tmp_path / "data" / part / name).mkdir(parents=True)
+            for i in range(10):
+                Image.new("RGB", (8, 8), (grey + i % 5,) * 3).save(
+                    tmp_path / "data" / part / name / f"{i}.png"
+                )
+    runs = tmp_path / "runs"
+    make_split("imagefolder", run_root=runs, data_root=tmp_path / "data", val_fraction=0.2)
+    shutil.rmtree(tmp_path / "data" / "val")
+    words = (*handed_over(tmp_path, DigitsNet(2).state_dict(), ["b", "a"]), "--recipe", "digits")
+    done = mptctl(*words, "--run-root", runs)
+    assert done.returncode == 0, done.stderr
+    assert "of 4 pictures of the classes that it knows" in done.stderr
+    # A validation picture that is gone keeps no model out.
+    shutil.rmtree(runs / "cache")
+    shutil.rmtree(tmp_path / "data" / "train")
+    done = mptctl(*words, "--run-root", runs, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert "in: not validated: " in done.stderr
+    assert "gone since split" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "counts", "at_chance"),
+    [
+        (45, [50, 50], True),  # upper end 0.548, one answer 0.5
+        (30, [50, 50], False),  # upper end 0.396
+        (100, [50, 50], True),
+        (5, [95, 5], True),  # as often wrong as always the first class
+        (0, [95, 5], False),
+        (0, [1, 1], False),  # its interval reaches far, but it made no error
+        (0, [7], False),
+        (3, [7], True),
+        (90, [20, 20, 20, 20, 20], True),
+        (60, [20, 20, 20, 20, 20], False),  # upper end 0.691, one answer 0.8
+    ],
+)
+def test_chance_level_is_the_error_of_one_answer(wrong: int, counts: list[int], at_chance: bool) -> None:
+    assert is_at_chance(rate(wrong, sum(counts)), counts) is at_chance

@@ -1,0 +1,127 @@
+"""Signals: the first asks, wherever a run is; the second ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mptctl.data.split import load_split, make_split
+from mptctl.models.run_folder import RunDir
+from mptctl.recipe import load_recipe
+from mptctl.training.job import Job, train
+from tests.training.conftest import Log, command, environment, mptctl
+from tests.training.test_resume import assert_same_run
+
+ASKED = """
+import os, sys, time
+from mptctl.training.signals import stop_on_signals
+number, times = int(sys.argv[1]), int(sys.argv[2])
+with stop_on_signals() as request:
+    for _ in range(times):
+        os.kill(os.getpid(), number)
+        time.sleep(0.01)
+    print("asked", request.signum)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_asks_and_the_second_ends_at_once(number: int) -> None:
+    def send(times: int) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", ASKED, str(int(number)), str(times)]
+        return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+
+    once, twice = send(1), send(2)
+    assert (once.returncode, once.stdout) == (0, f"asked {int(number)}\n")
+    assert (twice.returncode, twice.stdout) == (128 + number, "")
+
+
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, env=environment())
+
+
+def wait_until(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
+    while not there():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("library", ["_pydantic_core", "libtorch_cpu", "torchvision"])
+def test_ctrl_c_while_modules_are_imported_is_one_line(
+    library: str, digits_root: Path, tmp_path: Path
+) -> None:
+    with started("train-ref", "--run-root", digits_root, "--name", "never") as process:
+        wait_until(lambda: library in Path(f"/proc/{process.pid}/maps").read_text(), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
+    assert (process.returncode, out, err) == (130, "", "mptctl: stopped\n")
+    assert not (digits_root / "never").exists()
+
+
+@pytest.fixture(scope="module")
+def slow_to_decode(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root of many pictures of 9 megapixels, which are one file under many names."""
+    root = tmp_path_factory.mktemp("large")
+    picture = root / "picture.jpg"
+    Image.radial_gradient("L").resize((3000, 3000)).convert("RGB").save(picture)
+    for part, count in (("train", 200), ("val", 1)):
+        for name in ("a", "b"):
+            (root / part / name).mkdir(parents=True)
+            for i in range(count):
+                os.link(picture, root / part / name / f"{i}.jpg")
+    make_split("imagefolder", run_root=root / "runs", data_root=root)
+    return root / "runs"
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_pictures_are_decoded_ends_it_between_two_pictures(
+    signum: int, code: int, slow_to_decode: Path
+) -> None:
+    runs = slow_to_decode
+    words = ("--recipe", "digits", "--set", "optim.batch_size=4", "--set", "runtime.device=cpu")
+    with started("train-ref", "--run-root", runs, *words) as process:
+        wait_until((runs / "ref" / "lock").exists, process)
+        time.sleep(0.5)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (code, "")
+    assert err.count("\n") == 1
+    assert "nothing was trained and nothing was saved; start the same command again" in err
+    # Had it come to the end of decoding, there would be a cache.
+    assert not (runs / "cache").exists()
+    assert list((runs / "ref").iterdir()) == []
+
+
+def test_a_signal_in_validation_saves_the_step_and_validates_anew(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_split("digits", run_root=root, val_fraction=0.8)
+    keys = ("data.image_size=40", "optim.epochs=2", "runtime.threads=1")
+    flags = [word for key in (*keys, "runtime.device=cpu") for word in ("--set", key)]
+    stopped, whole = RunDir(root / "stopped"), RunDir(root / "whole")
+    with started("train-ref", "--run-root", root, "--name", "stopped", *flags) as process:
+        wait_until(lambda: any(line.step == 2 for line in stopped.read_metrics()), process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (130, "")
+    assert [line.event for line in stopped.read_metrics() if line.event != "step"] == ["checkpoint"]
+    assert not stopped.best.exists()
+    said = err.strip().splitlines()[-1]
+    assert "saved at step 2 of 4; go on with: python -m mptctl train-ref" in said
+    words = shlex.split(said.partition("go on with: ")[2])
+    assert words[:3] == ["python", "-m", "mptctl"]
+    resumed = mptctl(*words[3:])
+    assert resumed.returncode == 0, resumed.stderr
+    recipe = load_recipe("digits", (*keys, "runtime.device=cpu"), {"runtime.seed": 1000})
+    train(Job(recipe=recipe, split=load_split(root), folder=whole.path), Log())
+    assert_same_run(stopped, whole)

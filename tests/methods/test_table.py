@@ -1,0 +1,186 @@
+"""Methods against the published code's numbers, against cases counted by hand, and by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from mptctl.errors import UsageError
+from mptctl.methods.table import build_method
+from mptctl.methods.topk import topk_lm_distance
+from mptctl.recipe import METHOD_NAMES, OptimRecipe
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
+CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]
+
+
+@pytest.mark.parametrize(("path", "name"), CASES, ids=[f"{p.stem}-{n}" for p, n in CASES])
+@pytest.mark.parametrize(("dtype", "atol", "rtol"), [(torch.float64, 1e-9, 0.0), (torch.float32, 0.0, 1e-5)])
+def test_loss_and_gradient_are_those_of_the_published_code(
+    path: Path, name: str, dtype: torch.dtype, atol: float, rtol: float
+) -> None:
+    golden = np.load(path)
+    method = build_method(name, num_old=int(golden["num_old"]), k=float(golden["k"]))
+    logits, old, ref = (
+        torch.from_numpy(golden[key]).to(dtype) for key in ("logits", "old_logits", "ref_logits")
+    )
+    target = torch.from_numpy(golden["target"])
+    leaf = logits.clone().requires_grad_()
+    loss = method(leaf, target, old_logits=old, ref_logits=ref)["loss"]
+    loss.backward()
+    terms, grad = method.value_and_grad(logits, target, old_logits=old, ref_logits=ref)
+    want_loss, want_grad = torch.tensor(golden[f"loss/{name}"]), torch.from_numpy(golden[f"grad/{name}"])
+    scale = float(want_grad.abs().max())
+    assert leaf.grad is not None
+    for got_loss, got_grad in ((loss.detach(), leaf.grad), (terms["loss"], grad)):
+        torch.testing.assert_close(got_loss.double(), want_loss, atol=atol, rtol=rtol)
+        # A gradient's relative error is against its largest entry: single ones are differences near zero.
+        torch.testing.assert_close(got_grad.double(), want_grad, atol=atol + rtol * scale, rtol=0.0)
+
+
+def hand_made() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Two samples, three classes of which two are old."""
+    logits = torch.tensor([[1.0, 0.0, 2.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
+    target = torch.tensor([0, 2])
+    old = torch.tensor([[2.0, 1.0], [0.0, 1.0]], dtype=torch.float64)
+    ref = torch.tensor([[1.0, 1.0, 5.0], [2.0, 3.0, 7.0]], dtype=torch.float64)
+    return logits, target, old, ref
+
+
+def cross_entropy_by_hand() -> float:
+    first = -1.0 + np.log(np.e + 1 + np.e**2)
+    second = -1.0 + np.log(1 + np.e**3 + np.e)
+    return float(first + second) / 2
+
+
+def test_elodi_counted_by_hand() -> None:
+    logits, target, old, ref = hand_made()
+    terms = build_method("elodi", num_old=2)(logits, target, old_logits=old, ref_logits=ref)
+    # old: (1-2)^2 + (0-1)^2 = 2, by 2 classes, halved: 0.5; second sample 0 + 4 -> 1. Mean 0.75, times 0.6.
+    assert terms["fd_old"].item() == pytest.approx(0.6 * 0.75)
+    # ref: 0 + 1 + 9 = 10, by 3, halved: 10/6; second 4 + 0 + 36 = 40 -> 40/6. Mean 25/6, times 0.4.
+    assert terms["fd_ref"].item() == pytest.approx(0.4 * 25 / 6)
+    assert terms["ce"].item() == pytest.approx(cross_entropy_by_hand())
+    assert terms["loss"].item() == pytest.approx(sum(terms[t].item() for t in ("ce", "fd_old", "fd_ref")))
+
+
+def test_elodi_topk_counted_by_hand() -> None:
+    logits, target, old, ref = hand_made()
+    method = build_method("elodi-topk", num_old=2, elodi_top_k=1)
+    terms, grad = method.value_and_grad(logits, target, old_logits=old, ref_logits=ref)
+    # old's largest: column 0 (1-2)^2 = 1 by 2 classes, halved: 0.25; column 1 (3-1)^2 = 4 -> 1. Mean 0.625.
+    assert terms["fd_old"].item() == pytest.approx(0.6 * 0.625)
+    # ref's largest: column 2 (2-5)^2 = 9 by 3 classes, halved: 1.5; (1-7)^2 = 36 -> 6. Mean 3.75.
+    assert terms["fd_ref"].item() == pytest.approx(0.4 * 3.75)
+    assert (terms["correct"], terms["correct_old"], terms["correct_ref"]) == (0, 1, 1)
+    leaf = logits.clone().requires_grad_()
+    method(leaf, target, old_logits=old, ref_logits=ref)["loss"].backward()
+    assert leaf.grad is not None
+    torch.testing.assert_close(grad, leaf.grad)
+
+
+def test_topk_keeps_k_logits_of_each_sample_not_k_samples() -> None:
+    student, teacher = torch.zeros(5, 4), torch.arange(20.0).reshape(5, 4)
+    distance = topk_lm_distance(student, teacher, 2)
+    expected = [(a**2 + (a - 1) ** 2) / 8 for a in (3, 7, 11, 15, 19)]
+    assert distance.tolist() == pytest.approx(expected)
+
+
+def test_topk_of_at_least_all_classes_is_plain_matching() -> None:
+    student, teacher = torch.randn(6, 5), torch.randn(6, 5)
+    torch.testing.assert_close(
+        topk_lm_distance(student, teacher, 99), 0.5 * (student - teacher).square().mean(1)
+    )
+
+
+def test_topk_refuses_different_shapes() -> None:
+    with pytest.raises(ValueError, match="differ in shape"):
+        topk_lm_distance(torch.zeros(2, 3), torch.zeros(2, 4), 1)
+
+
+@pytest.mark.parametrize("name", ["elodi", "elodi-topk"])
+def test_elodi_is_plain_cross_entropy_before_its_seventh_epoch(name: str) -> None:
+    logits, target, old, ref = hand_made()
+    method = build_method(name, num_old=2)
+    before = method.for_epoch(5)
+    assert not before.needs_old
+    assert not before.needs_ref
+    terms, _ = before.value_and_grad(logits, target)
+    assert terms["loss"].item() == pytest.approx(cross_entropy_by_hand())
+    assert method.for_epoch(6) is method
+    assert method(logits, target, old, ref)["loss"].item() > terms["loss"].item()
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_a_batch_in_pieces_has_the_gradient_of_the_whole(name: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    logits, ref = torch.randn(2, 12, 7, generator=generator, dtype=torch.float64)
+    old = torch.randn(12, 4, generator=generator, dtype=torch.float64)
+    target = torch.randint(0, 7, (12,), generator=generator)
+    target[5] = -100
+    method = build_method(name, num_old=4, elodi_start_epoch=0)
+    _, whole = method.value_and_grad(logits, target, old, ref)
+    pieces = [
+        method.value_and_grad(logits[s], target[s], old[s], ref[s], normalizer=11)[1]
+        for s in (slice(0, 2), slice(2, 9), slice(9, 12))
+    ]
+    torch.testing.assert_close(torch.cat(pieces), whole, atol=1e-12, rtol=0)
+    assert not whole[5].any()
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_every_method_asks_for_the_teachers_that_it_needs(name: str) -> None:
+    logits, target, old, ref = hand_made()
+    method = build_method(name, num_old=2)
+    if method.needs_old:
+        with pytest.raises(ValueError, match=f"{name} needs old_logits"):
+            method(logits, target, ref_logits=ref)
+    if method.needs_ref:
+        with pytest.raises(ValueError, match=f"{name} needs ref_logits"):
+            method(logits, target, old_logits=old)
+    wanted = {
+        "old_logits": old if method.needs_old else None,
+        "ref_logits": ref if method.needs_ref else None,
+    }
+    with_all = method(logits, target, old_logits=old, ref_logits=ref)
+    assert torch.equal(method(logits, target, **wanted)["loss"], with_all["loss"])
+
+
+def test_an_unknown_method_or_setting_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean pct-kl"):
+        build_method("pct_kl", num_old=2)
+    with pytest.raises(UsageError, match=r"did you mean method\.alpha"):
+        build_method("mpt-kl", num_old=2, alhpa=1.0)
+
+
+def test_lambda_defaults_by_distance() -> None:
+    assert build_method("mpt-kl", num_old=2).settings.lam_ref == 1.0
+    assert build_method("mpt-lm", num_old=2).settings.lam_ref == 0.4
+    assert build_method("mpt-lm", num_old=2, lam=0.7).settings.lam_old == 0.7
+
+
+@pytest.mark.parametrize(
+    ("optim", "message"),
+    [
+        (
+            {"epochs": 6},
+            r"optim\.epochs 6: .*elodi .*epoch 7 .*elodi_start_epoch 6.*set optim\.epochs to at least 7",
+        ),
+        ({"epochs": 9, "max_steps": 60}, r"optim\.max_steps 60: .*set optim\.max_steps to at least 61"),
+    ],
+)
+def test_a_run_that_ends_before_the_method_begins_is_refused(optim: dict[str, int], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_method("elodi", num_old=2).refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
+
+
+def test_a_run_that_reaches_the_method_is_not_refused() -> None:
+    elodi = build_method("elodi", num_old=2)
+    for optim in ({"epochs": 7}, {"epochs": 9, "max_steps": 61}):
+        elodi.refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
+    shortest = OptimRecipe.model_validate({"epochs": 1, "max_steps": 1})
+    build_method("mpt-kl", num_old=2).refuse_if_never_on(shortest, 10)

@@ -1,0 +1,98 @@
+"""A model made by plain torchvision code becomes the old model of an update."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.importing import import_model
+from tests.training.conftest import mptctl
+
+SIZE = ("data.image_size=32",)
+
+
+def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
+    """What somebody without mptctl would have: torchvision's model, its state dict, a list of names."""
+    torch.manual_seed(3)
+    model = torchvision.models.resnet18(num_classes=num_classes)
+    weights, classes = folder / "production.pt", folder / "classes.txt"
+    torch.save(model.state_dict(), weights)
+    classes.write_text("\n".join(names) + "\n")
+    return weights, classes
+
+
+def test_a_resnet_from_elsewhere_teaches_an_update_and_is_evaluated(tmp_path: Path, digits: Split) -> None:
+    """All by the command line, with the old classes in another order than the split's."""
+    root = digits.run_root
+    weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
+    small = ["--set", "data.image_size=32", "--set", "runtime.threads=1"]
+    out = mptctl(
+        "import", weights, "--arch", "resnet18", "--class-names", classes, "--run-root", root, *small
+    )
+    assert out.returncode == 0, out.stderr
+    meta = load_checkpoint(root / "old" / "best.pt").meta
+    assert (meta.origin, meta.class_names, meta.num_old) == ("imported", ("4", "3", "2", "1", "0"), 5)
+    out = mptctl("train-baseline", "pct-kl", "--run-root", root, *small, "--set", "optim.max_steps=4")
+    assert out.returncode == 0, out.stderr
+    out = mptctl("evaluate", "old", "pct-kl", "--run-root", root, "--json")
+    assert out.returncode == 0, out.stderr
+    assert '"n_old":' in out.stdout
+
+
+def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, digits: Split) -> None:
+    from mptctl.models.networks import model_of
+    from mptctl.recipe import load_recipe
+    from mptctl.teachers.ensemble import Teacher
+
+    weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
+    path = import_model(
+        weights, arch="resnet18", class_names_file=classes, folder=tmp_path / "old", run_root=digits.run_root,
+        overrides=SIZE,
+    )  # fmt: skip
+    recipe = load_recipe("digits", SIZE)
+    checkpoint = load_checkpoint(path)
+    teacher = Teacher(checkpoint, digits.classes.old, recipe.data, torch.device("cpu"), recipe.runtime, "old")
+    images = torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        plain = model_of(checkpoint).eval()(images)
+    torch.testing.assert_close(teacher(images), plain.flip(1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "names", "arch", "message"),
+    [
+        (5, ["0", "1", "2"], "resnet18", "answers 5 classes, .* names 3"),
+        (2, ["0", "ten"], "resnet18", "ten not among the split's classes"),
+        (2, ["0", "1"], "resnet34", "does not fit --arch resnet34"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    num_classes: int, names: list[str], arch: str, message: str, tmp_path: Path, digits_root: Path
+) -> None:
+    weights, classes = foreign(tmp_path, num_classes, names)
+    with pytest.raises(CheckpointError, match=message):
+        import_model(
+            weights,
+            arch=arch,
+            class_names_file=classes,
+            folder=tmp_path / "x",
+            run_root=digits_root,
+            overrides=SIZE,
+        )
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "names no class"), ("1\n1\n", "stands there twice")])
+def test_unusable_class_names_are_refused(text: str, message: str, tmp_path: Path, digits_root: Path) -> None:
+    weights, classes = foreign(tmp_path, 2, ["0"])
+    classes.write_text(text)
+    with pytest.raises(UsageError, match=message):
+        import_model(
+            weights, arch="resnet18", class_names_file=classes, folder=tmp_path / "x", run_root=digits_root
+        )

@@ -1,0 +1,142 @@
+"""Networks by name: what they answer, what is trained, and weights from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.heads import find_head
+from mptctl.models.networks import build_model, set_training_mode
+from mptctl.recipe import ModelRecipe
+
+
+def recipe(**keys: object) -> ModelRecipe:
+    return ModelRecipe.model_validate(keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "size"),
+    [
+        ({"arch": "digits-net"}, 8),
+        ({"arch": "resnet18"}, 32),
+        ({"arch": "resnet18", "stem": "small"}, 16),
+        ({"arch": "resnet18", "embedding_dim": 2}, 32),
+        ({"arch": "mobilenet_v3_small", "embedding_dim": 16}, 32),
+        ({"arch": "googlenet"}, 64),
+        ({"arch": "vit_b_32", "train": "head"}, 64),
+    ],
+)
+def test_a_network_answers_one_logit_a_class(keys: dict[str, object], size: int) -> None:
+    model = build_model(recipe(**keys), 7, size)
+    set_training_mode(model, recipe(**keys))
+    assert model(torch.randn(2, 3, size, size)).shape == (2, 7)
+
+
+def test_the_same_seed_gives_the_same_weights() -> None:
+    states = []
+    for _ in range(2):
+        torch.manual_seed(4)
+        states.append(build_model(recipe(arch="digits-net"), 3, 8).state_dict())
+    assert all(torch.equal(states[0][k], states[1][k]) for k in states[0])
+
+
+def test_the_small_stem_keeps_the_resolution() -> None:
+    model = build_model(recipe(arch="resnet18", stem="small"), 3, 32)
+    assert model.get_submodule("conv1")(torch.zeros(1, 3, 32, 32)).shape == (1, 64, 32, 32)
+    assert isinstance(model.get_submodule("maxpool"), nn.Identity)
+
+
+def test_training_the_head_moves_nothing_else() -> None:
+    keys = recipe(arch="resnet18", embedding_dim=4, train="head")
+    model = build_model(keys, 3, 32)
+    name, _ = find_head(model, "resnet18")
+    assert {n.partition(".")[0] for n, p in model.named_parameters() if p.requires_grad} == {name}
+    before = {n: b.clone() for n, b in model.named_buffers()}
+    set_training_mode(model, keys)
+    model(torch.randn(4, 3, 32, 32))
+    assert all(torch.equal(before[n], b) for n, b in model.named_buffers())
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"arch": "resnet81"}, "did you mean resnet18"),
+        ({"arch": "squeezenet1_0"}, "does not end in a linear classifier"),
+        ({"arch": "mobilenet_v2", "stem": "small"}, "it is for ResNets"),
+        ({"arch": "resnet18", "pretrained": "torchvision"}, "nothing is downloaded"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(keys: dict[str, object], message: str, tmp_path: Path) -> None:
+    torch.hub.set_dir(str(tmp_path))
+    with pytest.raises(UsageError, match=message):
+        build_model(recipe(**keys), 5, 32)
+
+
+@pytest.mark.parametrize(
+    ("arch", "size", "fits"),
+    [
+        ("vit_h_14", 32, 42),
+        ("vit_b_16", 40, 48),
+        ("maxvit_t", 32, 221),
+        ("alexnet", 32, 63),
+        ("googlenet", 8, 15),
+    ],
+)
+def test_a_size_that_a_network_does_not_take_is_refused_with_the_next_that_it_takes(
+    arch: str, size: int, fits: int
+) -> None:
+    with pytest.raises(
+        UsageError, match=f"data.image_size {size}: {arch} takes no .*={fits}, the next"
+    ) as end:
+        build_model(recipe(arch=arch), 3, size)
+    assert "\n" not in str(end.value)
+
+
+def test_the_next_size_is_taken_and_the_one_before_it_is_not() -> None:
+    """Of real numbers, since the check is by shapes alone."""
+    model = build_model(recipe(arch="alexnet"), 3, 63).eval()
+    assert model(torch.zeros(1, 3, 63, 63)).shape == (1, 3)
+    with pytest.raises(RuntimeError, match="too small"):
+        model(torch.zeros(1, 3, 62, 62))
+
+
+def test_the_check_of_the_size_changes_neither_the_model_nor_the_random_numbers() -> None:
+    torch.manual_seed(4)
+    plain = torchvision.models.resnet18(num_classes=3)
+    after = torch.rand(3)
+    torch.manual_seed(4)
+    model = build_model(recipe(arch="resnet18"), 3, 32)
+    assert torch.equal(torch.rand(3), after)
+    assert model.training
+    state = plain.state_dict()
+    assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
+
+
+def test_pretrained_weights_of_another_size_of_picture_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vit.pth"
+    torch.save({"encoder.pos_embedding": torch.zeros(1, 1 + (64 // 32) ** 2, 768)}, path)
+    with pytest.raises(
+        CheckpointError, match=r"name the architecture and the data\.image_size that the file"
+    ):
+        build_model(recipe(arch="vit_b_32", pretrained=str(path)), 3, 32)
+
+
+def test_pretrained_weights_fill_everything_but_the_classifier(tmp_path: Path) -> None:
+    source = torchvision.models.resnet18(num_classes=1000)
+    path = tmp_path / "r18.pth"
+    torch.save(source.state_dict(), path)
+    model = build_model(recipe(arch="resnet18", pretrained=str(path), embedding_dim=8), 5, 32)
+    own, given = model.state_dict(), source.state_dict()
+    assert all(torch.equal(own[k], given[k]) for k in given if not k.startswith("fc."))
+
+
+def test_pretrained_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r34.pth"
+    torch.save(torchvision.models.mobilenet_v2().state_dict(), path)
+    with pytest.raises(CheckpointError, match=r"does not fit model\.arch resnet18"):
+        build_model(recipe(arch="resnet18", pretrained=str(path)), 5, 32)

@@ -1,0 +1,159 @@
+"""Run folders: what leads out of the run root, locks, and what a refused command leaves as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mptctl.models.run_folder import RunDir
+from tests.cli.test_split import Mptctl
+from tests.cli.test_split import mptctl as mptctl
+from tests.models.folders import VERBS, a_search, every_verb, refused, state, words
+from tests.models.folders import base as base
+from tests.models.folders import models as models
+from tests.models.folders import never_hangs as never_hangs
+
+
+@every_verb
+@pytest.mark.parametrize(
+    "name",
+    ["../outside", ".", "..", "", " ", "a/../../outside", "ref/..", "ABSOLUTE", "nul\0", "cache", "split.json"],
+)  # fmt: skip
+def test_a_name_that_is_no_folder_below_the_run_root_is_refused(
+    mptctl: Mptctl, base: Path, verb: str, name: str
+) -> None:
+    name = str(base / "outside") if name == "ABSOLUTE" else name
+    said = refused(mptctl, base, words(verb, base, "--name", name, "--overwrite"))
+    assert "use another --name" in said or "below the run root" in said
+
+
+@pytest.mark.parametrize(
+    ("verb", "flag"),
+    [
+        *(
+            (verb, flag)
+            for verb in VERBS
+            for flag in ("--overwrite", "--resume", "--dry-run")
+            if verb != "import"
+        ),
+        ("import", "--overwrite"),
+    ],
+)
+def test_a_linked_run_folder_is_refused(mptctl: Mptctl, base: Path, verb: str, flag: str) -> None:
+    (base / "runs" / "linked").symlink_to(base / "outside")
+    (base / "runs" / "lost").symlink_to(base / "nowhere")
+    for name in ("linked", "linked/ref", "lost"):
+        assert "is a link" in refused(mptctl, base, words(verb, base, "--name", name, flag))
+
+
+@pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
+@pytest.mark.parametrize("inside", ["best.pt", "metrics.jsonl", "tensorboard", "notes.txt"])
+def test_a_link_in_a_run_folder_is_refused(mptctl: Mptctl, base: Path, inside: str, flag: str) -> None:
+    folder = shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
+    if inside == "tensorboard":
+        shutil.rmtree(folder / inside)
+    (folder / inside).unlink(missing_ok=True)
+    (folder / inside).symlink_to(base / "outside" / inside)
+    assert f"{inside}: is a link" in refused(mptctl, base, words("train-ref", base, "--name", "mine", flag))
+
+
+def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: Mptctl, base: Path) -> None:
+    trials = a_search(base) / "trials"
+    (trials / "kl-k0").symlink_to(base / "outside")
+    for flag in ("--overwrite", "--resume"):
+        assert "kl-k0: is a link" in refused(mptctl, base, words("tune", base, flag))
+    (trials / "kl-k0").unlink()
+    trials.rmdir()
+    trials.symlink_to(base / "outside")
+    assert "trials: is a link" in refused(mptctl, base, words("tune", base, "--overwrite"))
+
+
+@pytest.mark.parametrize(
+    ("verb", "flags"),
+    [
+        ("train-mpt", ["--name", "old"]),
+        ("train-mpt", ["--name", "ref"]),
+        ("train-mpt", ["--name", "mine", "--ref", "mine"]),
+        ("train-mpt", ["--name", "mine", "--ref", "BASE/runs/mine"]),
+        ("train-mpt", ["--name", "mine", "--ref", "BASE/runs/../runs/mine/best.pt"]),
+        ("train-mpt", ["--name", "mine", "--ref", "link"]),
+        ("train-mpt", ["--name", "mine", "--ref", "BASE/link-to-runs/mine/last.pt"]),
+        ("train-baseline", ["--name", "old"]),
+        ("train-baseline", ["--name", "mine", "--old", "mine"]),
+        ("train-baseline", ["--name", "mine", "--old", "mine", "--dry-run"]),
+        ("tune", ["--name", "ref"]),
+        ("tune", ["--name", "old", "--dry-run"]),
+        ("tune", ["--name", "tune", "--ref", "tune/trials/kl-k0"]),
+    ],
+)
+def test_a_run_that_would_replace_its_own_teacher_is_refused(
+    mptctl: Mptctl, base: Path, verb: str, flags: list[str]
+) -> None:
+    shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
+    shutil.copytree(base / "runs" / "ref", a_search(base) / "trials" / "kl-k0")
+    (base / "runs" / "link").symlink_to(base / "runs" / "mine")
+    (base / "link-to-runs").symlink_to(base / "runs")
+    line = words(verb, base, "--overwrite", *(flag.replace("BASE", str(base)) for flag in flags))
+    assert "which this command reads" in refused(mptctl, base, line)
+
+
+def test_import_does_not_replace_what_it_brings_in(mptctl: Mptctl, base: Path) -> None:
+    shutil.copy(base / "foreign.pt", base / "runs" / "old" / "production.pt")
+    line = words("import", base, "--overwrite")
+    line[1] = str(base / "runs" / "old" / "production.pt")
+    assert "production.pt, which this command reads" in refused(mptctl, base, line)
+
+
+@every_verb
+@pytest.mark.parametrize("held", [True, False], ids=["run", "no run"])
+@pytest.mark.parametrize("what", ["link", "dangling link", "fifo", "somebody's file", "hard link", "folder"])
+def test_a_lock_that_is_not_ours_is_refused_and_stays(
+    mptctl: Mptctl, base: Path, verb: str, what: str, held: bool
+) -> None:
+    folder = base / "runs" / "mine"
+    if held and verb == "tune":
+        folder = a_search(base).rename(folder)
+    elif held:
+        shutil.copytree(base / "runs" / "ref", folder)
+    else:
+        folder.mkdir()
+    lock, thesis = folder / "lock", base / "outside" / "thesis.txt"
+    if what == "link":
+        lock.symlink_to(thesis)
+    elif what == "dangling link":
+        lock.symlink_to(base / "outside" / "made by the lock")
+    elif what == "fifo":
+        os.mkfifo(lock)
+    elif what == "somebody's file":
+        lock.write_text("the combination is 4711")
+    elif what == "hard link":
+        (base / "outside" / "number").write_text("4711\n")
+        os.link(base / "outside" / "number", lock)
+    else:
+        lock.mkdir()
+    for flags in ([], ["--overwrite"], [] if verb == "import" else ["--resume"]):
+        assert "lock" in refused(mptctl, base, words(verb, base, "--name", "mine", *flags))
+
+
+@every_verb
+def test_a_folder_that_another_process_writes_is_refused(mptctl: Mptctl, base: Path, verb: str) -> None:
+    folder = (
+        a_search(base) if verb == "tune" else shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
+    )
+    with RunDir(folder).locked(resume=True, overwrite=False):
+        for flags in ([], ["--overwrite"], [] if verb == "import" else ["--resume"]):
+            said = refused(mptctl, base, words(verb, base, "--name", folder.name, *flags))
+            assert "another process is training into it" in said
+
+
+def test_a_refused_command_leaves_no_folder_behind(mptctl: Mptctl, base: Path) -> None:
+    before = state(base)
+    assert mptctl(*words("train-ref", base, "--name", "seed1/never", "--resume")).returncode == 5
+    assert mptctl(*words("tune", base, "--name", "seed1/never", "--resume")).returncode == 2
+    assert (
+        mptctl(*words("train-ref", base, "--set", "optim.batch_size=4096", "--name", "never")).returncode == 2
+    )
+    assert state(base) == before

@@ -1,0 +1,81 @@
+"""What is shown while a run goes, on a terminal and where there is none."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from mptctl.data.split import make_split
+from mptctl.errors import DataError
+from mptctl.report import progress_bars as passes
+from mptctl.report import training_progress as progress
+from mptctl.training.job import Job, train
+from tests.conftest import short_recipe
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=80)
+
+
+def text_of(shown: Console) -> str:
+    assert isinstance(shown.file, io.StringIO)
+    return shown.file.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two classes of 160 pictures in PNG files: more than are decoded at a time."""
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 160), ("val", 2)):
+        for label in ("a", "b"):
+            (tmp_path / "data" / part / label).mkdir(parents=True)
+            for number in range(count):
+                pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(tmp_path / "data" / part / label / f"{number}.png")
+    return tmp_path
+
+
+def job(folder: Path) -> Job:
+    split = make_split("imagefolder", run_root=folder / "runs", data_root=folder / "data")
+    recipe = short_recipe(
+        "data.image_size=16", "optim.batch_size=32", "optim.epochs=1", "data.loader=resident"
+    )
+    return Job(recipe, split, folder / "runs" / "ref")
+
+
+def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
+    shown = console(terminal=True)
+    train(job(folder), progress.Live(shown))
+    text = text_of(shown)
+    assert "decoding" in text
+    assert "288 of 288 pictures" in text
+    assert text.index("decoding") < text.index("epoch   1")
+
+
+def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "LOG_SECONDS", 0.0)
+    shown = console(terminal=False)
+    train(job(folder), progress.Plain(shown))
+    assert "decoding pictures: 288 of 288\n" in text_of(shown)
+
+
+def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: Path) -> None:
+    asked = job(folder)
+    broken = Path(asked.split.manifest.file(int(asked.split.indices("train")[-1])))
+    was = broken.stat()
+    content = bytearray(broken.read_bytes())
+    content[60:-20] = bytes(len(content) - 80)  # of the same size and age, so that decoding finds it first
+    broken.write_bytes(content)
+    os.utime(broken, ns=(was.st_atime_ns, was.st_mtime_ns))
+    shown = console(terminal=True)
+    live = progress.Live(shown)
+    with pytest.raises(DataError, match=broken.name):
+        train(asked, live)
+    assert "decoding" in text_of(shown)
+    assert not live.progress.live.is_started

@@ -1,0 +1,35 @@
+"""The quickstart: the whole story, once, for real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import UsageError
+from mptctl.report.training_progress import Silent
+from mptctl.studies.quickstart import QuickstartResult, quickstart
+from tests.training.conftest import mptctl
+
+
+def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
+    out = mptctl("quickstart", "--run-root", tmp_path / "runs", "--json")
+    assert out.returncode == 0, out.stderr
+    result = QuickstartResult.model_validate(json.loads(out.stdout))
+    assert [row.model for row in result.rows] == ["old", "ref", "no-treatment", "mpt-kl"]
+    for row in result.rows:
+        assert row.nfr == pytest.approx(row.negative_flips / row.n_old)
+        assert row.er_old_classes < 0.1
+    # The old model flips nothing of its own, and knows none of the new half of the digits.
+    assert result.rows[0].negative_flips == 0
+    assert result.rows[0].er_all > 0.4
+    for name in ("old", "ref", "no-treatment", "mpt-kl"):
+        assert (tmp_path / "runs" / name / "best.pt").is_file()
+    assert str(result.rows[3].negative_flips) in result.meaning
+    assert "<html" in Path(result.report).read_text()
+    # What stands in its table is what evaluate says of the same runs.
+    out = mptctl("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
+    assert json.loads(out.stdout)["nfr"] == result.rows[3].nfr
+    with pytest.raises(UsageError, match="already holds old, ref, no-treatment, mpt-kl"):
+        quickstart(tmp_path / "runs", observer=Silent)

@@ -1,0 +1,121 @@
+"""Files that are written whole or not at all: their rights, and outputs that are no plain files."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import StorageError, UsageError
+from mptctl.files import output_file, remove_partial_files, replacing, write_atomically, writing
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+@pytest.mark.parametrize(("mask", "rights"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_files_have_the_rights_that_the_umask_leaves(tmp_path: Path, mask: int, rights: int) -> None:
+    os.umask(mask)
+    write_atomically(tmp_path / "new", b"1")
+    write_atomically(tmp_path / "replaced", b"1")
+    write_atomically(tmp_path / "replaced", b"2", keep_previous=tmp_path / "previous")
+    with writing(tmp_path / "output") as stream:
+        stream.write(b"1")
+    for name in ("new", "replaced", "previous", "output"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == rights, name
+
+
+@pytest.mark.usefixtures("umask")
+def test_what_is_half_written_is_its_owners_alone(tmp_path: Path) -> None:
+    os.umask(0o002)
+    with replacing(tmp_path / "file") as stream:
+        stream.write(b"half")
+        (partial,) = tmp_path.iterdir()
+        assert stat.S_IMODE(partial.stat().st_mode) == 0o600
+        assert partial.name.startswith(".file.")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_fifo_is_written_into_and_stays_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    with writing(tmp_path / "pipe") as stream:
+        stream.write(b"a page")
+    reader.join(timeout=30)
+    assert found == [b"a page"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_device_is_written_into(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    with writing(Path(os.ttyname(theirs))) as stream:
+        stream.write(b"a page\n")
+    assert os.read(ours, 100) == b"a page\r\n"
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_an_open_descriptor_is_written_on_where_it_stands(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "w+b") as log:
+        log.write(b"before, ")
+        log.flush()
+        with writing(Path(f"/dev/fd/{log.fileno()}")) as stream:
+            stream.write(b"a page")
+    assert (tmp_path / "log").read_bytes() == b"before, a page"
+    assert output_file(Path("/dev/stdout")) == Path("/dev/stdout")
+    with open(tmp_path / "log", "rb") as log, pytest.raises(UsageError, match="for reading only"):
+        output_file(Path(f"/dev/fd/{log.fileno()}"))
+    with pytest.raises(UsageError, match="not open"):
+        output_file(Path("/dev/fd/987654"))
+
+
+def test_a_link_is_followed_in_its_folder_and_not_out_of_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "v2.html").write_text("old")
+    (tmp_path / "out.html").write_text("precious")
+    (tmp_path / "in" / "page.html").symlink_to("v2.html")
+    with writing(tmp_path / "in" / "page.html") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "in" / "page.html").is_symlink()
+    assert (tmp_path / "in" / "v2.html").read_text() == "new"
+    (tmp_path / "in" / "away").symlink_to("../out.html")
+    (tmp_path / "in" / "dangling").symlink_to("nothing")
+    (tmp_path / "in" / "loop").symlink_to("loop")
+    for name in ("away", "dangling", "loop"):
+        with (
+            pytest.raises(UsageError, match=f"{name}: is a link to .* the same folder"),
+            writing(tmp_path / "in" / name),
+        ):
+            pass
+    assert (tmp_path / "out.html").read_text() == "precious"
+
+
+def test_a_folder_is_no_output(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        output_file(tmp_path)
+
+
+def test_an_output_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="cannot be written"), writing(tmp_path / "file" / "page.html"):
+        pass
+
+
+def test_only_partial_files_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".best.pt.0a1b2c3d.part").write_text("x")
+    (tmp_path / ".folder.part").mkdir()
+    (tmp_path / "elsewhere").write_text("x")
+    (tmp_path / ".link.part").symlink_to("elsewhere")
+    remove_partial_files(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".folder.part", ".link.part", "elsewhere"]
