@@ -17,7 +17,7 @@ from typing import IO, Any
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
-# The names that `replacing` and `give_second_name` write under: `.last.pt.1f0c9a2e.part`, `.last.pt.part`.
+# The names that `replacing` and `link_or_copy` write under: `.last.pt.1f0c9a2e.part`, `.last.pt.part`.
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
@@ -53,7 +53,7 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
             os.fchmod(descriptor, rights)
             os.fsync(descriptor)
         if keep_previous is not None and path.exists():
-            give_second_name(path, keep_previous)
+            link_or_copy(path, keep_previous)
         temporary.replace(path)
         _flush_folder(path.parent)
     except OSError as error:
@@ -161,7 +161,7 @@ def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Pat
         raise
 
 
-def give_second_name(path: Path, name: Path) -> None:
+def link_or_copy(path: Path, name: Path) -> None:
     """Give a file a second name in its folder, whatever had that name; at no moment nothing has it."""
     second = name.with_name(f".{name.name}{PARTIAL}")
     second.unlink(missing_ok=True)

@@ -24,22 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError
-
-Source = Literal["digits", "cifar10", "cifar100", "imagefolder"]
-MethodName = Literal[
-    "no-treatment",
-    "pct-naive",
-    "pct-kl",
-    "pct-lm",
-    "mpt-kl",
-    "mpt-lm",
-    "mpt-nodistill",
-    "mpt-kl-nobias",
-    "mpt-lm-nobias",
-    "elodi",
-    "elodi-topk",
-]
-METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+from mptctl.names import LoaderName, MethodName
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[str, str] = {
@@ -85,7 +70,7 @@ class DataRecipe(_Group):
     std: tuple[float, float, float] = Field(
         (0.229, 0.224, 0.225), description="deviation of each channel, in 0..1"
     )
-    loader: Literal["auto", "resident", "dali", "threaded"] = Field(
+    loader: LoaderName = Field(
         "auto",
         description="how pictures reach the device; auto chooses by size, device and what is installed",
     )

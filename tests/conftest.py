@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 
+from mptctl.cli.app import main
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, make_split
-from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe import DataRecipe, Recipe
+from mptctl.training.job import RunRequest, train
+from mptctl.training.result import FitResult
+from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
 
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
@@ -36,7 +43,99 @@ def digits(tmp_path: Path) -> Split:
     return make_split("digits", run_root=tmp_path / "runs")
 
 
-def short_recipe(*overrides: str, method: str = "no-treatment", **fixed: Any) -> Recipe:
-    """The digits preset for two epochs on one CPU thread."""
-    base = ("optim.epochs=2", "runtime.device=cpu", "runtime.threads=1")
-    return load_recipe("digits", (*base, *overrides), {"method.name": method, **fixed})
+@pytest.fixture
+def run(digits: Split) -> Train:
+    """Train into the run root of the test's own split."""
+
+    def go(recipe: Recipe, name: str = "run", **keys: object) -> tuple[FitResult, Log]:
+        log = Log()
+        job = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / name, **keys)  # type: ignore[arg-type]
+        return train(job, log), log
+
+    return go
+
+
+@pytest.fixture
+def mptctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Run a command line as the console script does, on 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["mptctl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, out, err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 training and 16 test pictures of 4 classes; not to be changed."""
+    return make_folder(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture
+def own_folder(folder: Path, tmp_path: Path) -> Path:
+    """A copy of ``folder`` that a test may damage."""
+    return shutil.copytree(folder, tmp_path / "pictures")
+
+
+@pytest.fixture(scope="session")
+def split(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """A split of ``folder`` without a validation part."""
+    return make_split(
+        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=folder, val_fraction=0.0
+    )
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder that holds tiny-imagenet-100, cifar10-jpeg and imagenet-jpegs-250."""
+    where = os.environ.get("MPTCTL_TEST_DATA")
+    if not where or not (Path(where) / "imagenet-jpegs-250").is_dir():
+        pytest.skip("MPTCTL_TEST_DATA does not name a folder with imagenet-jpegs-250 in it")
+    return Path(where)
+
+
+@pytest.fixture(scope="session")
+def real_split(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """48 real photographs as training part and as test part."""
+    root = tmp_path_factory.mktemp("real")
+    files = sorted((real_data / "imagenet-jpegs-250" / "train").glob("*/*"))[::5][:48]
+    for number, file in enumerate(files):
+        for part in ("train", "val"):
+            target = root / part / f"class{number % 4}"
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, target / f"{number}.jpg")
+    return make_split(
+        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
+    )
+
+
+@pytest.fixture
+def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
+    """Make loaders on the CPU that are closed when the test ends."""
+
+    def make(split: Split, kind: str, **changes: object) -> Loader:
+        passing = {
+            "part": "train",
+            "batch_size": 8,
+            "seed": 3,
+            "train": True,
+            "device": CPU,
+            "cache_dir": tmp_path,
+        }
+        passing |= {
+            key: changes.pop(key)
+            for key in list(changes)
+            if key in (*passing, "rank", "world_size", "num_classes")
+        }
+        data = DataRecipe.model_validate({"loader": kind, "image_size": 32, "workers": 2, **changes})
+        loader = make_loader(split, data, **passing)  # type: ignore[arg-type]
+        request.addfinalizer(loader.close)
+        return loader
+
+    return make

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.recipe import METHOD_NAMES, Recipe, differences, load_recipe, preset_names, recipe_keys
+from mptctl.names import METHOD_NAMES
+from mptctl.recipe import Recipe, differences, load_recipe, preset_names, recipe_keys
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -6,8 +6,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import _by_reference
-from mpt_kernels.types import Distance, MptLossOutput, Reduction, Settings
+from mpt_kernels.reference import loss_by_reference
+from mpt_kernels.types import Distance, LossSettings, MptLossOutput, Reduction
 
 Backend = Literal["auto", "reference", "triton"]
 
@@ -29,7 +29,7 @@ def mpt_loss(
     tau: float = 5.0,
     tau_squared: bool = False,
     lm_reduction: Reduction = "mean",
-    ce_focus: float = 0.0,
+    ce_focal_weight: float = 0.0,
     ignore_index: int = -100,
     normalizer: float | Tensor | None = None,
     grad_scale: float | Tensor | None = None,
@@ -69,7 +69,7 @@ def mpt_loss(
         ValueError: shapes, types or settings that do not fit; on a CPU also a target outside 0..C-1. On a
             GPU, where looking would mean waiting, such a target makes loss and gradient NaN instead.
     """
-    settings = Settings(
+    settings = LossSettings(
         num_old=num_old,
         distance=distance,
         lam_old=lam if lam_old is None else lam_old,
@@ -79,7 +79,7 @@ def mpt_loss(
         tau=tau,
         tau_squared=tau_squared,
         lm_reduction=lm_reduction,
-        ce_focus=ce_focus,
+        ce_focal_weight=ce_focal_weight,
         ignore_index=ignore_index,
     )
     _check(logits, target, old_logits, ref_logits, k, settings)
@@ -92,7 +92,7 @@ def mpt_loss(
         from mpt_kernels.triton_backend import mpt_loss as by_triton
 
         return by_triton(*inputs, k, settings, normalizer, grad_scale)
-    return _by_reference(*inputs, k, settings, normalizer, grad_scale)
+    return loss_by_reference(*inputs, k, settings, normalizer, grad_scale)
 
 
 def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
@@ -135,7 +135,7 @@ def _check(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k: float | Tensor,
-    s: Settings,
+    s: LossSettings,
 ) -> None:
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point():
         raise ValueError(
@@ -166,7 +166,7 @@ def _check(
         raise ValueError(f"lm_reduction {s.lm_reduction!r} is unknown; choose mean or sum")
     if s.distance == "kl" and not s.tau > 0:
         raise ValueError(f"tau must be positive, not {s.tau}")
-    if s.ce_focus != 0.0 and old_logits is None:
+    if s.ce_focal_weight != 0.0 and old_logits is None:
         raise ValueError("ce_focus needs old_logits: it weights the samples that the old model gets right")
     # Looking into a tensor is free on a CPU only; a compiled graph leaves it to gather, which raises too.
     if target.device.type == "cpu" and not torch.compiler.is_compiling():

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mpt_kernels.loss import mpt_loss
-from mpt_kernels.reference import compute_dtype, reciprocal
+from mpt_kernels.reference import compute_dtype, inverse_normalizer
 from mpt_kernels.types import MptLossOutput
 
 
@@ -42,7 +42,7 @@ class MPTLoss(nn.Module):
         out = mpt_loss(
             logits, target, old_logits, ref_logits, normalizer=rows, grad_scale=rows, **self.settings
         )
-        over = reciprocal(rows, target, ignore_index, compute_dtype(logits))
+        over = inverse_normalizer(rows, target, ignore_index, compute_dtype(logits))
         loss: Tensor = _Attach.apply(logits, out.loss, out.grad, over)
         return out._replace(loss=loss)
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import reference
-from mpt_kernels.types import MptLossOutput, Reduction, Rows, Settings
+from mpt_kernels.types import LossSettings, MptLossOutput, Reduction, RowLosses
 
 
 def compute_dtype(logits: Tensor) -> torch.dtype:
@@ -30,7 +30,7 @@ def compute_dtype(logits: Tensor) -> torch.dtype:
     return torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
-def first_maximum_is(logits: Tensor, target: Tensor) -> Tensor:
+def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
     """Whether the first of the largest logits is the target's.
 
     Said without argmax, which does not promise the first maximum on every device.
@@ -92,7 +92,7 @@ def focal_weight(teacher_logits: Tensor, target: Tensor, alpha: float, beta: flo
     Returns:
         (N,) weights.
     """
-    return alpha + beta * first_maximum_is(teacher_logits, target).to(teacher_logits.dtype)
+    return alpha + beta * is_top1_correct(teacher_logits, target).to(teacher_logits.dtype)
 
 
 def kl_distance(student: Tensor, teacher: Tensor, tau: float = 5.0, tau_squared: bool = False) -> Tensor:
@@ -136,8 +136,8 @@ def mpt_rows(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k: float | Tensor,
-    s: Settings,
-) -> Rows:
+    s: LossSettings,
+) -> RowLosses:
     """The parts of Eq. 3 per sample, weighted as they enter the loss: loss = sum of all parts / normaliser.
 
     Differentiable in `logits`. Arguments as in `mpt_kernels.mpt_loss`.
@@ -148,8 +148,8 @@ def mpt_rows(
     ref = None if ref_logits is None else _masked(ref_logits, valid, z.dtype)
 
     ce = biased_cross_entropy(z, y, s.num_old, k)
-    if s.ce_focus != 0.0 and old is not None:
-        ce = _weighted(focal_weight(old, y, 1.0, s.ce_focus), ce)
+    if s.ce_focal_weight != 0.0 and old is not None:
+        ce = _weighted(focal_weight(old, y, 1.0, s.ce_focal_weight), ce)
     fd_old = fd_ref = None
     if s.distance is not None and old is not None and s.lam_old != 0.0:
         fd_old = _weighted(focal_weight(old, y, s.alpha, s.beta), _distance(z[:, : s.num_old], old, s))
@@ -157,7 +157,7 @@ def mpt_rows(
     if s.distance is not None and ref is not None and s.lam_ref != 0.0:
         fd_ref = _weighted(focal_weight(ref, y, s.alpha, s.beta), _distance(z, ref, s))
         fd_ref = s.lam_ref * fd_ref.where(valid, 0.0)
-    return Rows(ce.where(valid, 0.0), fd_old, fd_ref)
+    return RowLosses(ce.where(valid, 0.0), fd_old, fd_ref)
 
 
 def mpt_gradient(
@@ -166,7 +166,7 @@ def mpt_gradient(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k: float | Tensor,
-    s: Settings,
+    s: LossSettings,
 ) -> Tensor:
     """d (sum of all parts of a row) / d logits, (N, C) in the compute type; not divided by any normaliser.
 
@@ -180,8 +180,8 @@ def mpt_gradient(
     grad.scatter_add_(1, label, -torch.ones_like(label, dtype=z.dtype))
     if old_logits is not None:
         old = _masked(old_logits, valid, z.dtype)
-        if s.ce_focus != 0.0:
-            grad *= focal_weight(old, y, 1.0, s.ce_focus).unsqueeze(1)
+        if s.ce_focal_weight != 0.0:
+            grad *= focal_weight(old, y, 1.0, s.ce_focal_weight).unsqueeze(1)
         if s.distance is not None and s.lam_old != 0.0:
             weight = s.lam_old * focal_weight(old, y, s.alpha, s.beta).unsqueeze(1)
             grad[:, : s.num_old] += weight * _distance_gradient(z[:, : s.num_old], old, s)
@@ -192,7 +192,7 @@ def mpt_gradient(
     return grad.where(valid.unsqueeze(1), 0.0)
 
 
-def reciprocal(
+def inverse_normalizer(
     normalizer: float | Tensor | None, target: Tensor, ignore_index: int, dtype: torch.dtype
 ) -> Tensor:
     """1 / normalizer as a scalar of `dtype`; 0 where it is 0. None stands for the number of valid rows."""
@@ -221,13 +221,13 @@ def _weighted(weight: Tensor, loss: Tensor) -> Tensor:
     return weight * loss
 
 
-def _distance(student: Tensor, teacher: Tensor, s: Settings) -> Tensor:
+def _distance(student: Tensor, teacher: Tensor, s: LossSettings) -> Tensor:
     if s.distance == "kl":
         return kl_distance(student, teacher, s.tau, s.tau_squared)
     return lm_distance(student, teacher, s.lm_reduction)
 
 
-def _distance_gradient(student: Tensor, teacher: Tensor, s: Settings) -> Tensor:
+def _distance_gradient(student: Tensor, teacher: Tensor, s: LossSettings) -> Tensor:
     if s.distance == "kl":
         factor = s.tau if s.tau_squared else 1.0 / s.tau
         return (F.softmax(student / s.tau, dim=1) - F.softmax(teacher / s.tau, dim=1)) * factor
@@ -241,26 +241,26 @@ def _difference(student: Tensor, teacher: Tensor) -> Tensor:
     return student.where(~same, 0.0) - teacher.where(~same, 0.0)
 
 
-def _by_reference(
+def loss_by_reference(
     logits: Tensor,
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k: float | Tensor,
-    settings: Settings,
+    settings: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
 ) -> MptLossOutput:
     arguments = (logits, target, old_logits, ref_logits, k, settings)
     rows = reference.mpt_rows(*arguments)
-    over = reference.reciprocal(normalizer, target, settings.ignore_index, rows.ce.dtype)
+    over = reference.inverse_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
     terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
     scale = over if grad_scale is None else over * grad_scale
     grad = (reference.mpt_gradient(*arguments) * scale).to(logits.dtype)
     valid = target != settings.ignore_index
     answers = {"student": logits, "old": old_logits, "ref": ref_logits}
     correct = {
-        name: (reference.first_maximum_is(answer, target) & valid).sum()
+        name: (reference.is_top1_correct(answer, target) & valid).sum()
         for name, answer in answers.items()
         if answer is not None
     }

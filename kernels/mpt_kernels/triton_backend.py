@@ -15,7 +15,7 @@ from torch import Tensor
 from mpt_kernels.triton_narrow import narrow_rows
 from mpt_kernels.triton_parts import sum_rows
 from mpt_kernels.triton_wide import wide_rows
-from mpt_kernels.types import MptLossOutput, Settings
+from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
@@ -40,7 +40,7 @@ def mpt_loss(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k: float | Tensor,
-    s: Settings,
+    s: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
 ) -> MptLossOutput:
@@ -74,7 +74,7 @@ def mpt_loss(
     return MptLossOutput(values[0], terms, grad, correct)
 
 
-def _as_arguments(s: Settings) -> list[Any]:
+def _as_arguments(s: LossSettings) -> list[Any]:
     # The operator's schema has no string that may be None.
     return [s.num_old, s.distance or "none", *s[2:]]
 
@@ -102,7 +102,7 @@ def _fused(
     grad_scale: float,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    s = Settings(*settings)
+    s = LossSettings(*settings)
     n = logits.shape[0]
     values, grad, counts = _fused_outputs(logits)
     rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
@@ -115,7 +115,7 @@ def _fused(
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
-                n, k, over, grad_scale, s.alpha, s.beta, s.ce_focus, 1.0 / s.tau if s.distance == "kl" else 1.0,
+                n, k, over, grad_scale, s.alpha, s.beta, s.ce_focal_weight, 1.0 / s.tau if s.distance == "kl" else 1.0,
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
             )  # fmt: skip
@@ -149,7 +149,7 @@ def plan(
     ref_logits: Tensor | None,
     k_rows: Tensor | None,
     grad: Tensor,
-    s: Settings,
+    s: LossSettings,
 ) -> Launch:
     """Which row kernel these tensors take, and with what. Reads shapes, strides and sizes of storages alone."""
     n, c = logits.shape
@@ -209,7 +209,7 @@ def _rows_aligned(x: Tensor) -> bool:
     return x.stride(1) == 1 and x.stride(0) * x.element_size() % VECTOR_BYTES == 0
 
 
-def _factors(lam: float, width: int, s: Settings) -> tuple[float, float]:
+def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:
     """What a distance of a row and its derivative are multiplied by, beside the focal weight."""
     if s.distance == "kl":
         return lam * (s.tau * s.tau if s.tau_squared else 1.0), lam * (

@@ -62,14 +62,14 @@ def sum_rows(rows_ptr, normalizer_ptr, over, values_ptr, counts_ptr, n_rows, BLO
 def row_terms(
     z_y, m_biased, s_biased, m_zo, s_zo, m_zn, s_zn, m_z,
     m_old, s_old, d_old, old_right, m_ref, s_ref, d_ref, ref_right, known,
-    alpha, beta, ce_focus, inv_tau, old_value, ref_value,
+    alpha, beta, ce_focal_weight, inv_tau, old_value, ref_value,
     HAS_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
     """From the sums of a row to its three terms, their weights, and the sum of all of z at tau."""
     # A label outside 0..C-1 cannot be reported from here without waiting for the device: it becomes NaN.
     w_ce = tl.where(known, 1.0, float("nan"))
     if HAS_OLD:
-        w_ce *= 1.0 + tl.where(old_right, ce_focus, 0.0)
+        w_ce *= 1.0 + tl.where(old_right, ce_focal_weight, 0.0)
     w_old = alpha + tl.where(old_right, beta, 0.0)
     w_ref = alpha + tl.where(ref_right, beta, 0.0)
     ce = w_ce * (tl.log(s_biased) + (m_biased - z_y))

@@ -29,7 +29,7 @@ from mpt_kernels.triton_parts import (
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, over, scale, alpha, beta, ce_focus, inv_tau,
+    n_rows, k, over, scale, alpha, beta, ce_focal_weight, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -83,7 +83,7 @@ def wide_rows(
     ce, fd_old, fd_ref, w_ce, w_old, w_ref, s_z = row_terms(
         z_y + tl.where(y < C_OLD, 0.0, bias), m_biased, s_biased, m_zo, s_zo, m_zn, s_zn, m_z,
         m_old, s_old, d_old, old_right, m_ref, s_ref, d_ref, ref_right, known,
-        alpha, beta, ce_focus, inv_tau, old_value, ref_value,
+        alpha, beta, ce_focal_weight, inv_tau, old_value, ref_value,
         old_ptr is not None, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
     store_terms(rows_ptr, row, n_rows, True, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)

@@ -28,7 +28,7 @@ Distance = Literal["kl", "lm"]
 Reduction = Literal["mean", "sum"]
 
 
-class Settings(NamedTuple):
+class LossSettings(NamedTuple):
     """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field."""
 
     num_old: int
@@ -40,11 +40,11 @@ class Settings(NamedTuple):
     tau: float = 5.0
     tau_squared: bool = False
     lm_reduction: Reduction = "mean"
-    ce_focus: float = 0.0
+    ce_focal_weight: float = 0.0
     ignore_index: int = -100
 
 
-class Rows(NamedTuple):
+class RowLosses(NamedTuple):
     """One number per sample of each part, all (N,); None where the part is off. 0 on ignored rows."""
 
     ce: Tensor

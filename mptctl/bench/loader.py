@@ -18,12 +18,12 @@ from mptctl.bench.runners import (
     LEAST_RESIDENT_BATCHES,
     OURS,
     ROWS,
-    Contestant,
+    LoaderRunner,
     Say,
-    contestants,
     generate_pictures,
     our_stream,
     repeated,
+    runners,
 )
 from mptctl.data.manifest import TRAIN
 from mptctl.data.sources import scan_folder
@@ -104,7 +104,7 @@ def bench_loader(
         manifest, _ = scan_folder(data_root or Path(scratch) / "data", needs_test=False)
         split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
         few = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
-        field, skipped = contestants(recipe, split, few, rows, device, Path(scratch), say)
+        field, skipped = runners(recipe, split, few, rows, device, Path(scratch), say)
         try:
             measured: dict[str, list[float]] = {one.name: [] for one in field}
             for turn in range(repeats):
@@ -153,7 +153,7 @@ def _tune(
         changes: dict[str, Any] = {"workers": workers, "prefetch": prefetch, "hw_decoder_load": load}
         data = recipe.data.model_copy(update={"loader": "dali", **changes})
         start = our_stream(split, data, recipe.optim.batch_size, device, scratch)
-        one = Contestant("dali", start)
+        one = LoaderRunner("dali", start)
         rates[workers, prefetch, load] = one.run(seconds, device)
         one.stop()
         say(f"tune: {changes} {rates[workers, prefetch, load]:,.0f} images/s")

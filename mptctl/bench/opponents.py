@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import io
 from torchvision.transforms import v2
 
-from mptctl.data.loading.part import Pass
+from mptctl.data.loading.part import LoadPlan
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
@@ -67,7 +67,7 @@ def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
     return transform
 
 
-def dataloader_stream(work: Pass, reader: Reader, workers: int) -> Iterator[Tensor]:
+def dataloader_stream(work: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
     """Endless batches of a DataLoader whose workers stay; the first ones include their start."""
     manifest, rows = work.split.manifest, work.indices.tolist()
     dataset = PictureFiles(
@@ -89,7 +89,7 @@ def dataloader_stream(work: Pass, reader: Reader, workers: int) -> Iterator[Tens
             yield images.to(work.device, non_blocking=True)
 
 
-def readers_file_stream(work: Pass) -> Iterator[Tensor]:
+def readers_file_stream(work: LoadPlan) -> Iterator[Tensor]:
     """Endless batches of DALI with ``fn.readers.file`` and its own random numbers, as DALI's examples do."""
     from nvidia.dali import Pipeline, fn
     from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream
 from mptctl.data.loading.choose import make_loader
-from mptctl.data.loading.part import Pass
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN, Manifest, pack_paths
-from mptctl.data.split import Split, SplitRequest, divide
+from mptctl.data.split import Split, SplitRequest, build_split
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import usable_cores
 from mptctl.models.networks import build_model
@@ -43,7 +43,7 @@ Stream = Iterator[Tensor]
 
 
 @dataclass
-class Contestant:
+class LoaderRunner:
     """One row: how to start its stream of batches, and what it measured so far."""
 
     name: str
@@ -83,7 +83,7 @@ class Contestant:
         self.stream = None
 
 
-def contestants(
+def runners(
     recipe: Recipe,
     split: Split,
     few: Split,
@@ -91,12 +91,12 @@ def contestants(
     device: torch.device,
     scratch: Path,
     say: Say,
-) -> tuple[list[Contestant], dict[str, str]]:
+) -> tuple[list[LoaderRunner], dict[str, str]]:
     """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
 
     ``few`` is a shorter ``split``, for pictures in memory.
     """
-    field: list[Contestant] = []
+    field: list[LoaderRunner] = []
     skipped: dict[str, str] = {}
     batch_size = recipe.optim.batch_size
     has_dali = (
@@ -104,7 +104,7 @@ def contestants(
     )
     for name in rows:
         if name == "synthetic":
-            field.append(Contestant(name, partial(_training_steps, recipe, device)))
+            field.append(LoaderRunner(name, partial(_training_steps, recipe, device)))
             continue
         if name == "dali-mixed" and device.type != "cuda":
             skipped[name] = "no CUDA device"
@@ -120,28 +120,28 @@ def contestants(
             start = our_stream(pictures, data, batch_size, where, scratch)
             workers = None if name == "resident" else data.workers or usable_cores()
             ahead = 0 if name == "resident" else data.prefetch
-            field.append(Contestant(name, start, workers, augment, ahead))
+            field.append(LoaderRunner(name, start, workers, augment, ahead))
         else:
-            work = Pass(split, recipe.data, "train", batch_size, 0, True, device)
+            work = LoadPlan(split, recipe.data, "train", batch_size, 0, True, device)
             if name == "readers-file":
                 threads = work.data.workers or usable_cores()
                 start = partial(readers_file_stream, work)
-                field.append(Contestant(name, start, threads, work.data.augment, work.data.prefetch))
+                field.append(LoaderRunner(name, start, threads, work.data.augment, work.data.prefetch))
             else:
                 field.append(_best_dataloader(name, work, say))
     return field, skipped
 
 
-def _best_dataloader(name: str, work: Pass, say: Say) -> Contestant:
+def _best_dataloader(name: str, work: LoadPlan, say: Say) -> LoaderRunner:
     """The DataLoader with the number of workers that is fastest here; those keep running."""
     reader: Reader = "tvio" if name == "dataloader-tvio" else "pil"
     cores = usable_cores()
-    best: Contestant | None = None
+    best: LoaderRunner | None = None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
         start = partial(dataloader_stream, work, reader, workers)
         ahead = 2 * workers  # torch's default prefetch_factor
-        one = Contestant(name, start, workers, work.data.augment, ahead)
+        one = LoaderRunner(name, start, workers, work.data.augment, ahead)
         rate = one.run(1.0, work.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
         if best is None or rate > best_rate:
@@ -201,7 +201,7 @@ def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
         source="imagefolder", data_root=str(manifest.root), old_fraction=1.0, old_names=None, order="given",
         seed=0, val_fraction=0.0,
     )  # fmt: skip
-    return divide(longer, request, scratch)
+    return build_split(longer, request, scratch)
 
 
 def generate_pictures(root: Path) -> None:

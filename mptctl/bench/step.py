@@ -17,13 +17,13 @@ from mpt_kernels import backend_for
 from mptctl.data.loading.batch import Batch
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.machine.signals import StopRequest
-from mptctl.methods.table import method_of
+from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherLogits
-from mptctl.training.distributed import Workers
+from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
 from mptctl.training.run import Progress, Run
@@ -130,7 +130,7 @@ class _OneBatch:
 
 def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
     num_old = num_classes // 2
-    method = method_of(recipe.method, num_old)
+    method = method_from_recipe(recipe.method, num_old)
     reduced = recipe.runtime.precision == "bf16"
 
     def model(classes: int) -> nn.Module:
@@ -179,7 +179,7 @@ def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, C
         train=_OneBatch(),  # type: ignore[arg-type]
         validator=None,
         device=device,
-        workers=Workers(),
+        workers=ProcessGroup(),
         progress=Progress(),
         stop=StopRequest(),
         resume_command="",

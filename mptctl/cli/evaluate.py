@@ -243,11 +243,11 @@ def _read_labels(path: Path) -> list[str]:
 
 
 def _answers(names: list[str], run_root: Path, device: str) -> Answers:
-    from mptctl.inference.named_models import answers_of
-    from mptctl.report.progress_bars import passes
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.report.progress_bars import progress_bars
 
-    with passes() as progress:
-        return answers_of(names, run_root, device, progress)
+    with progress_bars() as progress:
+        return load_predictions(names, run_root, device, progress)
 
 
 def _check_outputs(
@@ -300,9 +300,9 @@ def _write(
         if data_root is not None:
             picture = pictures_below(data_root)
         elif answers.split is not None:
-            from mptctl.inference.predict import pictures_of
+            from mptctl.inference.predict import image_reader
 
-            picture = pictures_of(answers.split)
+            picture = image_reader(answers.split)
         page = render_html(result, picture)
         with writing(report) as stream:
             stream.write(page.encode())

@@ -47,7 +47,7 @@ def import_(
     from mptctl.inference.imported import look_at_imported
     from mptctl.models.importing import import_model
     from mptctl.models.ownership import run_folder
-    from mptctl.report.progress_bars import passes
+    from mptctl.report.progress_bars import progress_bars
 
     path = import_model(
         weights,
@@ -60,7 +60,7 @@ def import_(
         overwrite=overwrite,
         say=lambda text: typer.echo(text, err=True),
     )
-    with passes() as tell:
+    with progress_bars() as tell:
         found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))
     for line in [*found.lines, *([found.warning] if found.warning else [])]:
         typer.echo(f"{name}: {line}", err=True)

@@ -115,12 +115,12 @@ def split(
     from mptctl.data.sources import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
-    from mptctl.report.progress_bars import passes
+    from mptctl.report.progress_bars import progress_bars
 
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else _read_names(old_classes)
     try:
-        with passes() as progress:
+        with progress_bars() as progress:
             made = make_split(
                 source.value,
                 run_root=run_root,

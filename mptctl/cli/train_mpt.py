@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainFlags, start
+from mptctl.cli.training_verbs import TrainingFlags, start
 
 
 class Distance(StrEnum):
@@ -63,7 +63,7 @@ def train_mpt(
         fixed["method.k"] = k
     if cache_teachers:
         fixed["runtime.cache_teachers"] = True
-    flags = TrainFlags(
+    flags = TrainingFlags(
         run_root,
         recipe,
         overrides or [],

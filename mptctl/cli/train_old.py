@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainFlags, start
+from mptctl.cli.training_verbs import TrainingFlags, start
 
 # Far from any seed that a person types for an update, so that the old model shares no start with it.
 SEED_OFFSET = 2000
@@ -34,7 +34,7 @@ def train_old(
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30
     """
-    flags = TrainFlags(
+    flags = TrainingFlags(
         run_root,
         recipe,
         overrides or [],

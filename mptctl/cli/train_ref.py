@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainFlags, start
+from mptctl.cli.training_verbs import TrainingFlags, start
 
 # Far from any seed that a person types for an update: a reference with the update's own seed would be its twin.
 SEED_OFFSET = 1000
@@ -34,7 +34,7 @@ def train_ref(
 
         mptctl train-ref --seed 1 --name ref-1
     """
-    flags = TrainFlags(
+    flags = TrainingFlags(
         run_root,
         recipe,
         overrides or [],

@@ -18,7 +18,7 @@ DEFAULT_OLD = "old"
 
 
 @dataclass(frozen=True)
-class TrainFlags:
+class TrainingFlags:
     """Flags of a training verb, as they were given."""
 
     run_root: Path
@@ -35,7 +35,7 @@ class TrainFlags:
 
 
 def start(
-    flags: TrainFlags,
+    flags: TrainingFlags,
     *,
     name: str,
     fixed: dict[str, Any],
@@ -67,7 +67,7 @@ def start(
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.training_progress import observer
-    from mptctl.training.job import Job, settled_method, train
+    from mptctl.training.job import RunRequest, settled_method, train
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
     preset = flags.recipe or DEFAULT_PRESET[split.file.source]
@@ -86,7 +86,7 @@ def start(
     settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
-    job = Job(
+    job = RunRequest(
         recipe=recipe,
         split=split,
         folder=folder,

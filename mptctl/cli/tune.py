@@ -244,7 +244,7 @@ def _check_outputs(folder: Path, run_root: Path, recipe: str | None, models: lis
 def _search(request: TuneRequest, as_json: bool) -> None:
     from rich.console import Console
 
-    from mptctl.report.progress_bars import plain_line, teller
+    from mptctl.report.progress_bars import plain_line, throttled_log
     from mptctl.report.tune_page import save_tune_figure
     from mptctl.report.tune_terminal import print_tune, watching
     from mptctl.tune.sweep import refuse_if_none, sweep
@@ -254,8 +254,8 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     def say(text: str) -> None:
         plain_line(console, text)
 
-    with watching(console) as watch:
-        report = sweep(request, watch, say, teller("decoding pictures", say))
+    with watching(console) as on_update:
+        report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
     written = save_tune_figure(report, request.folder)
     if as_json:
         typer.echo(report.model_dump_json())

@@ -1,0 +1,1 @@
+"""Sources, splits and the plan of what is seen when."""

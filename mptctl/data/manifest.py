@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.files import replacing
 
-Part = Literal["train", "val", "test"]
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
 PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 
 # How a row's bytes are read. PLAIN: every decoder agrees with PIL. ODD: only PIL's reading counts
 # (CMYK, palettes, transparency). ARRAY: not a file of its own, but a row of the source's array.
-PLAIN, ODD, ARRAY = 0, 1, 2
+STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
 MANIFEST_VERSION = 1
 

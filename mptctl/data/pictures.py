@@ -12,7 +12,7 @@ from torch import Tensor
 from torchvision.io import ImageReadMode
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.manifest import PLAIN, Manifest
+from mptctl.data.manifest import STANDARD, Manifest
 from mptctl.data.plan import Views
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
@@ -39,7 +39,7 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         DataError: it cannot be decoded.
     """
     try:
-        if kind == PLAIN and _decode_image is not None and data.startswith(_START_OF_JPEG):
+        if kind == STANDARD and _decode_image is not None and data.startswith(_START_OF_JPEG):
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
             decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
             return decoded
@@ -57,7 +57,7 @@ def rgb(data: bytes) -> NDArray[np.uint8]:
     return np.array(image.convert("RGB"))
 
 
-def fit(image: Tensor, resize: int, size: int) -> Tensor:
+def resize_and_crop(image: Tensor, resize: int, size: int) -> Tensor:
     """Resize the shorter side and cut the centre, as torchvision's Resize and CenterCrop do.
 
     Args:
@@ -79,7 +79,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
 
 
-def see(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
+def augment(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
     """Cut one picture as the plan says.
 
     Args:
@@ -97,7 +97,9 @@ def see(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
     if data.augment == "random-resized-crop":
         image = vision.resize(image[:, top : top + height, left : left + width], [size, size], antialias=True)
     else:
-        image = vision.crop(fit(image, size, size), top, left, height, width)  # zeros beyond the edge
+        image = vision.crop(
+            resize_and_crop(image, size, size), top, left, height, width
+        )  # zeros beyond the edge
     return image.flip(-1) if views.flip[row] else image
 
 

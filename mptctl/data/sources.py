@@ -17,7 +17,7 @@ from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, Verify, check_files
 from mptctl.errors import DataError, UsageError
-from mptctl.recipe import Source
+from mptctl.names import Source
 
 OnBad = Literal["fail", "quarantine"]
 EXTENSIONS = (".jpg", ".jpeg", ".png")
@@ -174,7 +174,7 @@ def read_array(source: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArr
     return pictures, labels, len(parts[0][1])
 
 
-def array_of(manifest: Manifest) -> NDArray[np.uint8]:
+def load_array(manifest: Manifest) -> NDArray[np.uint8]:
     """(M, H, W, 3) uint8 pictures of a manifest without files.
 
     Raises:

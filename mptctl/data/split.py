@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, Part, load_manifest
+from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, load_manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
-from mptctl.data.sources import OnBad, array_of, read_source
+from mptctl.data.sources import OnBad, load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
@@ -37,7 +37,8 @@ from mptctl.data.split_file import (
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.recipe import Source, differences
+from mptctl.names import Part, Source
+from mptctl.recipe import differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class Split:
     @cached_property
     def array(self) -> NDArray[np.uint8]:
         """(M, H, W, 3) uint8: every picture of a source that is one array, not a folder of files."""
-        return array_of(self.manifest)
+        return load_array(self.manifest)
 
 
 def make_split(
@@ -161,7 +162,7 @@ def make_split(
     manifest, quarantined = read_source(
         source, root, verify=verify, on_bad=on_bad, download=download, progress=progress
     )
-    split = divide(manifest, request, run_root, verify=verify, quarantined=quarantined)
+    split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
     _save(split)
     return split
 
@@ -183,7 +184,7 @@ def _save(split: Split) -> None:
             remove_partial_files(root, kind)
 
 
-def divide(
+def build_split(
     manifest: Manifest,
     request: SplitRequest,
     run_root: Path,

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from mptctl.data.manifest import PART_CODES, Manifest, Part
+from mptctl.data.manifest import PART_CODES, Manifest
 from mptctl.data.verify import Verify
 from mptctl.errors import DataError
-from mptctl.recipe import Source
+from mptctl.names import Part, Source
 
 SPLIT_NAME = "split.json"
 # The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.data.manifest import BAD, PART_CODES, Part
+from mptctl.data.manifest import BAD, PART_CODES
 from mptctl.data.split import SPLIT_NAME, Split
+from mptctl.names import Part
 
 
 class PartCounts(BaseModel):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from mptctl.data.manifest import ODD, PLAIN
+from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.errors import DataError
 
 Verify = Literal["header", "decode"]
@@ -174,13 +174,13 @@ def _kind(image: Image.Image) -> int:
             raise DataError("16 bits a channel; save it with 8")
         plain = image.mode in ("RGB", "L") and raw_mode == image.mode
         animated = bool(getattr(image, "is_animated", False))
-        return PLAIN if plain and not animated and "transparency" not in image.info else ODD
+        return STANDARD if plain and not animated and "transparency" not in image.info else NONSTANDARD
     # Red, green and blue stored as such, said by Adobe's marker or by the names of the components.
     names = tuple(part[0] for part in getattr(image, "layer", ()))
     stored_rgb = image.info.get("adobe_transform") == 0 or (
         "jfif" not in image.info and names == (82, 71, 66)
     )
-    return PLAIN if image.mode == "L" or (image.mode == "RGB" and not stored_rgb) else ODD
+    return STANDARD if image.mode == "L" or (image.mode == "RGB" and not stored_rgb) else NONSTANDARD
 
 
 def _is_whole(stream: io.BufferedReader, end: bytes, start: int, at_the_end: bool) -> bool:

@@ -218,7 +218,7 @@ class PairRow(_Model):
     flips: int = Field(description="negative flips")
 
 
-class TakerRow(_Model):
+class WrongAnswerRow(_Model):
     """Flips that one wrong answer took from all classes."""
 
     answer: str = Field(description="the new model's answer")
@@ -304,6 +304,6 @@ class FlipReport(_Model):
     )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
     pairs: list[PairRow] = Field(description="class to answer, most flips first")
-    takers: list[TakerRow] = Field(description="answers that took flips, most first")
+    takers: list[WrongAnswerRow] = Field(description="answers that took flips, most first")
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

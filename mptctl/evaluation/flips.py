@@ -16,7 +16,7 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     Rate,
     Rates,
-    TakerRow,
+    WrongAnswerRow,
 )
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
@@ -125,11 +125,12 @@ def flips_by_pair(
     return sorted(rows, key=lambda row: (-row.flips, row.label, row.answer))
 
 
-def flips_by_answer(answer: IntArray, is_old: BoolArray, names: tuple[str, ...]) -> list[TakerRow]:
+def flips_by_answer(answer: IntArray, is_old: BoolArray, names: tuple[str, ...]) -> list[WrongAnswerRow]:
     """Which answers took flips; answer: (F,), over flipped samples. Most first."""
     flips = np.bincount(answer, minlength=len(names))
     rows = [
-        TakerRow(answer=names[i], new_class=not is_old[i], flips=int(flips[i])) for i in np.flatnonzero(flips)
+        WrongAnswerRow(answer=names[i], new_class=not is_old[i], flips=int(flips[i]))
+        for i in np.flatnonzero(flips)
     ]
     return sorted(rows, key=lambda row: (-row.flips, row.answer))
 

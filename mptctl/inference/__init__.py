@@ -1,0 +1,1 @@
+"""Running trained models: forward passes, predictions, and what `import` took in."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from mpt_kernels.reference import first_maximum_is
+from mpt_kernels.reference import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import SPLIT_NAME, Split, load_split
@@ -17,7 +17,7 @@ from mptctl.evaluation.flip_report import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint
-from mptctl.models.networks import model_of
+from mptctl.models.networks import load_model
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def _validate(
     """Error on the validation pictures whose class has a logit; ``own`` is (C,) its column for each split class."""
     recipe = checkpoint.meta.recipe
     device = choose_device(recipe.runtime.device)
-    model = model_of(checkpoint).eval().to(device)
+    model = load_model(checkpoint).eval().to(device)
     loader = make_loader(
         split,
         recipe.data,
@@ -138,7 +138,7 @@ def _validate(
     try:
         for batch in loader.epoch(0):
             column = own[batch.labels]
-            right += int(first_maximum_is(model(batch.images), column).sum())
+            right += int(is_top1_correct(model(batch.images), column).sum())
             total += int((column >= 0).sum())
     finally:
         loader.close()

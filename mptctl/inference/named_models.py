@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answers:
-    """What `answers_of` found.
+    """What `load_predictions` found.
 
     Attributes:
         models: predictions, in the order asked for.
@@ -34,7 +34,7 @@ class Answers:
     identical: bool
 
 
-def answers_of(
+def load_predictions(
     names: Sequence[str],
     run_root: Path,
     device: str = "auto",

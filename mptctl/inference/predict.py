@@ -18,7 +18,7 @@ from mptctl.evaluation.columns import first
 from mptctl.evaluation.predictions import Predictions, build_predictions
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.networks import model_of
+from mptctl.models.networks import load_model
 from mptctl.recipe import DataRecipe
 
 if TYPE_CHECKING:
@@ -56,10 +56,12 @@ def predict(
             )
     groups: dict[DataRecipe, list[int]] = {}
     for i, checkpoint in enumerate(checkpoints):
-        groups.setdefault(_eyes(checkpoint.meta.recipe.data), []).append(i)
+        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), []).append(i)
     logits: dict[int, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        shown = None if progress is None else _Shown(progress, number * len(rows), len(groups) * len(rows))
+        shown = (
+            None if progress is None else _PassProgress(progress, number * len(rows), len(groups) * len(rows))
+        )
         found = _one_pass([checkpoints[i] for i in members], split, rows, data, choose_device(device), shown)
         logits |= dict(zip(members, found, strict=True))
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
@@ -82,13 +84,13 @@ def one_model(first: Checkpoint, second: Checkpoint) -> bool:
         return True
     return (
         first.meta.class_names == second.meta.class_names
-        and _eyes(first.meta.recipe.data) == _eyes(second.meta.recipe.data)
+        and _evaluation_view(first.meta.recipe.data) == _evaluation_view(second.meta.recipe.data)
         and first.model.keys() == second.model.keys()
         and all(torch.equal(tensor, second.model[key]) for key, tensor in first.model.items())
     )
 
 
-def pictures_of(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
+def image_reader(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
     """A reader of test pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
     rows = split.indices("test")
     row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
@@ -103,7 +105,7 @@ def pictures_of(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _PassProgress:
     """Where one pass of several is, for whoever watches them all: ``before`` pictures were seen in earlier ones."""
 
     progress: Callable[[str, int, int], None]
@@ -117,7 +119,7 @@ class _Shown:
         self.progress("test pictures", self.before + count, self.total)
 
 
-def _eyes(data: DataRecipe) -> DataRecipe:
+def _evaluation_view(data: DataRecipe) -> DataRecipe:
     """The recipe without what only training looks at, so that models that see alike are found alike."""
     plain = DataRecipe.model_validate({})
     only_training = ("augment", "padding", "flip", "scale", "ratio")
@@ -131,12 +133,12 @@ def _one_pass(
     rows: NDArray[np.int64],
     data: DataRecipe,
     device: torch.device,
-    shown: _Shown | None,
+    shown: _PassProgress | None,
 ) -> list[NDArray[np.float32]]:
     """Logits (n, C) of each model for the test rows, in their order."""
     models = []
     for checkpoint in checkpoints:
-        model = model_of(checkpoint).eval().to(device)
+        model = load_model(checkpoint).eval().to(device)
         if checkpoint.meta.recipe.runtime.channels_last:
             model = model.to(memory_format=torch.channels_last)
         models.append(model)

@@ -1,0 +1,1 @@
+"""The machine: cores, packages, versions, devices, signals and Ray."""

@@ -34,7 +34,7 @@ ENVIRONMENT = {
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
 # Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else reaches them.
-ALONE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def quiet(address: str | None) -> None:
@@ -43,14 +43,14 @@ def quiet(address: str | None) -> None:
     Args:
         address: of a cluster, or None for this machine.
     """
-    for name, value in (ENVIRONMENT | (ALONE if address is None else {})).items():
+    for name, value in (ENVIRONMENT | (LOCAL_ONLY if address is None else {})).items():
         os.environ.setdefault(name, value)
     if not os.environ.get("MPTCTL_DEBUG"):
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
 
 
 @contextmanager
-def without_chatter() -> Iterator[None]:
+def silence_stdout() -> Iterator[None]:
     """Keep off standard output what Ray prints there of its processes; `--debug` shows it on standard error."""
     with ExitStack() as stack:
         debug = os.environ.get("MPTCTL_DEBUG")

@@ -65,7 +65,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _has_nvidia() -> bool:
+def has_nvidia() -> bool:
     return importlib.util.find_spec("nvidia") is not None
 
 

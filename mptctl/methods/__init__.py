@@ -1,0 +1,1 @@
+"""Methods: what a student is trained to minimise."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from mpt_kernels import mpt_loss
-from mpt_kernels.reference import first_maximum_is, mpt_rows, reciprocal
-from mpt_kernels.types import Rows, Settings
+from mpt_kernels.reference import inverse_normalizer, is_top1_correct, mpt_rows
+from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.errors import UsageError
 from mptctl.methods.topk import topk_lm_distance
 from mptctl.recipe import OptimRecipe
@@ -33,7 +33,7 @@ class Method:
     name: str
     needs_old: bool
     needs_ref: bool
-    settings: Settings
+    settings: LossSettings
     k: float = 0.0
     top_k: int | None = None
     start_epoch: int = 0
@@ -68,7 +68,7 @@ class Method:
         """The method as it is in one epoch: teachers that join later are left out before."""
         if self.is_on(epoch):
             return self
-        plain = self.settings._replace(distance=None, ce_focus=0.0)
+        plain = self.settings._replace(distance=None, ce_focal_weight=0.0)
         return replace(self, needs_old=False, needs_ref=False, settings=plain, top_k=None, start_epoch=0)
 
     def __call__(
@@ -95,8 +95,8 @@ class Method:
         """
         old_logits, ref_logits = self._wanted(old_logits, ref_logits)
         rows = self._rows(logits, target, old_logits, ref_logits)
-        over = reciprocal(None, target, self.settings.ignore_index, rows.ce.dtype)
-        return _terms(rows, over)
+        over = inverse_normalizer(None, target, self.settings.ignore_index, rows.ce.dtype)
+        return loss_terms(rows, over)
 
     def value_and_grad(
         self,
@@ -135,13 +135,13 @@ class Method:
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
             rows = self._rows(leaf, target, old_logits, ref_logits)
-            over = reciprocal(normalizer, target, self.settings.ignore_index, rows.ce.dtype)
-            terms = _terms(rows, over)
+            over = inverse_normalizer(normalizer, target, self.settings.ignore_index, rows.ce.dtype)
+            terms = loss_terms(rows, over)
             (grad,) = torch.autograd.grad(terms["loss"], leaf)
         answers = {"student": logits, "old": old_logits, "ref": ref_logits}
         valid = target != self.settings.ignore_index
         counts = {
-            _COUNT[role]: (first_maximum_is(answer.detach(), target) & valid).sum()
+            _COUNT[role]: (is_top1_correct(answer.detach(), target) & valid).sum()
             for role, answer in answers.items()
             if answer is not None
         }
@@ -149,7 +149,7 @@ class Method:
 
     def _rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
-    ) -> Rows:
+    ) -> RowLosses:
         if self.top_k is None:
             return mpt_rows(logits, target, old_logits, ref_logits, self.k, self.settings)
         s = self.settings
@@ -163,7 +163,7 @@ class Method:
                 continue
             distance = topk_lm_distance(z[:, :width], teacher.to(z.dtype), self.top_k)
             matched.append(lam * distance.where(valid, 0.0))
-        return Rows(rows.ce, matched[0], matched[1])
+        return RowLosses(rows.ce, matched[0], matched[1])
 
     def _wanted(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Teachers that the method needs; a teacher that it does not need changes nothing."""
@@ -176,10 +176,10 @@ class Method:
 _COUNT = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
 
-def _terms(rows: Rows, over: Tensor) -> dict[str, Tensor]:
+def loss_terms(rows: RowLosses, over: Tensor) -> dict[str, Tensor]:
     terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
     return {"loss": torch.stack(list(terms.values())).sum(), **terms}
 
 
-def _keywords(settings: Settings) -> dict[str, Any]:
+def _keywords(settings: LossSettings) -> dict[str, Any]:
     return settings._asdict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mpt_kernels.types import Settings
+from mpt_kernels.types import LossSettings
 from mptctl.methods.method import Method
 from mptctl.recipe import MethodRecipe, validate_method
 
@@ -17,27 +17,27 @@ def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
     """A method by name.
 
     Args:
-        name: one of `mptctl.recipe.METHOD_NAMES`.
+        name: one of `mptctl.names.METHOD_NAMES`.
         num_old: number of old classes, the first columns of the logits.
         settings: keys of the recipe's ``method`` group; what is not named is the paper's.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
     """
-    return method_of(validate_method({"name": name, **settings}), num_old)
+    return method_from_recipe(validate_method({"name": name, **settings}), num_old)
 
 
-def method_of(recipe: MethodRecipe, num_old: int) -> Method:
+def method_from_recipe(recipe: MethodRecipe, num_old: int) -> Method:
     """The method that a recipe describes, for a split with ``num_old`` old classes."""
     return _TABLE[recipe.name](recipe, num_old)
 
 
 def _plain(recipe: MethodRecipe, num_old: int) -> Method:
-    return Method(recipe.name, False, False, Settings(num_old, distance=None))
+    return Method(recipe.name, False, False, LossSettings(num_old, distance=None))
 
 
 def _pct_naive(recipe: MethodRecipe, num_old: int) -> Method:
-    settings = Settings(num_old, distance=None, ce_focus=recipe.naive_weight)
+    settings = LossSettings(num_old, distance=None, ce_focal_weight=recipe.naive_weight)
     return Method(recipe.name, True, False, settings)
 
 
@@ -46,7 +46,7 @@ def _focal(distance: str | None, *, ref: bool, bias: bool) -> Callable[[MethodRe
 
     def build(recipe: MethodRecipe, num_old: int) -> Method:
         lam = recipe.lam if recipe.lam is not None else LAMBDA.get(distance or "", 0.0)
-        settings = Settings(
+        settings = LossSettings(
             num_old,
             distance=distance,  # type: ignore[arg-type]
             lam_old=lam,
@@ -65,7 +65,7 @@ def _focal(distance: str | None, *, ref: bool, bias: bool) -> Callable[[MethodRe
 
 def _elodi(*, top_k: bool) -> Callable[[MethodRecipe, int], Method]:
     def build(recipe: MethodRecipe, num_old: int) -> Method:
-        settings = Settings(
+        settings = LossSettings(
             num_old,
             distance="lm",
             lam_old=recipe.elodi_old,

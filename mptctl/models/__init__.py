@@ -1,0 +1,1 @@
+"""Networks, their checkpoints and their run folders."""

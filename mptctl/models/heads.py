@@ -29,7 +29,7 @@ class Head(nn.Sequential):
     """An embedding and a classifier: (B, features) -> (B, embedding_dim) -> (B, num_classes)."""
 
 
-def _insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
+def insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
     name, linear = find_head(model, arch)
     assert isinstance(linear, nn.Linear)
     parent, _, leaf = name.rpartition(".")

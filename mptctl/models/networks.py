@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import Checkpoint, read_state_dict
-from mptctl.models.heads import _insert_embedding, find_head
+from mptctl.models.heads import find_head, insert_embedding
 from mptctl.recipe import ModelRecipe
 
 DIGITS_NET = "digits-net"
@@ -96,7 +96,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     if fault := _size_fault(model, image_size):
         _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
     if recipe.embedding_dim is not None:
-        _insert_embedding(model, recipe.arch, recipe.embedding_dim)
+        insert_embedding(model, recipe.arch, recipe.embedding_dim)
     if recipe.pretrained is not None:
         _load_pretrained(model, recipe)
     if recipe.train == "head":
@@ -221,7 +221,7 @@ def _torchvision_weights(arch: str) -> dict[str, Tensor]:
     return read_state_dict(path)
 
 
-def model_of(checkpoint: Checkpoint) -> nn.Module:
+def load_model(checkpoint: Checkpoint) -> nn.Module:
     """Rebuild the model of a checkpoint, on the CPU, with its weights.
 
     Raises:

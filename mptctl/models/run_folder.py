@@ -14,7 +14,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.errors import CheckpointError
-from mptctl.files import give_second_name, storage_error, write_atomically
+from mptctl.files import link_or_copy, storage_error, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.ownership import RUN, remove_own
@@ -134,7 +134,7 @@ class RunDir:
         """How many steps ``metrics.jsonl`` has past a step."""
         return max((line.step for line in self.read_metrics()), default=step) - step
 
-    def forget_after(self, step: int, *, validated: bool) -> None:
+    def truncate_metrics(self, step: int, *, validated: bool) -> None:
         """Take out of ``metrics.jsonl`` what a run that is resumed from a step writes again.
 
         Args:
@@ -153,7 +153,7 @@ class RunDir:
 
     def replace_last_by_previous(self) -> None:
         """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""
-        give_second_name(self.previous, self.last)
+        link_or_copy(self.previous, self.last)
 
     def empty(self) -> list[str]:
         """Remove what a run wrote here; for whoever holds the lock.

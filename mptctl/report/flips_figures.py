@@ -13,7 +13,7 @@ from matplotlib.path import Path as Outline
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import writing
-from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, _metadata, style
+from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style
 from mptctl.report.wording import percent
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
@@ -42,7 +42,9 @@ def save_figures(report: FlipReport, folder: Path) -> list[Path]:
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
             with style(), writing(path) as stream:
-                figure.savefig(stream, format=suffix, dpi=200, facecolor="white", metadata=_metadata(suffix))
+                figure.savefig(
+                    stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
+                )
             paths.append(path)
     return paths
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.wording import model_lines, percent, rate_lines, ratio, span, verdict
+from mptctl.report.wording import format_count, format_interval, model_lines, percent, rate_lines, verdict
 
 CLASSES = 5
 MARKS = {"passed": "✅", "failed": "❌", "open": "ℹ️"}
@@ -26,8 +26,8 @@ def render_markdown(report: FlipReport) -> str:
         "| rate | value | 95% interval | count |",
         "|---|--:|--:|--:|",
         *(
-            f"| {line.name} ({line.meaning}) | {percent(line.rate.value)} | {span(line.rate.ci95)} "
-            f"| {ratio(line.rate)} |"
+            f"| {line.name} ({line.meaning}) | {percent(line.rate.value)} | {format_interval(line.rate.ci95)} "
+            f"| {format_count(line.rate)} |"
             for line in rate_lines(report)
         ),
         "",
@@ -49,7 +49,7 @@ def render_markdown(report: FlipReport) -> str:
             "| class | flips | NFR | error old | error new | most to |",
             "|---|--:|--:|--:|--:|---|",
             *(
-                f"| {escape(row.label)} | {ratio(row.nfr)} | {percent(row.nfr.value)} | {percent(row.er_old)} "
+                f"| {escape(row.label)} | {format_count(row.nfr)} | {percent(row.nfr.value)} | {percent(row.er_old)} "
                 f"| {percent(row.er_new)} | {escape(row.taken_by or '')} |"
                 for row in worst
             ),

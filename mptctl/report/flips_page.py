@@ -50,8 +50,8 @@ def render_html(report: FlipReport, picture: PictureReader | None = None) -> str
     )
     environment.filters |= {
         "percent": wording.percent,
-        "span": wording.span,
-        "ratio": wording.ratio,
+        "span": wording.format_interval,
+        "ratio": wording.format_count,
     }
     tiles = []
     for sample in report.worst_flips:

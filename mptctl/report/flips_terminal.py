@@ -10,12 +10,12 @@ from rich.text import Text
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
 from mptctl.report.wording import (
     SortKey,
+    format_count,
+    format_interval,
     model_lines,
     percent,
     rate_lines,
-    ratio,
     sort_classes,
-    span,
     verdict,
 )
 
@@ -72,7 +72,11 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
     rates.columns[1].justify = "left"
     for line in rate_lines(report):
         rates.add_row(
-            line.name, line.meaning, percent(line.rate.value), span(line.rate.ci95), ratio(line.rate)
+            line.name,
+            line.meaning,
+            percent(line.rate.value),
+            format_interval(line.rate.ci95),
+            format_count(line.rate),
         )
 
     models = _table(console, "model", "old", "new")
@@ -85,8 +89,9 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
         parts += [
             Text(),
             Text(
-                f"Flips went to old classes: {ratio(went.to_old_class)} ({percent(went.to_old_class.value, 0)}), "
-                f"to new classes: {ratio(went.to_new_class)} ({percent(went.to_new_class.value, 0)})."
+                f"Flips went to old classes: {format_count(went.to_old_class)} "
+                f"({percent(went.to_old_class.value, 0)}), "
+                f"to new classes: {format_count(went.to_new_class)} ({percent(went.to_new_class.value, 0)})."
             ),
         ]
     if report.by_confidence:
@@ -104,7 +109,7 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
     for row in rows:
         table.add_row(
             Text(row.label),
-            ratio(row.nfr),
+            format_count(row.nfr),
             percent(row.nfr.value, 1),
             percent(row.er_old, 1),
             percent(row.er_new, 1),

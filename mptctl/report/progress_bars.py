@@ -14,7 +14,7 @@ LOG_SECONDS = 30.0
 
 
 @contextmanager
-def passes(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
     """Show how passes go.
 
     Args:
@@ -29,7 +29,7 @@ def passes(console: Console | None = None) -> Iterator[Callable[[str, int, int],
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in tellers:
-                tellers[what] = teller(what, lambda text: plain_line(console, text))
+                tellers[what] = throttled_log(what, lambda text: plain_line(console, text))
             tellers[what](done, total)
 
         yield tell
@@ -46,7 +46,7 @@ def passes(console: Console | None = None) -> Iterator[Callable[[str, int, int],
         yield show
 
 
-def teller(what: str, say: Callable[[str], None]) -> Callable[[int, int], None]:
+def throttled_log(what: str, say: Callable[[str], None]) -> Callable[[int, int], None]:
     """Say now and then how far something is; takes (pictures done, pictures in all)."""
     last = time.monotonic()
 

@@ -48,7 +48,7 @@ def inline_svg(name: str, figure: Figure) -> str:
     """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...)."""
     text = io.StringIO()
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
-        figure.savefig(text, format="svg", transparent=True, metadata=_metadata("svg"))
+        figure.savefig(text, format="svg", transparent=True, metadata=figure_metadata("svg"))
     svg = text.getvalue()[text.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # Inside HTML neither namespaces nor a fixed size are wanted.
@@ -71,5 +71,5 @@ def style() -> Iterator[None]:
         yield
 
 
-def _metadata(suffix: str) -> dict[str, None]:
+def figure_metadata(suffix: str) -> dict[str, None]:
     return dict.fromkeys(("Date", "Creator", "Format", "Type")) if suffix == "svg" else {"Software": None}

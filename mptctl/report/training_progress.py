@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from mptctl.models.run_folder import MetricsLine
-from mptctl.report.progress_bars import LOG_SECONDS, plain_line, teller
+from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.observer import Observer
 from mptctl.training.result import FitResult
 
@@ -53,7 +53,7 @@ class Plain(Silent):
         self.name = ""
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
-        self._tell = teller("decoding pictures", self._say)
+        self._tell = throttled_log("decoding pictures", self._say)
 
     def decoding(self, done: int, total: int) -> None:
         """Say now and then how many are in memory."""

@@ -15,15 +15,15 @@ MARKS = {"kl": "o", "lm": "s"}
 MOST_LABELS = 16
 
 
-def _measured(report: TuneReport) -> list[Trial]:
+def measured_trials(report: TuneReport) -> list[Trial]:
     return [t for t in report.trials if t.status == "done" and t.val_error and t.val_nfr]
 
 
-def _over_k(axes: Axes, report: TuneReport) -> None:
+def draw_over_k(axes: Axes, report: TuneReport) -> None:
     """Bars for error, lines for NFR, KL and LM; where more than k was searched, the best trial of each k."""
     best: dict[tuple[str, float], Trial] = {}
-    order = {trial.name: _rank(trial) for trial in _measured(report)}
-    for trial in _measured(report):
+    order = {trial.name: _rank(trial) for trial in measured_trials(report)}
+    for trial in measured_trials(report):
         at = (str(trial.settings["distance"]), float(trial.settings["k"]))
         if at not in best or order[trial.name] < order[best[at].name]:
             best[at] = trial
@@ -60,9 +60,9 @@ def _over_k(axes: Axes, report: TuneReport) -> None:
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
 
 
-def _against(axes: Axes, report: TuneReport) -> None:
+def draw_against(axes: Axes, report: TuneReport) -> None:
     """NFR against error, with the Pareto front, the bound and the choice."""
-    trials = _measured(report)
+    trials = measured_trials(report)
     front = [_point(report.trial(name)) for name in report.front]
     axes.plot([x for x, _ in front], [y for _, y in front], color=FAINT, linewidth=1.5, zorder=1)
     for distance, colour in COLOURS.items():

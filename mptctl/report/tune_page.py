@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from mptctl import __version__
 from mptctl.files import replacing
 from mptctl.report.svg import SIZE, inline_svg, style
-from mptctl.report.tune_figures import _against, _measured, _over_k
+from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import sentences
-from mptctl.report.wording import percent, ratio, span
+from mptctl.report.wording import format_count, format_interval, percent
 from mptctl.tune.tune_report import TuneReport
 
 
@@ -23,14 +23,14 @@ def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
     Raises:
         StorageError: the folder cannot be written.
     """
-    if not _measured(report):
+    if not measured_trials(report):
         return []
     png, page = folder / "tune.png", folder / "tune.html"
     with style(), replacing(png) as stream:
         figure = Figure(figsize=(2 * SIZE[0], SIZE[1]))
         left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
-        _over_k(left, report)
-        _against(right, report)
+        draw_over_k(left, report)
+        draw_against(right, report)
         figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata={"Software": None})
     with replacing(page) as stream:
         stream.write(render_tune_html(report).encode())
@@ -46,11 +46,11 @@ def render_tune_html(report: TuneReport) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "span": span, "ratio": ratio}
+    environment.filters |= {"percent": percent, "span": format_interval, "ratio": format_count}
     figures = []
     for name, caption, draw in (
-        ("over-k", "Bars: error on all classes. Lines: NFR with its 95% interval.", _over_k),
-        ("against", "Every whole trial; the line joins those that no other one beats.", _against),
+        ("over-k", "Bars: error on all classes. Lines: NFR with its 95% interval.", draw_over_k),
+        ("against", "Every whole trial; the line joins those that no other one beats.", draw_against),
     ):
         with style():
             figure = Figure(figsize=SIZE)

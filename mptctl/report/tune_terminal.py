@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.report.wording import p_value, percent, ratio, span
+from mptctl.report.wording import format_count, format_interval, p_value, percent
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
@@ -58,8 +58,8 @@ def trials_table(report: TuneReport, console: Console) -> Table:
             f"{trial.epoch}/{report.epochs}",
             percent(trial.val_error.value) if trial.val_error else "",
             percent(nfr.value) if nfr else "",
-            ratio(nfr) if nfr else "",
-            span(nfr.ci95) if nfr else "",
+            format_count(nfr) if nfr else "",
+            format_interval(nfr.ci95) if nfr else "",
             _mark(trial, report),
         )
     return table
@@ -77,14 +77,15 @@ def sentences(report: TuneReport) -> list[str]:
         assert chosen.val_nfr is not None
         assert chosen.val_error is not None
         lines.append(
-            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({ratio(chosen.val_nfr)}; 95% interval "
-            f"{span(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} ({ratio(chosen.val_error)})."
+            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95% interval "
+            f"{format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
+            f"({format_count(chosen.val_error)})."
         )
         if report.second is not None:
             lines.append(_second(report.second))
     lines.append(
         f"Bound on the error: {percent(bound)}, which is the reference's {percent(reference.value)} "
-        f"({ratio(reference)}) and {100 * report.max_er_increase:g} points."
+        f"({format_count(reference)}) and {100 * report.max_er_increase:g} points."
     )
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
@@ -140,5 +141,5 @@ def _line(trial: Trial, report: TuneReport) -> str:
         return f"{trial.name}: {trial.status}"
     return (
         f"{trial.name}: {trial.status}, epoch {trial.epoch}/{report.epochs}, error {percent(trial.val_error.value)}, "
-        f"NFR {percent(trial.val_nfr.value)} ({ratio(trial.val_nfr)}), {trial.seconds:.0f} s"
+        f"NFR {percent(trial.val_nfr.value)} ({format_count(trial.val_nfr)}), {trial.seconds:.0f} s"
     )

@@ -50,14 +50,14 @@ def percent(fraction: float | None, digits: int = 2) -> str:
     return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f}%"
 
 
-def span(interval: Interval | None, digits: int = 2) -> str:
+def format_interval(interval: Interval | None, digits: int = 2) -> str:
     """An interval of fractions in percent."""
     if interval is None:
         return NOT_DEFINED
     return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f}%"
 
 
-def ratio(rate: Rate) -> str:
+def format_count(rate: Rate) -> str:
     """Count and denominator; an expected count is no whole number."""
     of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
     return f"{rate.count:,} / {of}"
@@ -109,7 +109,7 @@ def verdict(report: FlipReport) -> Verdict:
         sentences += [f"{sentence}." for sentence in report.unfinished]
     sentences.append(
         f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right are wrong "
-        f"now: NFR {percent(flips.value)} (95% interval {span(flips.ci95)})."
+        f"now: NFR {percent(flips.value)} (95% interval {format_interval(flips.ci95)})."
     )
     change = report.er_difference
     sentences.append(

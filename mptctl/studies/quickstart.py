@@ -14,13 +14,13 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import write_atomically
-from mptctl.inference.named_models import answers_of
-from mptctl.inference.predict import pictures_of
+from mptctl.inference.named_models import load_predictions
+from mptctl.inference.predict import image_reader
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.report.flips_page import render_html
-from mptctl.training.job import Job, train
+from mptctl.training.job import RunRequest, train
 from mptctl.training.observer import Observer
 
 # The runs, in the order in which they need each other: name, method, teachers, offset of the seed.
@@ -99,7 +99,7 @@ def quickstart(
     for name, method, teachers, offset in RUNS:
         recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed + offset})
         paths = [run_root / teacher / "best.pt" for teacher in teachers]
-        job = Job(
+        job = RunRequest(
             recipe=recipe,
             split=split,
             folder=folders[name],
@@ -110,7 +110,7 @@ def quickstart(
         )
         train(job, observer())
     reports = {name: _compare(run_root, name) for name, *_ in RUNS}
-    write_atomically(page, render_html(reports["mpt-kl"], pictures_of(split)).encode())
+    write_atomically(page, render_html(reports["mpt-kl"], image_reader(split)).encode())
     rows = {name: _row(name, report) for name, report in reports.items()}
     return QuickstartResult(
         rows=list(rows.values()),
@@ -122,7 +122,7 @@ def quickstart(
 
 
 def _compare(run_root: Path, name: str) -> FlipReport:
-    models = answers_of(["old", name], run_root).models
+    models = load_predictions(["old", name], run_root).models
     return compare(models[0], models[1])
 
 

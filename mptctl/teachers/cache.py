@@ -19,15 +19,15 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.plan import EpochPlan
 from mptctl.recipe import Recipe
-from mptctl.teachers.cache_budget import Room
-from mptctl.teachers.cache_files import Store, narrowed
+from mptctl.teachers.cache_budget import CacheBudget
+from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.source import TeacherLogits, TeacherSource
 
 Role = Literal["old", "ref"]
 # Keys of the data recipe that change how fast pictures come, not what is in them.
 ONLY_SPEED = {"loader", "workers", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
-LAYOUT = 1
+CACHE_VERSION = 1
 
 
 class CachedTeachers:
@@ -51,7 +51,7 @@ class CachedTeachers:
     """
 
     def __init__(
-        self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], room: Room
+        self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], room: CacheBudget
     ) -> None:
         work = loader.work
         self.digests = teachers.digests
@@ -62,9 +62,9 @@ class CachedTeachers:
         self._type = np.dtype(np.float16 if recipe.runtime.cache_precision == "fp16" else np.float32)
         widths = {"old": work.split.classes.num_old, "ref": len(work.split.classes.names)}
         self._stores = {
-            role: Store(
+            role: LogitFiles(
                 room.folder,
-                _question(role, teachers.digests, loader, recipe),
+                _cache_key(role, teachers.digests, loader, recipe),
                 len(work.indices),
                 widths[role],
                 self._type,
@@ -108,7 +108,7 @@ class CachedTeachers:
                 found = self._teachers.logits(batch, epoch, old=role == "old", ref=role == "ref")
                 logits = found.old if role == "old" else found.ref
                 assert logits is not None
-                rows = narrowed(logits.cpu().numpy(), self._type)
+                rows = narrow(logits.cpu().numpy(), self._type)
                 store.write(epoch, start, index, rows)
             return rows
 
@@ -136,12 +136,12 @@ def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
     return answer.float()
 
 
-def _question(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
+def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
     """Everything that a teacher's logits depend on, down to the last bit."""
     work, runtime = loader.work, recipe.runtime
     gpu = work.device.type == "cuda"
     return {
-        "layout": LAYOUT,
+        "layout": CACHE_VERSION,
         "role": role,
         "teachers": [digest for name, digest in digests.items() if name.startswith(role)],
         "split": work.split.fingerprint,

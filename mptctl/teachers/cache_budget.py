@@ -16,12 +16,12 @@ from mptctl.errors import UsageError
 from mptctl.files import locked_folder, storage_error
 from mptctl.recipe import RuntimeRecipe
 
-# The folders that `Store` makes; nothing else is ever removed.
+# The folders that `LogitFiles` makes; nothing else is ever removed.
 _STORE = re.compile(r"(old|ref)-[0-9a-f]{16}")
 _CLAIM = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.claim")
 
 
-class Room:
+class CacheBudget:
     """What one run takes of the cache's folder.
 
     Room is made when answers are first asked for, not before, since it may cost other runs what they kept. From then

@@ -20,7 +20,7 @@ from mptctl.files import storage_error
 DIGEST_BYTES = 16
 
 
-class Store:
+class LogitFiles:
     """The kept answers of one role to one question: a file an epoch.
 
     A file holds a digest for each place of the epoch's order (those where a batch begins are used), then the logits
@@ -31,8 +31,8 @@ class Store:
         self, root: Path, question: dict[str, Any], rows: int, width: int, dtype: np.dtype[Any]
     ) -> None:
         self._open: tuple[int, int, Path] | None = None
-        self._question = json.dumps(question, indent=2, sort_keys=True)
-        self._key = hashlib.blake2b(self._question.encode(), digest_size=DIGEST_BYTES).digest()
+        self._cache_key = json.dumps(question, indent=2, sort_keys=True)
+        self._key = hashlib.blake2b(self._cache_key.encode(), digest_size=DIGEST_BYTES).digest()
         self.folder = root / f"{question['role']}-{self._key.hex()[:16]}"
         self._rows = rows
         self._width = width
@@ -106,7 +106,7 @@ class Store:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
                 # In plain text, for whoever wonders what this folder is.
-                (self.folder / "question.json").write_text(self._question, encoding="utf-8")
+                (self.folder / "question.json").write_text(self._cache_key, encoding="utf-8")
             except OSError as error:
                 raise storage_error(path, error) from error
         return self._open[1], self._open[2]
@@ -128,7 +128,7 @@ class Store:
         return state.digest()
 
 
-def narrowed(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+def narrow(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Round logits so that every row keeps its answer.
 
     Rounding to the nearest can make an earlier class tie with the largest one and so become the answer (the first of

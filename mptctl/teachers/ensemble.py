@@ -12,7 +12,7 @@ from mptctl.data.classes import ClassSplit, columns_for
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
-from mptctl.models.networks import model_of
+from mptctl.models.networks import load_model
 from mptctl.recipe import DataRecipe, RuntimeRecipe
 from mptctl.teachers.source import TeacherLogits
 
@@ -49,7 +49,7 @@ class Teacher(nn.Module):
                 f"use --set data.image_size={own.image_size} or another model"
             )
         columns = columns_for(checkpoint.meta.class_names, wanted, what)
-        self.model = model_of(checkpoint).requires_grad_(False).eval()
+        self.model = load_model(checkpoint).requires_grad_(False).eval()
         if runtime.channels_last:
             self.model = self.model.to(memory_format=torch.channels_last)
         in_order = bool((columns == range(len(columns))).all())

@@ -19,7 +19,7 @@ T = TypeVar("T")
 TIMEOUT = timedelta(minutes=10)
 
 
-class Workers:
+class ProcessGroup:
     """The processes of one run, as `torchrun` starts them; a single process is a run of one worker.
 
     Attributes:
@@ -32,7 +32,7 @@ class Workers:
         self.size = size
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this worker writes files and reports."""
         return self.rank == 0
 
@@ -43,7 +43,7 @@ class Workers:
         devices = [device] if device.type == "cuda" else None
         return nn.parallel.DistributedDataParallel(model, device_ids=devices)
 
-    def averaging(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
+    def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
         """Around a forward and backward pass of the wrapped model: average gradients ``now``, or only add them up."""
         if self.size == 1 or now:
             return nullcontext()
@@ -55,27 +55,27 @@ class Workers:
         if self.size == 1:
             return flag
         value = torch.tensor(float(flag), device=device)
-        self.guarded(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
+        self.checked_collective(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
         return bool(value > 0)
 
     def sum(self, value: Tensor) -> Tensor:
         """Sum over the workers, in place."""
         if self.size > 1:
-            self.guarded(lambda: dist.all_reduce(value))
+            self.checked_collective(lambda: dist.all_reduce(value))
         return value
 
     def maximum(self, value: Tensor) -> Tensor:
         """Maximum over the workers, in place."""
         if self.size > 1:
-            self.guarded(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
+            self.checked_collective(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
         return value
 
     def wait(self) -> None:
         """Wait until all workers are here."""
         if self.size > 1:
-            self.guarded(dist.barrier)
+            self.checked_collective(dist.barrier)
 
-    def guarded(self, communicate: Callable[[], T]) -> T:
+    def checked_collective(self, communicate: Callable[[], T]) -> T:
         """Do something that needs the other workers, and say so plainly when one is gone.
 
         Raises:
@@ -93,15 +93,15 @@ class Workers:
 
 
 @contextmanager
-def workers(device: torch.device) -> Iterator[Workers]:
+def workers(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the workers that `torchrun` started, over NCCL on GPUs and gloo elsewhere; alone otherwise."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield Workers()
+        yield ProcessGroup()
         return
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
-        yield Workers(dist.get_rank(), size)
+        yield ProcessGroup(dist.get_rank(), size)
     finally:
         dist.destroy_process_group()
 

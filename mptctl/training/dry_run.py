@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.data.loading.base import Loader, PlannedLoader
 from mptctl.data.loading.choose import choose_loader
-from mptctl.data.loading.part import Pass
-from mptctl.data.manifest import Part
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Part
 from mptctl.recipe import DataRecipe
-from mptctl.training.distributed import Workers
-from mptctl.training.job import Job, assemble
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.job import RunRequest, assemble
 
 
 class DryRun(BaseModel):
@@ -46,7 +46,7 @@ class DryRun(BaseModel):
     notes: list[str] = Field(description="what else was chosen, and warnings")
 
 
-def dry_run(job: Job) -> DryRun:
+def dry_run(job: RunRequest) -> DryRun:
     """Look at everything that a run needs but its pictures.
 
     Args:
@@ -60,7 +60,7 @@ def dry_run(job: Job) -> DryRun:
         RunDir(job.folder).refuse_unusable(resume=job.resume, overwrite=job.overwrite)
     # Nothing is computed, so a GPU is only looked up.
     device = choose_device(recipe.runtime.device)
-    run = assemble(job, torch.device("cpu"), Workers(), StopRequest(), loader_of=_unread)
+    run = assemble(job, torch.device("cpu"), ProcessGroup(), StopRequest(), loader_of=_unread)
     return DryRun(
         run=str(job.folder),
         holds_run=RunDir(job.folder).last.exists(),
@@ -87,7 +87,7 @@ def dry_run(job: Job) -> DryRun:
 class _Unread(PlannedLoader):
     """The loader that would be chosen, without its pictures."""
 
-    def __init__(self, work: Pass) -> None:
+    def __init__(self, work: LoadPlan) -> None:
         self.name, reason = choose_loader(work)
         super().__init__(work, reason)
 
@@ -96,4 +96,4 @@ def _unread(
     split: Split, data: DataRecipe, part: Part, *, cache_dir: object, progress: object, **which: Any
 ) -> Loader:
     """Takes what `make_loader` takes."""
-    return _Unread(Pass(split=split, data=data, part=part, **which))
+    return _Unread(LoadPlan(split=split, data=data, part=part, **which))

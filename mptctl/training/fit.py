@@ -13,7 +13,7 @@ from mptctl.errors import NonFiniteError, Stopped
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import set_training_mode
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.meter import Meter
+from mptctl.training.meter import MetricsLogger
 from mptctl.training.observer import Observer
 from mptctl.training.optim import learning_rate
 from mptctl.training.result import FitResult
@@ -22,7 +22,7 @@ from mptctl.training.step import train_step
 from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
-AGREE_EVERY = 10
+SYNC_EVERY = 10
 
 
 def fit(run: Run, observer: Observer) -> FitResult:
@@ -39,20 +39,20 @@ def fit(run: Run, observer: Observer) -> FitResult:
     if run.recipe.runtime.compile:
         student = torch.compile(student)  # type: ignore[assignment]
     guard = NonFiniteGuard(run.model, run.device)
-    meter = Meter(run, observer)
+    meter = MetricsLogger(run, observer)
     validation = run.validation
     try:
         # A run may have been stopped at its very last step, before it was validated there.
-        while run.progress.global_step < run.total_steps or run.owes_validation:
-            run.workers.guarded(lambda: _train_epoch(run, student, guard, meter))
+        while run.progress.global_step < run.total_steps or run.validation_pending:
+            run.workers.checked_collective(lambda: _train_epoch(run, student, guard, meter))
             validation = _validate(run, meter)
             on = run.method.is_on(run.progress.epoch)
             if run.progress.step_in_epoch >= run.train.steps_per_epoch:
                 run.progress.epoch += 1
                 run.progress.step_in_epoch = 0
             _save_validated(run, meter, validation, on)
-            run.owes_validation = False
-        if run.validator is None and run.workers.leads:
+            run.validation_pending = False
+        if run.validator is None and run.workers.is_main:
             _save_best(run, validation)
         meter.event("done", validation)
         seconds = time.monotonic() - started
@@ -78,7 +78,7 @@ def training_state(run: Run) -> dict[str, Any]:
     return state
 
 
-def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Meter) -> None:
+def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: MetricsLogger) -> None:
     """Train from where the run is to the end of its epoch, or to the run's last step."""
     if run.progress.global_step >= run.total_steps:
         return
@@ -87,7 +87,7 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
     save_every = run.recipe.runtime.checkpoint_every_steps
     global_rows = run.recipe.optim.batch_size
     # On a CPU looking at a number costs nothing, so that a run stops at the very step.
-    look_always = run.device.type == "cpu"
+    check_every_step = run.device.type == "cpu"
     batches = run.train.epoch(run.progress.epoch, run.progress.step_in_epoch)
     asked = time.monotonic()
     for batch in batches:
@@ -98,10 +98,10 @@ def _train_epoch(run: Run, student: nn.Module, guard: NonFiniteGuard, meter: Met
         time_for_line = meter.step(terms, rate, global_rows, waited)
         stop = bool(run.stop)
         if run.workers.size > 1:
-            agree = run.progress.global_step % AGREE_EVERY == 0
+            agree = run.progress.global_step % SYNC_EVERY == 0
             time_for_line = agree and run.workers.any(time_for_line, run.device)
             stop = agree and run.workers.any(stop, run.device)
-        if time_for_line or stop or look_always:
+        if time_for_line or stop or check_every_step:
             _stop_on_non_finite(run, guard)
         if time_for_line or stop:
             meter.flush()
@@ -125,7 +125,7 @@ def _stop_on_non_finite(run: Run, guard: NonFiniteGuard) -> None:
     step = failed.step
     rate = learning_rate(run.recipe.optim, step, run.train.steps_per_epoch, run.total_steps)
     values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if not n.startswith("correct"))
-    if run.workers.leads:
+    if run.workers.is_main:
         run.progress.step_in_epoch -= run.progress.global_step - step
         run.progress.global_step = step
         save_checkpoint(run.folder.path / "nonfinite.pt", _meta(run, NOT_VALIDATED), run.model.state_dict())
@@ -135,13 +135,13 @@ def _stop_on_non_finite(run: Run, guard: NonFiniteGuard) -> None:
     )
 
 
-def _validate(run: Run, meter: Meter) -> Validation:
+def _validate(run: Run, meter: MetricsLogger) -> Validation:
     """Figures of the epoch just trained. A signal breaks it off; the run is saved as before it."""
     validation = NOT_VALIDATED
     if run.validator is None:
         return validation
     broken_off = False
-    if run.workers.leads:
+    if run.workers.is_main:
         try:
             with run.stop.breaks_off():
                 validation = run.validator.run(run.model)
@@ -152,7 +152,7 @@ def _validate(run: Run, meter: Meter) -> Validation:
     return validation
 
 
-def _save_and_stop(run: Run, meter: Meter) -> NoReturn:
+def _save_and_stop(run: Run, meter: MetricsLogger) -> NoReturn:
     _save_last(run, meter)
     raise Stopped(
         f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}; "
@@ -161,9 +161,9 @@ def _save_and_stop(run: Run, meter: Meter) -> NoReturn:
     )
 
 
-def _save_validated(run: Run, meter: Meter, validation: Validation, on: bool) -> None:
+def _save_validated(run: Run, meter: MetricsLogger, validation: Validation, on: bool) -> None:
     """Write down an epoch; it can be the best one only where the method was ``on`` in it."""
-    if run.validator is not None and run.workers.leads:
+    if run.validator is not None and run.workers.is_main:
         meter.event("epoch", validation)
         best = run.progress.best_error
         # Of equally good ones the latest, which has been trained at the lowest rate: on a small validation part
@@ -178,8 +178,8 @@ def _save_best(run: Run, validation: Validation) -> None:
     save_checkpoint(run.folder.best, _meta(run, validation), run.model.state_dict())
 
 
-def _save_last(run: Run, meter: Meter, validation: Validation | None = None) -> None:
-    if run.workers.leads:
+def _save_last(run: Run, meter: MetricsLogger, validation: Validation | None = None) -> None:
+    if run.workers.is_main:
         save_checkpoint(
             run.folder.last,
             _meta(run, validation or NOT_VALIDATED),

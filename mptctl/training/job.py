@@ -19,7 +19,7 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.methods.method import Method
-from mptctl.methods.table import method_of
+from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
@@ -27,10 +27,10 @@ from mptctl.models.ownership import left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers, Role
-from mptctl.teachers.cache_budget import Room
+from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.distributed import Workers, workers
+from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import fit
 from mptctl.training.observer import Observer
 from mptctl.training.optim import build_optimizer
@@ -42,7 +42,7 @@ from mptctl.training.validate import Validator
 
 
 @dataclass(frozen=True)
-class Job:
+class RunRequest:
     """A run that somebody asked for.
 
     Attributes:
@@ -80,7 +80,7 @@ class Job:
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
 
 
-def train(job: Job, observer: Observer) -> FitResult:
+def train(job: RunRequest, observer: Observer) -> FitResult:
     """Do a job: assemble the run, hold its folder, train.
 
     Raises:
@@ -92,7 +92,7 @@ def train(job: Job, observer: Observer) -> FitResult:
         stack.enter_context(torch_settings(job.recipe, device))
         team = stack.enter_context(workers(device))
         folder = RunDir(job.folder)
-        if team.leads:
+        if team.is_main:
             refuse_own_inputs(job.folder, job.teachers)
             stack.enter_context(folder.locked(resume=job.resume, overwrite=job.overwrite))
         stop = stack.enter_context(stop_on_signals())
@@ -109,11 +109,11 @@ def train(job: Job, observer: Observer) -> FitResult:
         stack.callback(run.train.close)
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
-        if team.leads:
+        if team.is_main:
             if job.overwrite:  # only now that everything else is known to be in order
                 run.notes += left_alone(folder.empty())
             if run.resumed_from is not None:
-                folder.forget_after(run.progress.global_step, validated=not run.owes_validation)
+                folder.truncate_metrics(run.progress.global_step, validated=not run.validation_pending)
                 if run.resumed_from == folder.previous:
                     folder.replace_last_by_previous()
             folder.write_start(job.recipe.to_yaml(), job.split.file.model_dump_json(indent=2), device)
@@ -121,9 +121,9 @@ def train(job: Job, observer: Observer) -> FitResult:
 
 
 def assemble(
-    job: Job,
+    job: RunRequest,
     device: torch.device,
-    team: Workers,
+    team: ProcessGroup,
     stop: StopRequest,
     decoding: Callable[[int, int], None] | None = None,
     loader_of: Callable[..., Loader] = make_loader,
@@ -185,12 +185,12 @@ def assemble(
             f"optim.batch_size {recipe.optim.batch_size}: larger than the {loader.num_samples} training pictures; "
             "set a smaller one"
         )
-    notes = [loader.reason, *_twins(recipe, teachers), *_unfinished(teachers)]
+    notes = [loader.reason, *_same_initial_weights(recipe, teachers), *_unfinished(teachers)]
     val = load("val", train=False) if len(split.indices("val", job.num_classes)) else None
     asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
     judge: TeacherSource | None = teachers if job.old is not None else None
     if recipe.runtime.cache_teachers:
-        room = Room((job.cache_dir or split.run_root / "cache") / "teachers", recipe.runtime)
+        room = CacheBudget((job.cache_dir or split.run_root / "cache") / "teachers", recipe.runtime)
         if asked is not None:
             needed: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
             roles = [role for role in needed if needed[role]]
@@ -234,13 +234,13 @@ def settled_method(recipe: Recipe, split: Split, num_classes: int) -> Method:
     Raises:
         UsageError: the run ends before the method begins.
     """
-    method = method_of(recipe.method, split.classes.num_old)
+    method = method_from_recipe(recipe.method, split.classes.num_old)
     pictures = len(split.indices("train", num_classes))
     method.refuse_if_never_on(recipe.optim, pictures // recipe.optim.batch_size)
     return method
 
 
-def _twins(recipe: Recipe, teachers: Teachers | None) -> list[str]:
+def _same_initial_weights(recipe: Recipe, teachers: Teachers | None) -> list[str]:
     """A warning for each teacher that began as this run begins: flips against it are fewer than they should be."""
     return [
         f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "

@@ -18,14 +18,14 @@ from mptctl.training.validate import Validation
 PROGRESS_SECONDS = 1.0
 
 
-class Meter:
+class MetricsLogger:
     """Sums up steps on the device and writes a line now and then."""
 
     def __init__(self, run: Run, observer: Observer) -> None:
         self.run = run
         self.observer = observer
         self.writer: SummaryWriter | None = None
-        if run.workers.leads:
+        if run.workers.is_main:
             # Nothing but a resumed run's own steps may follow the step that it resumes from.
             self.writer = SummaryWriter(str(run.folder.tensorboard), purge_step=run.progress.global_step + 1)
         self.sums: dict[str, Tensor] = {}

@@ -49,7 +49,7 @@ def resume(run: Run) -> None:
     run.validation = Validation(
         figures.get("val_error"), figures.get("val_error_old"), figures.get("val_nfr")
     )
-    run.owes_validation = run.validator is not None and run.validation == NOT_VALIDATED
+    run.validation_pending = run.validator is not None and run.validation == NOT_VALIDATED
     lost = run.folder.logged_after(meta.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")

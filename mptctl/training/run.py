@@ -15,7 +15,7 @@ from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.distributed import Workers
+from mptctl.training.distributed import ProcessGroup
 from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
 
 
@@ -71,14 +71,14 @@ class Run:
     train: Loader
     validator: Validator | None
     device: torch.device
-    workers: Workers
+    workers: ProcessGroup
     progress: Progress
     stop: StopRequest
     resume_command: str
     notes: list[str]
     validation: Validation = NOT_VALIDATED
     resumed_from: Path | None = None
-    owes_validation: bool = False
+    validation_pending: bool = False
 
     @property
     def total_steps(self) -> int:

@@ -36,7 +36,7 @@ def train_step(
     # Gradients are averaged over the workers afterwards, hence the division by their number here.
     normalizer = global_rows / run.workers.size
     totals: dict[str, Tensor] = {}
-    pieces = _pieces(batch, optim.accumulate)
+    pieces = _micro_batches(batch, optim.accumulate)
     for number, piece in enumerate(pieces, start=1):
         old = ref = None
         if run.teachers is not None and (method.needs_old or method.needs_ref):
@@ -44,7 +44,7 @@ def train_step(
                 piece, run.progress.epoch, old=method.needs_old, ref=method.needs_ref
             )
             old, ref = answers.old, answers.ref
-        with run.workers.averaging(student, now=number == len(pieces)):
+        with run.workers.sync_gradients(student, now=number == len(pieces)):
             with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
                 logits = student(piece.images)
             terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
@@ -62,7 +62,7 @@ def train_step(
     return totals, rate
 
 
-def _pieces(batch: Batch, accumulate: int) -> list[Batch]:
+def _micro_batches(batch: Batch, accumulate: int) -> list[Batch]:
     if accumulate == 1:
         return [batch]
     parts = zip(

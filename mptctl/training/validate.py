@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mpt_kernels.reference import first_maximum_is
+from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.teachers.source import TeacherSource
 
@@ -58,12 +58,12 @@ class Validator:
         for batch in self.loader.epoch(0):
             with torch.autocast(device, dtype=torch.bfloat16, enabled=reduced):
                 logits = model(batch.images)
-            right.append(first_maximum_is(logits, batch.labels))
+            right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self.num_old)
             if self.teachers is not None and self._old_right is None:
                 answer = self.teachers.logits(batch, 0, old=True, ref=False).old
                 assert answer is not None
-                old_right.append(first_maximum_is(answer, batch.labels))
+                old_right.append(is_top1_correct(answer, batch.labels))
         if not right:
             return NOT_VALIDATED
         new, old_class = torch.cat(right), torch.cat(is_old)

@@ -12,15 +12,15 @@ from ray.tune import Callback
 from mptctl.evaluation.statistics import rate
 from mptctl.files import write_atomically
 from mptctl.tune.choice import choose, within_bound
-from mptctl.tune.space import Settings, name_of
+from mptctl.tune.space import TrialSettings, name_of
 from mptctl.tune.trial import TrialPlan
 from mptctl.tune.tune_report import Status, Trial, TuneReport
 
 FILE = "trials.json"
-Watch = Callable[[TuneReport], None]
+OnUpdate = Callable[[TuneReport], None]
 
 
-class Board(Callback):  # type: ignore[misc]
+class TrialTracker(Callback):  # type: ignore[misc]
     """Takes Ray's news of trials in.
 
     Args:
@@ -30,11 +30,11 @@ class Board(Callback):  # type: ignore[misc]
         watch: called with the report whenever something changes.
     """
 
-    def __init__(self, report: TuneReport, folder: Path, plan: TrialPlan, watch: Watch) -> None:
+    def __init__(self, report: TuneReport, folder: Path, plan: TrialPlan, on_update: OnUpdate) -> None:
         self._report = report
         self._path = folder / FILE
         self._plan = plan
-        self._watch = watch
+        self._on_update = on_update
         self._started = time.monotonic()
         self._trials = {trial.name: trial for trial in report.trials}
         # Seconds of earlier starts, which those of the present one are added to.
@@ -43,7 +43,7 @@ class Board(Callback):  # type: ignore[misc]
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Ray copies its callbacks to the disk; this one has nothing there to do
 
-    def add(self, settings: Settings) -> str:
+    def add(self, settings: TrialSettings) -> str:
         """Put a trial on the board, where it is not there yet; its name."""
         name = name_of(settings)
         if name not in self._trials:
@@ -70,7 +70,7 @@ class Board(Callback):  # type: ignore[misc]
         """Write ``trials.json`` and tell who watches."""
         report = self.report()
         write_atomically(self._path, (report.model_dump_json(indent=2) + "\n").encode())
-        self._watch(report)
+        self._on_update(report)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial begins, or goes on."""
@@ -94,7 +94,7 @@ class Board(Callback):  # type: ignore[misc]
                 seconds=seconds,
                 **self._figures(result),
             )
-        self._watch(self.report())
+        self._on_update(self.report())
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A trial came to its end, or was given up early."""

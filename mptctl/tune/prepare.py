@@ -18,12 +18,12 @@ from mptctl.machine.signals import StopRequest
 from mptctl.recipe import differences
 from mptctl.teachers.ensemble import Teacher, Teachers
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.distributed import Workers
-from mptctl.training.job import Job, assemble
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.job import RunRequest, assemble
 from mptctl.training.resume import MAY_CHANGE
 from mptctl.training.validate import Validator
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import Settings, completed, recipe_of
+from mptctl.tune.space import TrialSettings, complete_settings, recipe_of
 from mptctl.tune.tune_report import Reference, TuneReport
 
 
@@ -46,7 +46,7 @@ class Prepared:
 
 def prepare(
     request: TuneRequest,
-    points: list[Settings] | None,
+    points: list[TrialSettings] | None,
     say: Callable[[str], None],
     decoding: Callable[[int, int], None],
 ) -> Prepared:
@@ -63,10 +63,10 @@ def prepare(
     """
     split, base = request.split, request.recipe
     device = choose_device(base.runtime.device)
-    settings = points[0] if points else completed(base, {})
+    settings = points[0] if points else complete_settings(base, {})
     first = recipe_of(base, settings)
-    job = Job(first, split, request.folder / "trials", request.old, request.refs)
-    run = assemble(job, device, Workers(), StopRequest(), decoding)
+    job = RunRequest(first, split, request.folder / "trials", request.old, request.refs)
+    run = assemble(job, device, ProcessGroup(), StopRequest(), decoding)
     run.train.close()
     assert run.validator is not None
     loader = run.validator.loader

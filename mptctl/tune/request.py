@@ -9,7 +9,7 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.models.ownership import refuse_own_inputs
 from mptctl.recipe import Recipe
-from mptctl.tune.space import Axis, Search, Settings, completed, grid, random_points, recipe_of
+from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of
 
 
 @dataclass(frozen=True)
@@ -51,21 +51,21 @@ class TuneRequest:
     overwrite: bool = False
     resume_command: str = "the same command with --resume"
 
-    def points(self) -> list[Settings] | None:
+    def points(self) -> list[TrialSettings] | None:
         """Settings of every trial; None where they follow from how the trials go."""
         if self.search == "optuna":
             return None
         points = (
             grid(self.axes) if self.search == "grid" else random_points(self.axes, self.trials, self._seed)
         )
-        return [completed(self.recipe, point) for point in points]
+        return [complete_settings(self.recipe, point) for point in points]
 
     @property
     def _seed(self) -> int:
         return self.recipe.runtime.seed
 
 
-def checked_points(request: TuneRequest) -> list[Settings] | None:
+def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     """Settings of every trial, after everything about the request that can be wrong was looked at.
 
     Raises:
@@ -80,10 +80,12 @@ def checked_points(request: TuneRequest) -> list[Settings] | None:
             "test set; run mptctl split again with --val-fraction 0.1 --overwrite"
         )
     points = request.points()
-    ends: list[Settings] = [{axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)]
-    values: list[Settings] = [{axis.name: value} for axis in request.axes for value in axis.values]
+    ends: list[TrialSettings] = [
+        {axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)
+    ]
+    values: list[TrialSettings] = [{axis.name: value} for axis in request.axes for value in axis.values]
     for settings in points if points is not None else [*ends, *values]:
-        recipe_of(request.recipe, completed(request.recipe, settings))
+        recipe_of(request.recipe, complete_settings(request.recipe, settings))
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
         raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
     return points

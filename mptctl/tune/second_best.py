@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mpt_kernels.reference import first_maximum_is
+from mpt_kernels.reference import is_top1_correct
 from mptctl.data.split import Split
 from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.statistics import mcnemar
@@ -20,7 +20,9 @@ from mptctl.tune.tune_report import Comparison, Trial
 SIGNIFICANT = 0.05
 
 
-def compared(chosen: Trial, second: Trial, split: Split, recipe: Recipe, measure: Prepared) -> Comparison:
+def compare_best_two(
+    chosen: Trial, second: Trial, split: Split, recipe: Recipe, measure: Prepared
+) -> Comparison:
     """Count the validation samples that one of two trials flips and the other does not.
 
     Args:
@@ -53,8 +55,8 @@ def _flipped_by_one(models: list[Teacher], measure: Prepared, num_old: int) -> t
     for batch in measure.loader.epoch(0):
         old = measure.judge.logits(batch, 0, old=True, ref=False).old
         assert old is not None
-        right = first_maximum_is(old, batch.labels) & (batch.labels < num_old)
-        one, other = (right & ~first_maximum_is(model(batch.images), batch.labels) for model in models)
+        right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
+        one, other = (right & ~is_top1_correct(model(batch.images), batch.labels) for model in models)
         first += int((one & ~other).sum())
         second += int((other & ~one).sum())
     return first, second

@@ -15,7 +15,7 @@ from mptctl.recipe import Recipe, validate_recipe
 
 Search = Literal["grid", "random", "optuna"]
 Value = float | str
-Settings = dict[str, Value]
+TrialSettings = dict[str, Value]
 
 # Axis -> key of the recipe. The order is that of flags, names and tables.
 KEYS = {
@@ -88,13 +88,13 @@ def parse_axis(name: str, text: str, search: Search) -> Axis:
     return axis
 
 
-def grid(axes: Sequence[Axis]) -> list[Settings]:
+def grid(axes: Sequence[Axis]) -> list[TrialSettings]:
     """Every combination of the values, the last axis fastest."""
     names = [axis.name for axis in axes]
     return [dict(zip(names, point, strict=True)) for point in itertools.product(*(a.values for a in axes))]
 
 
-def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[Settings]:
+def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSettings]:
     """Points at random, each another one; fewer where there are no more. More trials keep the first ones."""
     chance, points = random.Random(seed), []
     for _ in range(100 * trials):
@@ -106,18 +106,18 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[Settings
     return points
 
 
-def completed(base: Recipe, point: Settings) -> Settings:
+def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
     """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
-    settings: Settings = {"distance": base.method.name.removeprefix("mpt-"), "k": base.method.k, **point}
+    settings: TrialSettings = {"distance": base.method.name.removeprefix("mpt-"), "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
 
-def rounded_point(point: Settings) -> Settings:
+def rounded_point(point: TrialSettings) -> TrialSettings:
     """A point that a searcher proposed, with its numbers rounded."""
     return {name: value if isinstance(value, str) else rounded(value) for name, value in point.items()}
 
 
-def recipe_of(base: Recipe, settings: Settings) -> Recipe:
+def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     """The recipe with a trial's settings.
 
     Raises:
@@ -130,7 +130,7 @@ def recipe_of(base: Recipe, settings: Settings) -> Recipe:
     return validate_recipe(content, f"of trial {name_of(settings)}")
 
 
-def name_of(settings: Settings) -> str:
+def name_of(settings: TrialSettings) -> str:
     """Name of a trial, and of its folder: ``kl-k1.5``, ``lm-k4-lr0.05``."""
     parts = [f"{'' if name == 'distance' else name}{_text(value)}" for name, value in settings.items()]
     return "-".join(parts)

@@ -10,7 +10,7 @@ from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import interruptible, quiet, ray_cluster, without_chatter
+from mptctl.machine.cluster import interruptible, quiet, ray_cluster, silence_stdout
 from mptctl.machine.signals import StopRequest
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
@@ -18,8 +18,8 @@ from mptctl.tune.choice import choose, objective
 from mptctl.tune.folder import HEADLINE, RAY, SEARCH
 from mptctl.tune.prepare import prepare
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.second_best import compared
-from mptctl.tune.space import Settings, name_of, recipe_of
+from mptctl.tune.second_best import compare_best_two
+from mptctl.tune.space import TrialSettings, name_of, recipe_of
 from mptctl.tune.tune_report import Trial, TuneReport
 
 # How often a trial whose process dies is started again.
@@ -27,11 +27,14 @@ MAX_RESTARTS = 3
 # ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
 ASHA_REDUCTION = 3
 
-Watch = Callable[[TuneReport], None]
+OnUpdate = Callable[[TuneReport], None]
 
 
 def sweep(
-    request: TuneRequest, watch: Watch, say: Callable[[str], None], decoding: Callable[[int, int], None]
+    request: TuneRequest,
+    on_update: OnUpdate,
+    say: Callable[[str], None],
+    decoding: Callable[[int, int], None],
 ) -> TuneReport:
     """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
 
@@ -57,7 +60,7 @@ def sweep(
                     for note in left_alone(remove_own(request.folder, SEARCH)):
                         say(note)
                 best.unlink(missing_ok=True)
-                report = _run_trials(request, measure.report, points, watch, stop)
+                report = _run_trials(request, measure.report, points, on_update, stop)
         except KeyboardInterrupt:
             raise Stopped(
                 f"{request.folder}: stopped; what is done is kept, and the rest goes on with: "
@@ -68,7 +71,9 @@ def sweep(
         if ranked:
             chosen = report.trial(ranked[0])
             if len(ranked) > 1:
-                second = compared(chosen, report.trial(ranked[1]), request.split, request.recipe, measure)
+                second = compare_best_two(
+                    chosen, report.trial(ranked[1]), request.split, request.recipe, measure
+                )
                 report = report.model_copy(update={"second": second})
             report = report.model_copy(update={"best_recipe": str(best)})
             recipe = recipe_of(request.recipe, chosen.settings)
@@ -102,8 +107,8 @@ def refuse_if_none(report: TuneReport) -> None:
 def _run_trials(
     request: TuneRequest,
     report: TuneReport,
-    points: list[Settings] | None,
-    watch: Watch,
+    points: list[TrialSettings] | None,
+    on_update: OnUpdate,
     stop: StopRequest,
 ) -> TuneReport:
     """Run what is not done yet, and wait for it."""
@@ -113,7 +118,7 @@ def _run_trials(
     left = None if points is None else [point for point in points if name_of(point) not in done]
     count = len(left) if left is not None else request.trials - len(earlier)
     quiet(request.ray_address)
-    from mptctl.tune.board import Board
+    from mptctl.tune.board import TrialTracker
     from mptctl.tune.trial import TrialPlan
 
     plan = TrialPlan(
@@ -128,13 +133,13 @@ def _run_trials(
         samples_old=report.samples_old,
         max_er_increase=report.max_er_increase,
     )
-    board = Board(report, request.folder, plan, watch)
+    board = TrialTracker(report, request.folder, plan, on_update)
     for point in points or []:
         board.add(point)
     board.write()
     if count > 0:
         takes = (request.cpus_per_trial, request.gpus_per_trial)
-        with without_chatter(), ray_cluster(request.ray_address, *takes, stop):
+        with silence_stdout(), ray_cluster(request.ray_address, *takes, stop):
             try:
                 _fit(request, plan, board, left, count, earlier)
             finally:
@@ -146,7 +151,12 @@ def _run_trials(
 
 
 def _fit(
-    request: TuneRequest, plan: Any, board: Any, left: list[Settings] | None, count: int, earlier: list[Trial]
+    request: TuneRequest,
+    plan: Any,
+    board: Any,
+    left: list[TrialSettings] | None,
+    count: int,
+    earlier: list[Trial],
 ) -> None:
     """Hand the trials to Ray Tune."""
     from ray import tune

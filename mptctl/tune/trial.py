@@ -17,11 +17,11 @@ from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import is_free
 from mptctl.models.run_folder import MetricsLine, RunDir
 from mptctl.recipe import Recipe
-from mptctl.training.job import Job, train
+from mptctl.training.job import RunRequest, train
 from mptctl.training.result import FitResult
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME
-from mptctl.tune.space import Settings, completed, name_of, recipe_of, rounded_point
+from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
 
 # Seconds between two looks at a folder that another process, which may be dying, still holds.
 LOOK_EVERY = 0.5
@@ -54,12 +54,12 @@ class TrialPlan:
     samples_old: int
     max_er_increase: float
 
-    def settings(self, config: dict[str, Any]) -> Settings:
+    def settings(self, config: dict[str, Any]) -> TrialSettings:
         """A trial's complete settings, from what Ray gives it."""
         point = config["point"] if "point" in config else rounded_point(config)
-        return completed(self.recipe, point)
+        return complete_settings(self.recipe, point)
 
-    def job(self, settings: Settings) -> Job:
+    def job(self, settings: TrialSettings) -> RunRequest:
         """The run of a trial; it goes on where one of these settings has begun."""
         folder = self.folder / name_of(settings)
         recipe = recipe_of(self.recipe, settings)
@@ -71,7 +71,7 @@ class TrialPlan:
             }
         )
         begun = RunDir(folder).last.exists() or RunDir(folder).previous.exists()
-        return Job(
+        return RunRequest(
             recipe,
             load_split(self.run_root),
             folder,

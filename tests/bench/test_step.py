@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from mptctl.bench.step import bench_step
-from tests.conftest import short_recipe
+from tests.common import short_recipe
 
 
 def test_each_way_is_timed() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import render_reference
-from tests.training.conftest import environment, mptctl
+from tests.common import environment, mptctl_process
 
 ROOT = Path(__file__).parent.parent.parent
 VERBS = (
@@ -99,7 +99,7 @@ def test_without_a_verb_the_help_is_printed(
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    out = mptctl(verb, "--help")
+    out = mptctl_process(verb, "--help")
     assert out.returncode == 0
     assert "Examples:" in out.stdout
     assert f"mptctl {verb}" in out.stdout
@@ -168,13 +168,13 @@ def test_one_seed_for_all_verbs_makes_no_twins(
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    out = mptctl("--debug", "train-old", "--run-root", tmp_path)
+    out = mptctl_process("--debug", "train-old", "--run-root", tmp_path)
     assert out.returncode == 2
     assert "Traceback" in out.stderr
 
 
 def test_the_version_is_printed() -> None:
-    assert mptctl("--version").stdout.startswith("mptctl 0.")
+    assert mptctl_process("--version").stdout.startswith("mptctl 0.")
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:

@@ -12,12 +12,10 @@ from PIL import Image
 
 from mptctl.data.split import make_split
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import Job, train
-from tests.cli.test_split import Done
-from tests.cli.test_split import mptctl as mptctl
-from tests.conftest import short_recipe
+from mptctl.training.job import RunRequest, train
+from tests.common import Done, short_recipe
 
-Mptctl = Callable[..., Done]
+CommandLine = Callable[..., Done]
 KEYS = ("--recipe", "digits", "--device", "cpu", "--set", "optim.batch_size=4")
 VERBS = [
     ("train-old",),
@@ -41,7 +39,7 @@ def unreadable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("imagefolder", run_root=runs, data_root=root, val_fraction=0.2)
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1", "optim.batch_size=4")
-        train(Job(recipe, split, runs / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, runs / name, only_old_classes=name == "old"), Silent())
     shutil.rmtree(runs / "cache")
     for picture in root.glob("*/*/*.png"):
         picture.write_bytes(b"garbage")
@@ -52,7 +50,7 @@ def tree(runs: Path) -> dict[Path, tuple[int, int]]:
     return {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in runs.parent.rglob("*")}
 
 
-def test_the_pictures_really_cannot_be_read(mptctl: Mptctl, unreadable: Path, tmp_path: Path) -> None:
+def test_the_pictures_really_cannot_be_read(mptctl: CommandLine, unreadable: Path, tmp_path: Path) -> None:
     runs = shutil.copytree(unreadable, tmp_path / "runs")
     done = mptctl("train-ref", "--run-root", runs, "--name", "x", *KEYS)
     assert done.returncode == 4
@@ -60,7 +58,7 @@ def test_the_pictures_really_cannot_be_read(mptctl: Mptctl, unreadable: Path, tm
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 def test_a_dry_run_decodes_and_writes_nothing(
-    mptctl: Mptctl, unreadable: Path, verb: tuple[str, ...]
+    mptctl: CommandLine, unreadable: Path, verb: tuple[str, ...]
 ) -> None:
     before = tree(unreadable)
     name = ("--name", "new")
@@ -85,7 +83,7 @@ def test_a_dry_run_decodes_and_writes_nothing(
     assert tree(unreadable) == before
 
 
-def test_a_dry_search_decodes_and_writes_nothing(mptctl: Mptctl, unreadable: Path) -> None:
+def test_a_dry_search_decodes_and_writes_nothing(mptctl: CommandLine, unreadable: Path) -> None:
     before = tree(unreadable)
     flags = ("--run-root", unreadable, *KEYS, "--k", "2,4", "--dry-run")
     done = mptctl("tune", *flags, "--json")
@@ -109,7 +107,7 @@ def test_a_dry_search_decodes_and_writes_nothing(mptctl: Mptctl, unreadable: Pat
     ],
 )
 def test_a_dry_run_refuses_what_the_run_would_refuse(
-    mptctl: Mptctl, unreadable: Path, flags: tuple[str, ...], code: int, message: str
+    mptctl: CommandLine, unreadable: Path, flags: tuple[str, ...], code: int, message: str
 ) -> None:
     before = tree(unreadable)
     done = mptctl("train-mpt", "--run-root", unreadable, *KEYS, *flags, "--dry-run", "--json")
@@ -123,7 +121,7 @@ def test_a_dry_run_refuses_what_the_run_would_refuse(
     [("optim.epochs=6", "optim.epochs to at least 7"), ("optim.max_steps=48", "at least 49")],
 )
 def test_elodi_that_never_begins_is_refused_before_anything_else(
-    mptctl: Mptctl, unreadable: Path, key: str, least: str
+    mptctl: CommandLine, unreadable: Path, key: str, least: str
 ) -> None:
     before = tree(unreadable)
     flags = ("--run-root", unreadable, *KEYS, "--set", key)

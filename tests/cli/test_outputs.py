@@ -16,10 +16,9 @@ import pytest
 
 from mptctl.cli.outputs import Outputs
 from mptctl.data.split import make_split
-from tests.cli.test_split import Done
-from tests.cli.test_split import mptctl as mptctl
+from tests.common import Done
 
-Mptctl = Callable[..., Done]
+CommandLine = Callable[..., Done]
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_an_output_that_would_destroy_something_is_refused_at_once(
-    mptctl: Mptctl, files: Path, options: str, message: str
+    mptctl: CommandLine, files: Path, options: str, message: str
 ) -> None:
     before = contents(files)
     done = mptctl("evaluate", "old.npz", "new.npz", *options.split())
@@ -89,13 +88,13 @@ def test_an_output_that_would_destroy_something_is_refused_at_once(
     assert contents(files) == before
 
 
-def test_it_is_refused_before_anything_is_read(mptctl: Mptctl, files: Path) -> None:
+def test_it_is_refused_before_anything_is_read(mptctl: CommandLine, files: Path) -> None:
     Path("old.npz").write_text("damaged, which is said with 4 once it is read")
     assert mptctl("evaluate", "old.npz", "new.npz", "--report", "old.npz").returncode == 2
 
 
 @pytest.mark.parametrize("output", ["runs/split.json", "manifest", "runs/mpt/best.pt"])
-def test_the_split_and_the_checkpoint_are_inputs(mptctl: Mptctl, tmp_path: Path, output: str) -> None:
+def test_the_split_and_the_checkpoint_are_inputs(mptctl: CommandLine, tmp_path: Path, output: str) -> None:
     make_split("digits", run_root=tmp_path / "runs")
     for name in ("old", "mpt"):
         (tmp_path / "runs" / name).mkdir()
@@ -108,7 +107,7 @@ def test_the_split_and_the_checkpoint_are_inputs(mptctl: Mptctl, tmp_path: Path,
     assert contents(tmp_path) == before
 
 
-def test_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: Mptctl, files: Path) -> None:
+def test_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: CommandLine, files: Path) -> None:
     os.mkfifo("pipe")
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(Path("pipe").read_bytes()), daemon=True)
@@ -133,7 +132,7 @@ def test_what_goes_nowhere_may_go_there_twice() -> None:
     outputs.check([Path(os.devnull)])
 
 
-def test_a_link_to_a_file_beside_it_is_followed(mptctl: Mptctl, files: Path) -> None:
+def test_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, files: Path) -> None:
     Path("page-2.html").write_text("old page")
     Path("page.html").symlink_to("page-2.html")
     assert mptctl("evaluate", "old.npz", "new.npz", "--report", "page.html").returncode == 0
@@ -141,7 +140,7 @@ def test_a_link_to_a_file_beside_it_is_followed(mptctl: Mptctl, files: Path) -> 
     assert Path("page-2.html").read_text().startswith("<!")
 
 
-def test_folders_that_are_not_there_are_made(mptctl: Mptctl, files: Path) -> None:
+def test_folders_that_are_not_there_are_made(mptctl: CommandLine, files: Path) -> None:
     done = mptctl("evaluate", "old.npz", "new.npz", "--report", "a/b/page.html", "--figures", "c/d")
     assert done.returncode == 0, done.stderr
     assert Path("a/b/page.html").is_file()
@@ -156,7 +155,7 @@ def strict_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("strict_umask")
-def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: Mptctl, files: Path) -> None:
+def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: CommandLine, files: Path) -> None:
     names = (
         "--report",
         "out/page.html",
@@ -176,7 +175,7 @@ def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: Mptctl,
 
 @pytest.mark.parametrize("case", ["recipe", "link"])
 def test_tune_writes_neither_over_its_recipe_nor_through_a_link(
-    mptctl: Mptctl, digits_root: Path, tmp_path: Path, case: str
+    mptctl: CommandLine, digits_root: Path, tmp_path: Path, case: str
 ) -> None:
     root = shutil.copytree(digits_root, tmp_path / "runs")
     (root / "tune").mkdir()

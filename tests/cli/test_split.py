@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from mptctl.cli.app import main
+from tests.common import CommandLine
 
 
-@dataclass
-class Done:
-    """What a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Mptctl = Callable[..., Done]
-
-
-@pytest.fixture
-def mptctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Mptctl:
-    """Run a command line as the console script does, on 80 columns."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["mptctl", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Done(ended.value.code, out, err)
-
-    return run
-
-
-def test_digits_make_a_split_file_and_a_table(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_digits_make_a_split_file_and_a_table(mptctl: CommandLine, tmp_path: Path) -> None:
     done = mptctl("split", "digits", "--run-root", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -53,7 +22,7 @@ def test_digits_make_a_split_file_and_a_table(mptctl: Mptctl, tmp_path: Path) ->
     assert max(map(len, lines[1:])) <= 80
 
 
-def test_json_is_one_object_and_nothing_else(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_json_is_one_object_and_nothing_else(mptctl: CommandLine, tmp_path: Path) -> None:
     done = mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json")
     found = json.loads(done.stdout)
     assert (found["num_old"], found["num_new"], found["kept"]) == (3, 7, False)
@@ -64,7 +33,7 @@ def test_json_is_one_object_and_nothing_else(mptctl: Mptctl, tmp_path: Path) -> 
     )["kept"]
 
 
-def test_old_classes_come_from_a_file_in_its_order(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_old_classes_come_from_a_file_in_its_order(mptctl: CommandLine, tmp_path: Path) -> None:
     names = tmp_path / "old.txt"
     names.write_text("7\n3\n\n")
     done = mptctl("split", "digits", "--run-root", tmp_path / "runs", "--old-classes", names, "--json")
@@ -87,7 +56,7 @@ def test_old_classes_come_from_a_file_in_its_order(mptctl: Mptctl, tmp_path: Pat
     ],
 )
 def test_errors_are_one_line_with_the_exit_code_of_their_kind(
-    mptctl: Mptctl, tmp_path: Path, arguments: list[str], code: int, words: str
+    mptctl: CommandLine, tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
     done = mptctl("split", *arguments, "--run-root", tmp_path / "runs")
     assert done.returncode == code, done.stderr
@@ -97,7 +66,7 @@ def test_errors_are_one_line_with_the_exit_code_of_their_kind(
     assert not (tmp_path / "runs").exists()
 
 
-def test_bad_pictures_are_listed_or_kept_out(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path) -> None:
     for part in ("train", "val"):
         for name in ("cat", "dog"):
             (tmp_path / "data" / part / name).mkdir(parents=True)

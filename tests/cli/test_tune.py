@@ -12,12 +12,10 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import Job, train
-from tests.cli.test_split import Done
-from tests.cli.test_split import mptctl as mptctl
-from tests.conftest import short_recipe
+from mptctl.training.job import RunRequest, train
+from tests.common import Done, short_recipe
 
-Mptctl = Callable[..., Done]
+CommandLine = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +25,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1")
-        train(Job(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
     return root
 
 
@@ -36,7 +34,7 @@ def runs(models: Path, tmp_path: Path) -> Path:
     return shutil.copytree(models, tmp_path / "runs")
 
 
-def test_a_plan_names_its_trials_and_writes_nothing(mptctl: Mptctl, runs: Path) -> None:
+def test_a_plan_names_its_trials_and_writes_nothing(mptctl: CommandLine, runs: Path) -> None:
     before = sorted(runs.rglob("*"))
     done = mptctl("tune", "--run-root", runs, "--dry-run", "--k", "0,4", "--distance", "kl,lm")
     assert done.returncode == 0, done.stderr
@@ -49,7 +47,7 @@ def test_a_plan_names_its_trials_and_writes_nothing(mptctl: Mptctl, runs: Path) 
     assert "30 trials, chosen as they go" in found.stdout
 
 
-def test_the_common_recipe_is_printed(mptctl: Mptctl, runs: Path, tmp_path: Path) -> None:
+def test_the_common_recipe_is_printed(mptctl: CommandLine, runs: Path, tmp_path: Path) -> None:
     flags = ("--set", "optim.epochs=7", "--seed", "3", "--no-cache-teachers")
     done = mptctl("tune", "--run-root", runs, "--print-recipe", *flags)
     (tmp_path / "printed.yaml").write_text(done.stdout)
@@ -59,7 +57,7 @@ def test_the_common_recipe_is_printed(mptctl: Mptctl, runs: Path, tmp_path: Path
     assert "cache_teachers: true" in mptctl("tune", "--run-root", runs, "--print-recipe").stdout
 
 
-def test_without_a_validation_part_it_refuses(mptctl: Mptctl, runs: Path) -> None:
+def test_without_a_validation_part_it_refuses(mptctl: CommandLine, runs: Path) -> None:
     make_split("digits", run_root=runs, val_fraction=0.0, overwrite=True)
     done = mptctl("tune", "--run-root", runs)
     assert done.returncode == 2
@@ -84,7 +82,7 @@ def test_without_a_validation_part_it_refuses(mptctl: Mptctl, runs: Path) -> Non
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(
-    mptctl: Mptctl, runs: Path, flags: list[str], message: str
+    mptctl: CommandLine, runs: Path, flags: list[str], message: str
 ) -> None:
     done = mptctl("tune", "--run-root", runs, "--device", "cpu", *flags)
     assert done.returncode == 2, done.stderr
@@ -96,7 +94,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     assert left == []
 
 
-def test_a_cluster_that_does_not_answer_is_named(mptctl: Mptctl, runs: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_named(mptctl: CommandLine, runs: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -105,13 +103,13 @@ def test_a_cluster_that_does_not_answer_is_named(mptctl: Mptctl, runs: Path) -> 
     assert f"--ray-address {address}: nobody answers there" in done.stderr
 
 
-def test_a_teacher_that_is_not_there_is_named(mptctl: Mptctl, runs: Path) -> None:
+def test_a_teacher_that_is_not_there_is_named(mptctl: CommandLine, runs: Path) -> None:
     done = mptctl("tune", "--run-root", runs, "--old", "older")
     assert done.returncode == 5
     assert "older: no such run or file" in done.stderr
 
 
-def test_an_earlier_search_is_not_overwritten_unasked(mptctl: Mptctl, runs: Path) -> None:
+def test_an_earlier_search_is_not_overwritten_unasked(mptctl: CommandLine, runs: Path) -> None:
     (runs / "tune").mkdir()
     (runs / "tune" / "trials.json").write_text("{}")
     done = mptctl("tune", "--run-root", runs)

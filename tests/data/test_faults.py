@@ -13,11 +13,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.manifest import ODD
+from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
-from tests.data.conftest import MakeLoader, smooth_picture
-from tests.data.loading.test_loaders import KINDS, levels
+from tests.common import KINDS, MakeLoader, levels, smooth_picture
 
 SIDE = 32
 
@@ -72,7 +71,7 @@ def test_odd_pictures_are_what_pillow_says_from_every_loader(
         val_fraction=0.0,
         old_fraction=1.0,
     )
-    assert 0 < (split.manifest.kinds == ODD).sum() < len(split.manifest)
+    assert 0 < (split.manifest.kinds == NONSTANDARD).sum() < len(split.manifest)
     loader = loader_of(split, kind, part="test", train=False, batch_size=4, image_size=SIDE)
     expected = {f"val/one/{path.name}": pillow(path) for path in paths.values()}
     seen = 0
@@ -111,7 +110,7 @@ SURVIVES = """
 import os, sys
 from pathlib import Path
 import torch
-from mptctl.data.loader import make_loader
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import load_split
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.data.manifest import PLAIN, TEST, TRAIN, Manifest, load_manifest, pack_paths
+from mptctl.data.manifest import STANDARD, TEST, TRAIN, Manifest, load_manifest, pack_paths
 from mptctl.errors import DataError
 
 
@@ -24,7 +24,7 @@ def files_manifest(paths: list[str], labels: list[int], classes: int) -> Manifes
         parts=np.where([path.startswith("val") for path in paths], TEST, TRAIN).astype(np.uint8),
         heights=np.full(count, 64, dtype=np.int32),
         widths=np.full(count, 48, dtype=np.int32),
-        kinds=np.full(count, PLAIN, dtype=np.uint8),
+        kinds=np.full(count, STANDARD, dtype=np.uint8),
         path_bytes=path_bytes,
         path_offsets=path_offsets,
         sizes=np.full(count, 999, dtype=np.int64),

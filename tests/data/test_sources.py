@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_digits
 from torchvision import datasets
 
-from mptctl.data.manifest import ODD, TEST, TRAIN
+from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
 from mptctl.data.sources import read_array, read_source, scan_folder
 from mptctl.errors import DataError, UsageError
 
@@ -114,7 +114,7 @@ def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> N
     first = manifest.ids(np.arange(len(manifest)))
     assert first[0] == "train/class0/000.jpg"
     assert first[-1] == "val/class3/003.jpg"
-    assert not (manifest.kinds == ODD).any()
+    assert not (manifest.kinds == NONSTANDARD).any()
 
 
 def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) -> None:

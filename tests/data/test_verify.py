@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mptctl.data.manifest import ODD, PLAIN
+from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.data.verify import check_file, check_files
 from mptctl.errors import DataError
-from tests.data.conftest import smooth_picture
+from tests.common import smooth_picture
 
 PICTURE = smooth_picture(50, 70, 0)
 
@@ -79,21 +79,21 @@ BAD = {
     "16-bit colour": (deep_png(), "16 bits"),
 }
 GOOD = {
-    "plain": (jpeg(), PLAIN),
-    "grey": (jpeg(PICTURE.convert("L")), PLAIN),
-    "progressive": (jpeg(progressive=True), PLAIN),
-    "full colour": (jpeg(subsampling=0), PLAIN),
-    "bytes behind the end": (jpeg() + b"trailing bytes" * 40, PLAIN),
-    "thumbnail": (with_thumbnail(jpeg()), PLAIN),
-    "thumbnail and bytes behind": (with_thumbnail(jpeg()) + b"x" * 99, PLAIN),
-    "cmyk": (jpeg(PICTURE.convert("CMYK")), ODD),
-    "rgb stored as such": (jpeg(keep_rgb=True), ODD),
-    "png": (png(PICTURE), PLAIN),
-    "png, grey": (png(PICTURE.convert("L")), PLAIN),
-    "png, transparent": (png(PICTURE.convert("RGBA")), ODD),
-    "png, palette": (png(PICTURE.convert("P")), ODD),
-    "png, one bit": (png(PICTURE.convert("1")), ODD),
-    "png, bytes behind the end": (png(PICTURE) + b"trailing bytes" * 40, PLAIN),
+    "plain": (jpeg(), STANDARD),
+    "grey": (jpeg(PICTURE.convert("L")), STANDARD),
+    "progressive": (jpeg(progressive=True), STANDARD),
+    "full colour": (jpeg(subsampling=0), STANDARD),
+    "bytes behind the end": (jpeg() + b"trailing bytes" * 40, STANDARD),
+    "thumbnail": (with_thumbnail(jpeg()), STANDARD),
+    "thumbnail and bytes behind": (with_thumbnail(jpeg()) + b"x" * 99, STANDARD),
+    "cmyk": (jpeg(PICTURE.convert("CMYK")), NONSTANDARD),
+    "rgb stored as such": (jpeg(keep_rgb=True), NONSTANDARD),
+    "png": (png(PICTURE), STANDARD),
+    "png, grey": (png(PICTURE.convert("L")), STANDARD),
+    "png, transparent": (png(PICTURE.convert("RGBA")), NONSTANDARD),
+    "png, palette": (png(PICTURE.convert("P")), NONSTANDARD),
+    "png, one bit": (png(PICTURE.convert("1")), NONSTANDARD),
+    "png, bytes behind the end": (png(PICTURE) + b"trailing bytes" * 40, STANDARD),
 }
 
 

@@ -342,15 +342,17 @@ class Kind:
     after: Callable[[Rng, Path], None] | None = None
 
 
-PLAIN = {"says": False, "logits": False}
+STANDARD = {"says": False, "logits": False}
 KINDS = {
-    "1.0 for 1": Kind({"style": "counted", **PLAIN}, respelled(lambda a: f"{a}.0")),
-    "01 for 1": Kind({"style": "numbers", **PLAIN}, respelled(lambda a: f"{'-' * (a < '0')}0{a.strip('-')}")),
-    "a blank": Kind({"style": "names", **PLAIN}, respelled(lambda a: f"{a} ")),
-    "upper case": Kind({"style": "names", **PLAIN}, respelled(str.upper)),
+    "1.0 for 1": Kind({"style": "counted", **STANDARD}, respelled(lambda a: f"{a}.0")),
+    "01 for 1": Kind(
+        {"style": "numbers", **STANDARD}, respelled(lambda a: f"{'-' * (a < '0')}0{a.strip('-')}")
+    ),
+    "a blank": Kind({"style": "names", **STANDARD}, respelled(lambda a: f"{a} ")),
+    "upper case": Kind({"style": "names", **STANDARD}, respelled(str.upper)),
     "a name with its columns": Kind({"style": "names", "says": True, "logits": False}, respelled(str.title)),
-    "another Unicode form": Kind({"style": "names", **PLAIN}, respelled(in_another_form)),
-    "a place for a name": Kind({"style": "names", **PLAIN}, to_place),
+    "another Unicode form": Kind({"style": "names", **STANDARD}, respelled(in_another_form)),
+    "a place for a name": Kind({"style": "names", **STANDARD}, to_place),
     "labels from 1": Kind({"style": "counted", "says": False, "logits": True}, labels_from_1),
     "labels of -1": Kind({"style": "counted", "says": False, "logits": True}, labels_of_minus_1),
     "an old class spelled otherwise": Kind({"style": "names", "says": True}, old_class_respelled),
@@ -361,7 +363,7 @@ KINDS = {
     "null rows": Kind({"form": ".parquet", "says": True, "logits": True}, null_rows),
     "half a character": Kind({"form": ".npz"}, half_a_character),
     "ids or labels that do not match": Kind({}, unmatched),
-    "mostly unknown answers": Kind(PLAIN, mostly_unknown),
+    "mostly unknown answers": Kind(STANDARD, mostly_unknown),
     "a wrong checksum": Kind({"form": ".npz"}, after=flip_a_byte),
     "a header of another size": Kind({"form": ".npz"}, after=other_header),
     "cut": Kind({"form": ".npz"}, after=cut),

@@ -13,7 +13,7 @@ from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
-from tests.conftest import short_recipe
+from tests.common import short_recipe
 
 if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)

@@ -15,12 +15,9 @@ from mptctl.evaluation.statistics import rate
 from mptctl.inference.imported import is_at_chance
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.networks import DigitsNet
-from tests.cli.test_split import Done
-from tests.cli.test_split import mptctl as mptctl
-from tests.conftest import short_recipe
-from tests.training.conftest import Train
+from tests.common import Done, Train, short_recipe
 
-Mptctl = Callable[..., Done]
+CommandLine = Callable[..., Done]
 
 
 def handed_over(folder: Path, state: dict[str, torch.Tensor], names: list[str]) -> tuple[str | Path, ...]:
@@ -32,7 +29,7 @@ def handed_over(folder: Path, state: dict[str, torch.Tensor], names: list[str]) 
 
 
 def test_import_says_what_it_took_in_and_the_error_that_training_measured(
-    run: Train, mptctl: Mptctl, digits: Split, tmp_path: Path
+    run: Train, mptctl: CommandLine, digits: Split, tmp_path: Path
 ) -> None:
     old, _ = run(short_recipe(), "trained", only_old_classes=True)
     best = load_checkpoint(old.run.best)
@@ -67,7 +64,7 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     assert "warning: no better than" in shifted.stderr
 
 
-def test_without_a_validation_part_or_a_split_it_says_so(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path / "runs", val_fraction=0.0)
     words = handed_over(tmp_path, DigitsNet(5).state_dict(), ["0", "1", "2", "3", "4"])
     done = mptctl(*words, "--run-root", tmp_path / "runs")
@@ -84,7 +81,7 @@ def test_without_a_validation_part_or_a_split_it_says_so(mptctl: Mptctl, tmp_pat
     assert load_checkpoint(tmp_path / "none" / "in" / "best.pt").meta.num_old == 5
 
 
-def test_the_test_part_is_not_read(mptctl: Mptctl, tmp_path: Path) -> None:
+def test_the_test_part_is_not_read(mptctl: CommandLine, tmp_path: Path) -> None:
     for part in ("train", "val"):
         for name, grey in (("a", 0), ("b", 250)):
             (tmp_path / "data" / part / name).mkdir(parents=True)

@@ -12,8 +12,8 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.predictions import save_predictions
-from mptctl.inference.named_models import answers_of
-from mptctl.inference.predict import pictures_of
+from mptctl.inference.named_models import load_predictions
+from mptctl.inference.predict import image_reader
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import MetricsLine
@@ -51,7 +51,7 @@ def save_run(
 
 def test_a_run_folder_answers_the_test_part(split: Split) -> None:
     model = save_run(split, "ref", split.classes.names)
-    found = answers_of(["ref"], split.run_root, "cpu")
+    found = load_predictions(["ref"], split.run_root, "cpu")
     (predictions,) = found.models
     rows = split.indices("test")
     assert predictions.ids.tolist() == split.ids(rows).tolist()
@@ -74,7 +74,9 @@ def test_a_run_folder_answers_the_test_part(split: Split) -> None:
 def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
     save_run(split, "old", split.classes.old)
     save_run(split, "ref", split.classes.names, seed=1)
-    old, new = answers_of(["old", str(split.run_root / "ref" / "best.pt")], split.run_root, "cpu").models
+    old, new = load_predictions(
+        ["old", str(split.run_root / "ref" / "best.pt")], split.run_root, "cpu"
+    ).models
     report = compare(old, new)
     assert report.n == len(split.indices("test"))
     assert report.n_old == len(split.indices("test", split.classes.num_old))
@@ -100,7 +102,7 @@ def test_one_model_under_two_names_is_recognised(split: Split, tmp_path: Path, h
         meta = known.meta.model_copy(update={"origin": "imported", "split_fingerprint": None})
         save_checkpoint(other, meta, known.model)
     second = {"name": "one", "path": str(path)}.get(how, str(other))
-    assert answers_of(["one", second], split.run_root, "cpu").identical
+    assert load_predictions(["one", second], split.run_root, "cpu").identical
 
 
 def test_other_weights_class_names_or_views_are_other_models(split: Split, tmp_path: Path) -> None:
@@ -114,9 +116,9 @@ def test_other_weights_class_names_or_views_are_other_models(split: Split, tmp_p
     recipe = load_recipe("digits", ["data.mean=[0.9,0.9,0.9]"])
     save_checkpoint(dark, known.meta.model_copy(update={"recipe": recipe}), known.model)
     for other in ("two", str(turned), str(dark)):
-        assert not answers_of(["one", other], split.run_root, "cpu").identical
+        assert not load_predictions(["one", other], split.run_root, "cpu").identical
     # A third model that is the first one's twin says nothing of the second.
-    assert not answers_of(["one", "two", "one"], split.run_root, "cpu").identical
+    assert not load_predictions(["one", "two", "one"], split.run_root, "cpu").identical
 
 
 def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None:
@@ -126,7 +128,7 @@ def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None
         lines = [MetricsLine(event="epoch", epoch=1, step=12), MetricsLine(event=last, epoch=2, step=24)]
         text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in lines)
         (split.run_root / name / "metrics.jsonl").write_text(text)
-    found = answers_of(["whole", "killed", "whole"], split.run_root, "cpu")
+    found = load_predictions(["whole", "killed", "whole"], split.run_root, "cpu")
     assert [sentence is None for sentence in found.unfinished] == [True, False, True]
     assert "killed/best.pt: its run is not finished (epoch 2 of" in str(found.unfinished[1])
     assert found.warnings == []
@@ -137,7 +139,7 @@ def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split,
     known = load_checkpoint(split.run_root / "one" / "best.pt")
     alone = tmp_path / "alone.pt"
     save_checkpoint(alone, known.meta.model_copy(update={"epoch": 3, "global_step": 36}), known.model)
-    found = answers_of([str(alone), "one"], split.run_root, "cpu")
+    found = load_predictions([str(alone), "one"], split.run_root, "cpu")
     assert found.unfinished == [None, None]
     assert len(found.warnings) == 1
     assert "alone.pt: saved after epoch 3 of" in found.warnings[0]
@@ -145,7 +147,7 @@ def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split,
 
 def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
     model = save_run(split, "old", split.classes.old)
-    (straight,) = answers_of(["old"], split.run_root, "cpu").models
+    (straight,) = load_predictions(["old"], split.run_root, "cpu").models
     order = [2, 0, 1, 4, 3]
     state = model.state_dict()
     head = [key for key, value in state.items() if value.shape[:1] == (5,)]
@@ -159,7 +161,7 @@ def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
     )
     (split.run_root / "turned").mkdir(exist_ok=True)
     save_checkpoint(split.run_root / "turned" / "best.pt", meta, turned)
-    (mixed,) = answers_of(["turned"], split.run_root, "cpu").models
+    (mixed,) = load_predictions(["turned"], split.run_root, "cpu").models
     assert mixed.preds.tolist() == straight.preds.tolist()
     assert compare(straight, mixed).churn == 0
 
@@ -169,7 +171,7 @@ def test_classes_that_the_split_does_not_know_are_named(split: Split) -> None:
     with pytest.raises(
         CheckpointError, match=r"knows 4 classes that the split does not \(emu, fox, gnu and 1 more\)"
     ):
-        answers_of(["foreign"], split.run_root, "cpu")
+        load_predictions(["foreign"], split.run_root, "cpu")
 
 
 @pytest.mark.parametrize("case", ["more", "fewer"])
@@ -181,16 +183,16 @@ def test_an_old_model_of_other_old_classes_is_refused(split: Split, case: str) -
     save_run(split, "foreign", names, fingerprint="0" * 32)
     save_run(split, "ours", names)
     with pytest.raises(DataError, match=rf"{said}.*of the split 000000000000, .* {split.fingerprint[:12]}"):
-        answers_of(["foreign", "ref"], split.run_root, "cpu")
+        load_predictions(["foreign", "ref"], split.run_root, "cpu")
     with pytest.raises(CheckpointError, match=said):
-        answers_of(["ours", "ref"], split.run_root, "cpu")
-    assert len(answers_of(["ref", "foreign"], split.run_root, "cpu").models) == 2
+        load_predictions(["ours", "ref"], split.run_root, "cpu")
+    assert len(load_predictions(["ref", "foreign"], split.run_root, "cpu").models) == 2
 
 
 def test_an_old_class_that_the_new_run_lacks_is_named(split: Split) -> None:
     save_run(split, "old", split.classes.old)
     save_run(split, "narrow", (*split.classes.old[1:], *split.classes.new))
-    old, narrow = answers_of(["old", "narrow"], split.run_root, "cpu").models
+    old, narrow = load_predictions(["old", "narrow"], split.run_root, "cpu").models
     with pytest.raises(CheckpointError, match=rf"\({split.classes.old[0]}\)"):
         compare(old, narrow)
 
@@ -200,7 +202,7 @@ def test_models_that_see_pictures_differently_get_passes_of_their_own(split: Spl
     save_run(split, "large", split.classes.names, data__image_size="16")
     save_run(split, "flipless", split.classes.names, data__flip="true", data__padding="3")
     seen: list[tuple[str, int, int]] = []
-    answers_of(["small", "large", "flipless"], split.run_root, "cpu", lambda *step: seen.append(step))
+    load_predictions(["small", "large", "flipless"], split.run_root, "cpu", lambda *step: seen.append(step))
     n = len(split.indices("test"))
     # Training's flip and padding mean nothing here: two passes for three models.
     assert seen[-1] == ("test pictures", 2 * n, 2 * n)
@@ -213,20 +215,20 @@ def test_weights_that_are_nan_name_their_file(split: Split) -> None:
     meta = CheckpointMeta(recipe=load_recipe("digits"), class_names=split.classes.names, num_old=5)
     save_checkpoint(split.run_root / "broken" / "best.pt", meta, state)
     with pytest.raises(NonFiniteError, match=r"broken/best\.pt: \d+ of \d+ rows"):
-        answers_of(["broken"], split.run_root, "cpu")
+        load_predictions(["broken"], split.run_root, "cpu")
 
 
 def test_a_run_of_another_split_is_told(split: Split) -> None:
     save_run(split, "stranger", split.classes.names, fingerprint="0" * 32)
-    (warning,) = answers_of(["stranger"], split.run_root, "cpu").warnings
+    (warning,) = load_predictions(["stranger"], split.run_root, "cpu").warnings
     assert "another split" in warning
 
 
 def test_a_file_and_a_run_go_together(split: Split, tmp_path: Path) -> None:
     save_run(split, "ref", split.classes.names)
-    (model,) = answers_of(["ref"], split.run_root, "cpu").models
+    (model,) = load_predictions(["ref"], split.run_root, "cpu").models
     save_predictions(model, tmp_path / "ref.npz")
-    from_file, from_run = answers_of([str(tmp_path / "ref.npz"), "ref"], split.run_root, "cpu").models
+    from_file, from_run = load_predictions([str(tmp_path / "ref.npz"), "ref"], split.run_root, "cpu").models
     assert compare(from_file, from_run).churn == 0
 
 
@@ -236,13 +238,13 @@ def test_without_a_split_it_says_what_to_do(split: Split, tmp_path: Path) -> Non
     alone.parent.mkdir()
     alone.write_bytes((split.run_root / "ref" / "best.pt").read_bytes())
     with pytest.raises(UsageError, match="mptctl split"):
-        answers_of([str(alone)], tmp_path, "cpu")
+        load_predictions([str(alone)], tmp_path, "cpu")
 
 
 def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, tmp_path: Path) -> None:
     save_run(split, "ref", split.classes.names)
     make_split("digits", run_root=tmp_path, seed=5)
-    found = answers_of([str(split.run_root / "ref")], tmp_path, "cpu")
+    found = load_predictions([str(split.run_root / "ref")], tmp_path, "cpu")
     assert found.split is not None
     assert found.split.fingerprint == split.fingerprint
     assert found.warnings == []
@@ -250,7 +252,7 @@ def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, t
 
 def test_pictures_by_id(split: Split) -> None:
     rows = split.indices("test")
-    read = pictures_of(split)
+    read = image_reader(split)
     found = read(str(split.ids(rows[:1])[0]))
     assert found is not None
     np.testing.assert_array_equal(found, split.picture(int(rows[0])))

@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mpt_kernels import triton_backend
-from mpt_kernels.types import Settings
+from mpt_kernels.types import LossSettings
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64"}
@@ -75,7 +75,7 @@ def compile_launch(
     logits: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    settings: Settings,
+    settings: LossSettings,
     capability: int,
     k_rows: Tensor | None = None,
 ) -> Cubin:

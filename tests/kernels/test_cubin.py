@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels import triton_backend
-from mpt_kernels.types import Settings
+from mpt_kernels.types import LossSettings
 from tests.kernels import cubin
 
 if os.environ.get("TRITON_INTERPRET") == "1":
@@ -31,7 +31,7 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
 ) -> None:
     logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
-    compiled = cubin.compile_launch(logits, old, ref, Settings(num_old=num_old), capability)
+    compiled = cubin.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
 
     assert not compiled.spills, compiled
     if logits.stride(0) * logits.element_size() % 16 == 0:
@@ -45,13 +45,13 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(num_old=501, distance="lm"),
-        Settings(num_old=501, distance=None, ce_focus=1.0),
-        Settings(num_old=501, lam_ref=0.0),
+        LossSettings(num_old=501, distance="lm"),
+        LossSettings(num_old=501, distance=None, ce_focal_weight=1.0),
+        LossSettings(num_old=501, lam_ref=0.0),
     ],
 )
 @pytest.mark.parametrize("c", [1000, 21_841])
-def test_the_other_objectives_do_not_spill_either(settings: Settings, c: int) -> None:
+def test_the_other_objectives_do_not_spill_either(settings: LossSettings, c: int) -> None:
     logits, old, ref = rows(c, torch.bfloat16), rows(501, torch.float16), rows(c, torch.float32)
     per_row = torch.empty(4096, device="meta")
     compiled = cubin.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)

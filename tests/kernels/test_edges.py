@@ -77,7 +77,7 @@ def test_the_naive_method_weights_the_cross_entropy_of_what_the_old_model_gets_r
     loss: Loss, device: str
 ) -> None:
     logits, old = tensor(device, [0, 0, 0], [0, 0, 0]), tensor(device, [1, 0], [1, 0])
-    out = loss(logits, labels(device, 0, 1), old, num_old=2, distance=None, ce_focus=1.0)
+    out = loss(logits, labels(device, 0, 1), old, num_old=2, distance=None, ce_focal_weight=1.0)
 
     assert float(out.loss) == pytest.approx((2 + 1) * math.log(3) / 2, rel=5e-6)
     assert out.grad[0].tolist() == pytest.approx([-2 / 3, 1 / 3, 1 / 3], rel=1e-5)

@@ -9,22 +9,22 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import MPTLoss, backend_for, mpt_loss, reference
-from mpt_kernels.types import Settings
+from mpt_kernels.types import LossSettings
 from tests.kernels.cases import random_case
 
 SETTINGS = [
-    Settings(num_old=4),
-    Settings(num_old=4, tau=2.0, tau_squared=True, lam_old=0.3, lam_ref=0.7),
-    Settings(num_old=4, distance="lm"),
-    Settings(num_old=4, distance="lm", lm_reduction="sum", alpha=0.5, beta=2.0),
-    Settings(num_old=4, distance=None, ce_focus=1.0),
-    Settings(num_old=0),
-    Settings(num_old=7),
+    LossSettings(num_old=4),
+    LossSettings(num_old=4, tau=2.0, tau_squared=True, lam_old=0.3, lam_ref=0.7),
+    LossSettings(num_old=4, distance="lm"),
+    LossSettings(num_old=4, distance="lm", lm_reduction="sum", alpha=0.5, beta=2.0),
+    LossSettings(num_old=4, distance=None, ce_focal_weight=1.0),
+    LossSettings(num_old=0),
+    LossSettings(num_old=7),
 ]
 
 
 @pytest.mark.parametrize("s", SETTINGS, ids=str)
-def test_values_and_gradient_agree(s: Settings) -> None:
+def test_values_and_gradient_agree(s: LossSettings) -> None:
     case = random_case(6, 7, s.num_old, dtype=torch.float64)
     case.target[2] = -100
 
@@ -43,7 +43,7 @@ def test_values_and_gradient_agree(s: Settings) -> None:
 def test_autograd_through_infinite_logits_leaves_no_nan(distance: Any) -> None:
     logits = torch.tensor([[0.0, 1.0, -torch.inf]], requires_grad=True)
     teacher = torch.tensor([[1.0, 0.0, -torch.inf]])
-    s = Settings(num_old=0, distance=distance)
+    s = LossSettings(num_old=0, distance=distance)
     rows = reference.mpt_rows(logits, torch.tensor([0]), None, teacher, 0.0, s)
     assert rows.fd_ref is not None
     (grad,) = torch.autograd.grad((rows.ce + rows.fd_ref).sum(), logits)

@@ -18,12 +18,12 @@ from mptctl.errors import UsageError
 from mptctl.machine.cluster import quiet, ray_cluster
 from mptctl.machine.ray_folder import INNER, LOCK, ray_folder, remove_leftovers
 from mptctl.machine.signals import StopRequest
-from tests.training.conftest import environment
+from tests.common import environment
 
 # A process that has Ray's folder, says where, and waits to be killed.
 HOLDS = """
 import time
-from mptctl.tune.rayfolder import ray_folder
+from mptctl.machine.ray_folder import ray_folder
 with ray_folder() as folder:
     folder.mkdir()
     print(folder.parent, flush=True)

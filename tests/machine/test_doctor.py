@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from mptctl.machine.doctor import Check, examine
-from tests.training.conftest import mptctl
+from tests.common import mptctl_process
 
 
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
@@ -23,6 +23,6 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
 
 
 def test_json_is_one_object() -> None:
-    out = mptctl("doctor", "--json")
+    out = mptctl_process("doctor", "--json")
     assert out.returncode == 0, out.stderr
     assert Check.model_validate(json.loads(out.stdout)["checks"][0]).name == "Python"

@@ -17,13 +17,12 @@ from PIL import Image
 from mptctl.data.split import load_split, make_split
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.training.job import Job, train
-from tests.training.conftest import Log, command, environment, mptctl
-from tests.training.test_resume import assert_same_run
+from mptctl.training.job import RunRequest, train
+from tests.common import Log, assert_same_run, command, environment, mptctl_process
 
 ASKED = """
 import os, sys, time
-from mptctl.training.signals import stop_on_signals
+from mptctl.machine.signals import stop_on_signals
 number, times = int(sys.argv[1]), int(sys.argv[2])
 with stop_on_signals() as request:
     for _ in range(times):
@@ -120,8 +119,8 @@ def test_a_signal_in_validation_saves_the_step_and_validates_anew(tmp_path: Path
     assert "saved at step 2 of 4; go on with: python -m mptctl train-ref" in said
     words = shlex.split(said.partition("go on with: ")[2])
     assert words[:3] == ["python", "-m", "mptctl"]
-    resumed = mptctl(*words[3:])
+    resumed = mptctl_process(*words[3:])
     assert resumed.returncode == 0, resumed.stderr
     recipe = load_recipe("digits", (*keys, "runtime.device=cpu"), {"runtime.seed": 1000})
-    train(Job(recipe=recipe, split=load_split(root), folder=whole.path), Log())
+    train(RunRequest(recipe=recipe, split=load_split(root), folder=whole.path), Log())
     assert_same_run(stopped, whole)

@@ -12,7 +12,8 @@ from torch import Tensor
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
 from mptctl.methods.topk import topk_lm_distance
-from mptctl.recipe import METHOD_NAMES, OptimRecipe
+from mptctl.names import METHOD_NAMES
+from mptctl.recipe import OptimRecipe
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
 CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]

@@ -14,10 +14,8 @@ import torchvision
 
 from mptctl.data.split import make_split
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import Job, train
-from tests.cli.test_split import Mptctl
-from tests.cli.test_split import mptctl as mptctl
-from tests.conftest import short_recipe
+from mptctl.training.job import RunRequest, train
+from tests.common import CommandLine, short_recipe
 
 SMALL = ["--device", "cpu", "--set", "optim.max_steps=1", "--set", "runtime.threads=1"]
 VERBS = {
@@ -38,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=base / "runs")
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1")
-        train(Job(recipe, split, base / "runs" / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, base / "runs" / name, only_old_classes=name == "old"), Silent())
     shutil.copytree(base / "runs" / "ref", base / "outside")
     (base / "outside" / "thesis.txt").write_text("three years of work")
     torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), base / "foreign.pt")
@@ -84,7 +82,7 @@ def state(base: Path) -> dict[str, tuple[int, ...]]:
     }
 
 
-def refused(mptctl: Mptctl, base: Path, line: list[str]) -> str:
+def refused(mptctl: CommandLine, base: Path, line: list[str]) -> str:
     """Run a command that must end with 2, in one line, and change nothing."""
     before = state(base)
     done = mptctl(*line)

@@ -159,8 +159,8 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from tests.test_checkpoint import meta, weights
-from mptctl.checkpoint import save_checkpoint
+from tests.models.test_checkpoint import meta, weights
+from mptctl.models.checkpoint import save_checkpoint
 from mptctl.errors import StorageError
 path = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))

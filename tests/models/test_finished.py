@@ -11,9 +11,7 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.finished import Unfinished, unfinished
-from tests.conftest import short_recipe
-from tests.training.conftest import Train, environment
-from tests.training.test_resume import DIES
+from tests.common import DIES, Train, environment, short_recipe
 
 
 def state(path: Path) -> Unfinished | None:

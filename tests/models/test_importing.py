@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.importing import import_model
-from tests.training.conftest import mptctl
+from tests.common import mptctl_process
 
 SIZE = ("data.image_size=32",)
 
@@ -32,21 +32,21 @@ def test_a_resnet_from_elsewhere_teaches_an_update_and_is_evaluated(tmp_path: Pa
     root = digits.run_root
     weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
     small = ["--set", "data.image_size=32", "--set", "runtime.threads=1"]
-    out = mptctl(
+    out = mptctl_process(
         "import", weights, "--arch", "resnet18", "--class-names", classes, "--run-root", root, *small
     )
     assert out.returncode == 0, out.stderr
     meta = load_checkpoint(root / "old" / "best.pt").meta
     assert (meta.origin, meta.class_names, meta.num_old) == ("imported", ("4", "3", "2", "1", "0"), 5)
-    out = mptctl("train-baseline", "pct-kl", "--run-root", root, *small, "--set", "optim.max_steps=4")
+    out = mptctl_process("train-baseline", "pct-kl", "--run-root", root, *small, "--set", "optim.max_steps=4")
     assert out.returncode == 0, out.stderr
-    out = mptctl("evaluate", "old", "pct-kl", "--run-root", root, "--json")
+    out = mptctl_process("evaluate", "old", "pct-kl", "--run-root", root, "--json")
     assert out.returncode == 0, out.stderr
     assert '"n_old":' in out.stdout
 
 
 def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, digits: Split) -> None:
-    from mptctl.models.networks import model_of
+    from mptctl.models.networks import load_model
     from mptctl.recipe import load_recipe
     from mptctl.teachers.ensemble import Teacher
 
@@ -60,7 +60,7 @@ def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, 
     teacher = Teacher(checkpoint, digits.classes.old, recipe.data, torch.device("cpu"), recipe.runtime, "old")
     images = torch.randn(3, 3, 32, 32)
     with torch.no_grad():
-        plain = model_of(checkpoint).eval()(images)
+        plain = load_model(checkpoint).eval()(images)
     torch.testing.assert_close(teacher(images), plain.flip(1), rtol=1e-4, atol=1e-5)
 
 

@@ -10,8 +10,7 @@ import torch
 
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
-from tests.cli.test_split import Mptctl
-from tests.cli.test_split import mptctl as mptctl
+from tests.common import CommandLine
 from tests.models.folders import a_search, every_verb, refused, words
 from tests.models.folders import base as base
 from tests.models.folders import models as models
@@ -34,7 +33,7 @@ from tests.models.folders import never_hangs as never_hangs
     ids=lambda files: "+".join(files),
 )
 def test_a_folder_without_a_mark_of_ours_is_not_overwritten(
-    mptctl: Mptctl, base: Path, verb: str, files: dict[str, str]
+    mptctl: CommandLine, base: Path, verb: str, files: dict[str, str]
 ) -> None:
     (base / "runs" / "thesis").mkdir()
     real = {"RECIPE": base / "runs" / "ref" / "recipe.yaml", "SPLIT": base / "runs" / "split.json"}
@@ -48,7 +47,7 @@ def test_a_folder_without_a_mark_of_ours_is_not_overwritten(
         refused(mptctl, base, words(verb, base, "--name", "thesis", "--overwrite", "--dry-run"))
 
 
-def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: Mptctl, base: Path) -> None:
+def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: CommandLine, base: Path) -> None:
     shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     assert "no search of mptctl's" in refused(
         mptctl, base, words("tune", base, "--name", "mine", "--overwrite")
@@ -61,7 +60,7 @@ def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: Mptctl, base: Path) -
 
 @pytest.mark.parametrize("verb", ["train-ref", "import"])
 def test_only_files_of_ours_are_removed_and_the_others_are_named(
-    mptctl: Mptctl, base: Path, verb: str
+    mptctl: CommandLine, base: Path, verb: str
 ) -> None:
     folder = shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     foreign = ["notes.txt", "plots/a.png", "plots/best.pt", "tensorboard/mine.txt", ".env", ".x.part"]
@@ -103,7 +102,9 @@ def test_only_files_of_ours_are_removed_and_the_others_are_named(
         [],
     ],
 )  # fmt: skip
-def test_whatever_a_killed_run_left_can_be_overwritten(mptctl: Mptctl, base: Path, left: list[str]) -> None:
+def test_whatever_a_killed_run_left_can_be_overwritten(
+    mptctl: CommandLine, base: Path, left: list[str]
+) -> None:
     folder = base / "runs" / "mine"
     folder.mkdir()
     source = base / "runs" / "ref"
@@ -132,7 +133,7 @@ def test_environment_is_the_first_file_of_a_run(base: Path) -> None:
     folder.refuse_unusable(resume=False, overwrite=True)
 
 
-def test_a_name_of_two_parts_is_a_folder_below_a_folder(mptctl: Mptctl, base: Path) -> None:
+def test_a_name_of_two_parts_is_a_folder_below_a_folder(mptctl: CommandLine, base: Path) -> None:
     assert mptctl(*words("train-ref", base, "--name", "seed1/ref")).returncode == 0
     assert (base / "runs" / "seed1" / "ref" / "best.pt").is_file()
     assert mptctl(*words("train-old", base, "--name", "ref", "--overwrite")).returncode == 0
@@ -140,7 +141,7 @@ def test_a_name_of_two_parts_is_a_folder_below_a_folder(mptctl: Mptctl, base: Pa
 
 
 @pytest.mark.parametrize("wrong", ["link", "foreign folder", "link inside", "foreign page", "linked page"])
-def test_quickstart_overwrites_nothing_but_runs(mptctl: Mptctl, base: Path, wrong: str) -> None:
+def test_quickstart_overwrites_nothing_but_runs(mptctl: CommandLine, base: Path, wrong: str) -> None:
     runs = base / "runs"
     for name in ("no-treatment", "mpt-kl"):
         shutil.copytree(runs / "ref", runs / name)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.models.run_folder import RunDir
-from tests.cli.test_split import Mptctl
-from tests.cli.test_split import mptctl as mptctl
+from tests.common import CommandLine
 from tests.models.folders import VERBS, a_search, every_verb, refused, state, words
 from tests.models.folders import base as base
 from tests.models.folders import models as models
@@ -23,7 +22,7 @@ from tests.models.folders import never_hangs as never_hangs
     ["../outside", ".", "..", "", " ", "a/../../outside", "ref/..", "ABSOLUTE", "nul\0", "cache", "split.json"],
 )  # fmt: skip
 def test_a_name_that_is_no_folder_below_the_run_root_is_refused(
-    mptctl: Mptctl, base: Path, verb: str, name: str
+    mptctl: CommandLine, base: Path, verb: str, name: str
 ) -> None:
     name = str(base / "outside") if name == "ABSOLUTE" else name
     said = refused(mptctl, base, words(verb, base, "--name", name, "--overwrite"))
@@ -42,7 +41,7 @@ def test_a_name_that_is_no_folder_below_the_run_root_is_refused(
         ("import", "--overwrite"),
     ],
 )
-def test_a_linked_run_folder_is_refused(mptctl: Mptctl, base: Path, verb: str, flag: str) -> None:
+def test_a_linked_run_folder_is_refused(mptctl: CommandLine, base: Path, verb: str, flag: str) -> None:
     (base / "runs" / "linked").symlink_to(base / "outside")
     (base / "runs" / "lost").symlink_to(base / "nowhere")
     for name in ("linked", "linked/ref", "lost"):
@@ -51,7 +50,7 @@ def test_a_linked_run_folder_is_refused(mptctl: Mptctl, base: Path, verb: str, f
 
 @pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
 @pytest.mark.parametrize("inside", ["best.pt", "metrics.jsonl", "tensorboard", "notes.txt"])
-def test_a_link_in_a_run_folder_is_refused(mptctl: Mptctl, base: Path, inside: str, flag: str) -> None:
+def test_a_link_in_a_run_folder_is_refused(mptctl: CommandLine, base: Path, inside: str, flag: str) -> None:
     folder = shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     if inside == "tensorboard":
         shutil.rmtree(folder / inside)
@@ -60,7 +59,7 @@ def test_a_link_in_a_run_folder_is_refused(mptctl: Mptctl, base: Path, inside: s
     assert f"{inside}: is a link" in refused(mptctl, base, words("train-ref", base, "--name", "mine", flag))
 
 
-def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: Mptctl, base: Path) -> None:
+def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: CommandLine, base: Path) -> None:
     trials = a_search(base) / "trials"
     (trials / "kl-k0").symlink_to(base / "outside")
     for flag in ("--overwrite", "--resume"):
@@ -90,7 +89,7 @@ def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: Mptctl, base: Path)
     ],
 )
 def test_a_run_that_would_replace_its_own_teacher_is_refused(
-    mptctl: Mptctl, base: Path, verb: str, flags: list[str]
+    mptctl: CommandLine, base: Path, verb: str, flags: list[str]
 ) -> None:
     shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     shutil.copytree(base / "runs" / "ref", a_search(base) / "trials" / "kl-k0")
@@ -100,7 +99,7 @@ def test_a_run_that_would_replace_its_own_teacher_is_refused(
     assert "which this command reads" in refused(mptctl, base, line)
 
 
-def test_import_does_not_replace_what_it_brings_in(mptctl: Mptctl, base: Path) -> None:
+def test_import_does_not_replace_what_it_brings_in(mptctl: CommandLine, base: Path) -> None:
     shutil.copy(base / "foreign.pt", base / "runs" / "old" / "production.pt")
     line = words("import", base, "--overwrite")
     line[1] = str(base / "runs" / "old" / "production.pt")
@@ -111,7 +110,7 @@ def test_import_does_not_replace_what_it_brings_in(mptctl: Mptctl, base: Path) -
 @pytest.mark.parametrize("held", [True, False], ids=["run", "no run"])
 @pytest.mark.parametrize("what", ["link", "dangling link", "fifo", "somebody's file", "hard link", "folder"])
 def test_a_lock_that_is_not_ours_is_refused_and_stays(
-    mptctl: Mptctl, base: Path, verb: str, what: str, held: bool
+    mptctl: CommandLine, base: Path, verb: str, what: str, held: bool
 ) -> None:
     folder = base / "runs" / "mine"
     if held and verb == "tune":
@@ -139,7 +138,7 @@ def test_a_lock_that_is_not_ours_is_refused_and_stays(
 
 
 @every_verb
-def test_a_folder_that_another_process_writes_is_refused(mptctl: Mptctl, base: Path, verb: str) -> None:
+def test_a_folder_that_another_process_writes_is_refused(mptctl: CommandLine, base: Path, verb: str) -> None:
     folder = (
         a_search(base) if verb == "tune" else shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     )
@@ -149,7 +148,7 @@ def test_a_folder_that_another_process_writes_is_refused(mptctl: Mptctl, base: P
             assert "another process is training into it" in said
 
 
-def test_a_refused_command_leaves_no_folder_behind(mptctl: Mptctl, base: Path) -> None:
+def test_a_refused_command_leaves_no_folder_behind(mptctl: CommandLine, base: Path) -> None:
     before = state(base)
     assert mptctl(*words("train-ref", base, "--name", "seed1/never", "--resume")).returncode == 5
     assert mptctl(*words("tune", base, "--name", "seed1/never", "--resume")).returncode == 2

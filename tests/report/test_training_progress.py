@@ -13,10 +13,10 @@ from rich.console import Console
 
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
-from mptctl.report import progress_bars as passes
+from mptctl.report import progress_bars as progress_bars
 from mptctl.report import training_progress as progress
-from mptctl.training.job import Job, train
-from tests.conftest import short_recipe
+from mptctl.training.job import RunRequest, train
+from tests.common import short_recipe
 
 
 def console(terminal: bool) -> Console:
@@ -41,12 +41,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def job(folder: Path) -> Job:
+def job(folder: Path) -> RunRequest:
     split = make_split("imagefolder", run_root=folder / "runs", data_root=folder / "data")
     recipe = short_recipe(
         "data.image_size=16", "optim.batch_size=32", "optim.epochs=1", "data.loader=resident"
     )
-    return Job(recipe, split, folder / "runs" / "ref")
+    return RunRequest(recipe, split, folder / "runs" / "ref")
 
 
 def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
@@ -59,7 +59,7 @@ def test_decoding_is_shown_on_a_terminal(folder: Path) -> None:
 
 
 def test_decoding_is_said_now_and_then_in_a_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "LOG_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
     shown = console(terminal=False)
     train(job(folder), progress.Plain(shown))
     assert "decoding pictures: 288 of 288\n" in text_of(shown)

@@ -125,11 +125,11 @@ def test_failed_and_unfinished_trials_are_shown() -> None:
 
 def test_a_log_has_one_line_a_change() -> None:
     out = io.StringIO()
-    with watching(Console(file=out, width=80)) as watch:
+    with watching(Console(file=out, width=80)) as on_update:
         waiting = trial("kl", 1, None)
         running = waiting.model_copy(update={"status": "running"})
         for state in (waiting, running, running, trial("kl", 1, 2500, 30, seconds=12.0)):
-            watch(report([state]))
+            on_update(report([state]))
     assert out.getvalue().splitlines() == [
         "kl-k1: running",
         "kl-k1: done, epoch 10/10, error 50.00%, NFR 1.20% (30 / 2,500), 12 s",

@@ -10,11 +10,11 @@ import pytest
 from mptctl.errors import UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.quickstart import QuickstartResult, quickstart
-from tests.training.conftest import mptctl
+from tests.common import mptctl_process
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
-    out = mptctl("quickstart", "--run-root", tmp_path / "runs", "--json")
+    out = mptctl_process("quickstart", "--run-root", tmp_path / "runs", "--json")
     assert out.returncode == 0, out.stderr
     result = QuickstartResult.model_validate(json.loads(out.stdout))
     assert [row.model for row in result.rows] == ["old", "ref", "no-treatment", "mpt-kl"]
@@ -29,7 +29,7 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
     assert str(result.rows[3].negative_flips) in result.meaning
     assert "<html" in Path(result.report).read_text()
     # What stands in its table is what evaluate says of the same runs.
-    out = mptctl("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
+    out = mptctl_process("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
     assert json.loads(out.stdout)["nfr"] == result.rows[3].nfr
     with pytest.raises(UsageError, match="already holds old, ref, no-treatment, mpt-kl"):
         quickstart(tmp_path / "runs", observer=Silent)

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from mpt_kernels.reference import first_maximum_is
+from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import make_loader
@@ -29,12 +29,12 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.report.training_progress import Silent
 from mptctl.teachers.cache import CachedTeachers
-from mptctl.teachers.cache_budget import Room
-from mptctl.teachers.cache_files import narrowed
+from mptctl.teachers.cache_budget import CacheBudget
+from mptctl.teachers.cache_files import narrow
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherLogits
-from mptctl.training.job import Job, train
-from tests.conftest import short_recipe
+from mptctl.training.job import RunRequest, train
+from tests.common import short_recipe
 
 CPU = torch.device("cpu")
 
@@ -46,7 +46,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for name, seed in (("old", 1), ("ref", 2)):
         recipe = short_recipe("optim.epochs=1", f"runtime.seed={seed}")
-        train(Job(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
     return root
 
 
@@ -61,7 +61,10 @@ def update(split: Split, name: str, *overrides: str, method: str = "mpt-kl") -> 
     """Train an update and give its weights."""
     runs = split.run_root
     recipe = short_recipe("optim.max_steps=30", *overrides, method=method)
-    train(Job(recipe, split, runs / name, runs / "old" / "best.pt", (runs / "ref" / "best.pt",)), Silent())
+    train(
+        RunRequest(recipe, split, runs / name, runs / "old" / "best.pt", (runs / "ref" / "best.pt",)),
+        Silent(),
+    )
     weights: dict[str, torch.Tensor] = torch.load(runs / name / "last.pt", weights_only=True)["model"]
     return weights
 
@@ -98,7 +101,7 @@ def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
 
 def cached(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
     teachers, loader = teachers_of(split, recipe)
-    room = Room(split.run_root / "cache" / "teachers", recipe.runtime)
+    room = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
     return CachedTeachers(teachers, loader, recipe, ["old", "ref"], room), teachers, loader
 
 
@@ -212,7 +215,7 @@ def test_another_teacher_has_another_answer(split: Split) -> None:
     source.logits(batch, 0, old=True, ref=True)
     shutil.rmtree(runs / "ref")
     recipe = short_recipe("optim.max_steps=2", "runtime.seed=7")
-    train(Job(recipe, split, runs / "ref"), Silent())
+    train(RunRequest(recipe, split, runs / "ref"), Silent())
     other, teachers, _ = cached(split, short_recipe())
     other.logits(batch, 0, old=True, ref=True)
     assert teachers.computed == 1  # the reference; the old model is the same
@@ -228,7 +231,7 @@ def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:
     recipe = short_recipe()
     teachers, loader = teachers_of(split, recipe)
-    room = Room(split.run_root / "cache" / "teachers", recipe.runtime)
+    room = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
     CachedTeachers(teachers, loader, recipe, ["old", "ref"], room)
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
     assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in room.notes[0]
@@ -382,7 +385,7 @@ def test_rounding_keeps_the_answer_counted_by_hand() -> None:
         ],
         dtype=np.float32,
     )
-    kept = narrowed(logits, np.dtype(np.float16))
+    kept = narrow(logits, np.dtype(np.float16))
     assert kept.dtype == np.float16
     assert kept.argmax(axis=1).tolist() == [1, 0, 0, 1]
     assert kept[0].tolist() == [5.0 - 1 / 256, 5.0, 1.0]
@@ -402,11 +405,11 @@ def test_rounding_keeps_the_answer_counted_by_hand() -> None:
     )
 )
 def test_rounding_keeps_every_answer_for_every_label(logits: np.ndarray) -> None:  # type: ignore[type-arg]
-    kept = narrowed(logits, np.dtype(np.float16))
+    kept = narrow(logits, np.dtype(np.float16))
     before, after = torch.from_numpy(logits), torch.from_numpy(kept)
     for label in range(4):
         target = torch.full((7,), label)
-        assert torch.equal(first_maximum_is(before, target), first_maximum_is(after, target))
+        assert torch.equal(is_top1_correct(before, target), is_top1_correct(after, target))
     finite = np.isfinite(logits)
     assert np.isfinite(kept[finite]).all()
     step = np.maximum(np.abs(np.clip(logits[finite], -65504, 65504)) * 2.0**-10, 2.0**-24) * 1.01
@@ -416,4 +419,4 @@ def test_rounding_keeps_every_answer_for_every_label(logits: np.ndarray) -> None
 
 def test_float32_is_kept_as_it_is() -> None:
     logits = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    assert narrowed(logits, np.dtype(np.float32)).tobytes() == logits.tobytes()
+    assert narrow(logits, np.dtype(np.float32)).tobytes() == logits.tobytes()

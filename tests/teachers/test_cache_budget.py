@@ -12,14 +12,14 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.recipe import load_recipe
-from mptctl.teachers.cache_budget import Room
+from mptctl.teachers.cache_budget import CacheBudget
 
 LIMIT = 1_000_000
 RUN = """
 import sys, time
 from pathlib import Path
 from mptctl.recipe import load_recipe
-from mptctl.teacher_room import Room
+from mptctl.teachers.cache_budget import Room
 folder, name, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 runtime = load_recipe("digits", ["runtime.cache_limit_gb=0.001"]).runtime
 room = Room(folder, runtime)
@@ -74,8 +74,8 @@ def on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*/*"))
 
 
-def room(folder: Path) -> Room:
-    return Room(folder, load_recipe("digits", ["runtime.cache_limit_gb=0.001"]).runtime)
+def room(folder: Path) -> CacheBudget:
+    return CacheBudget(folder, load_recipe("digits", ["runtime.cache_limit_gb=0.001"]).runtime)
 
 
 def name(number: int) -> str:

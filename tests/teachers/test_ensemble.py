@@ -11,7 +11,7 @@ from mptctl.data.classes import ClassSplit
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model, model_of
+from mptctl.models.networks import build_model, load_model
 from mptctl.recipe import load_recipe
 from mptctl.teachers.ensemble import Teachers
 
@@ -34,7 +34,7 @@ def answers(path: Path, images: torch.Tensor) -> torch.Tensor:
     from mptctl.models.checkpoint import load_checkpoint
 
     with torch.no_grad():
-        return model_of(load_checkpoint(path)).eval()(images)
+        return load_model(load_checkpoint(path)).eval()(images)
 
 
 def batch(images: torch.Tensor) -> Batch:

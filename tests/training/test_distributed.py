@@ -15,7 +15,7 @@ import torch
 from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
-from tests.training.conftest import ROOT, environment, mptctl
+from tests.common import ROOT, environment, mptctl_process
 
 FLAGS = ["--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--seed", "0"]
 
@@ -36,7 +36,7 @@ def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split,
     )  # fmt: skip
     assert out.returncode == 0, out.stderr
     assert out.stdout.count("best.pt") == 1
-    assert mptctl("train-ref", "--run-root", root, "--name", "one", *FLAGS, *keys).returncode == 0
+    assert mptctl_process("train-ref", "--run-root", root, "--name", "one", *FLAGS, *keys).returncode == 0
     one, two = (load_checkpoint(root / name / "last.pt") for name in ("one", "two"))
     assert one.meta.global_step == two.meta.global_step
     for key, value in one.model.items():
@@ -78,7 +78,9 @@ def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split, worker:
     saved = load_checkpoint(folder.last).meta.global_step
     assert saved >= 2
     assert "mptctl:" in err
-    again = mptctl("train-ref", "--run-root", root, "--name", "two", *FLAGS, *keys, "--resume", "--dry-run")
+    again = mptctl_process(
+        "train-ref", "--run-root", root, "--name", "two", *FLAGS, *keys, "--resume", "--dry-run"
+    )
     assert again.returncode == 0, again.stderr
     out = subprocess.run(
         two_workers(root, "--name", "two", "--resume", *keys, "--set", "optim.epochs=20"),

@@ -16,12 +16,11 @@ from mptctl.machine.signals import StopRequest
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.run_folder import EnvironmentFile, MetricsLine
 from mptctl.recipe import load_recipe
-from mptctl.training.distributed import Workers
+from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.job import Job, assemble, train
+from mptctl.training.job import RunRequest, assemble, train
 from mptctl.training.step import train_step
-from tests.conftest import short_recipe
-from tests.training.conftest import Log, Train
+from tests.common import Log, Train, short_recipe
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
@@ -63,7 +62,7 @@ def test_the_best_checkpoint_has_the_lowest_validation_error(run: Train) -> None
 
 def test_without_a_validation_part_best_is_last(tmp_path: Path) -> None:
     split = make_split("digits", run_root=tmp_path, val_fraction=0.0)
-    result = train(Job(recipe=short_recipe(), split=split, folder=tmp_path / "run"), Log())
+    result = train(RunRequest(recipe=short_recipe(), split=split, folder=tmp_path / "run"), Log())
     assert result.best_error is None
     assert same(result.run.best, result.run.last)
 
@@ -161,8 +160,8 @@ def test_the_weights_before_a_step_that_is_not_finite_are_those_of_a_run_that_en
 def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: str) -> None:
     """Clipping would spread it to all gradients before anybody looks."""
     recipe = short_recipe(f"optim.clip_grad_norm={clip}")
-    job = Job(recipe=recipe, split=digits, folder=digits.run_root / "run")
-    made = assemble(job, torch.device("cpu"), Workers(), StopRequest())
+    job = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "run")
+    made = assemble(job, torch.device("cpu"), ProcessGroup(), StopRequest())
     made.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
     guard = NonFiniteGuard(made.model, made.device)
     before = {name: value.clone() for name, value in made.model.named_parameters()}
@@ -235,7 +234,7 @@ def test_the_best_checkpoint_is_of_an_epoch_in_which_the_method_is_on(run: Train
                 raise Gone
 
     split = load_split(whole.run.path.parent)
-    job = Job(recipe=recipe, split=split, folder=split.run_root / "resumed", **teachers)  # type: ignore[arg-type]
+    job = RunRequest(recipe=recipe, split=split, folder=split.run_root / "resumed", **teachers)  # type: ignore[arg-type]
     with pytest.raises(Gone):
         train(job, Dies())
     assert not (job.folder / "best.pt").exists()

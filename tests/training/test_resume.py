@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
-from tests.conftest import short_recipe
-from tests.training.conftest import Train, command, environment, mptctl
+from tests.common import DIES, Train, assert_same_run, command, environment, mptctl_process, short_recipe
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
@@ -48,22 +46,6 @@ def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> 
     pytest.fail("the run did not come so far")
 
 
-def assert_same_run(one: RunDir, other: RunDir) -> None:
-    for name in ("best.pt", "last.pt"):
-        a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)
-        assert all(torch.equal(a.model[k], b.model[k]) for k in a.model)
-        stands = "epoch", "step_in_epoch", "global_step", "best_error", "metrics"
-        assert [getattr(a.meta, key) for key in stands] == [getattr(b.meta, key) for key in stands]
-        if a.training is not None and b.training is not None:
-            state = (a.training["optimizer"]["state"], b.training["optimizer"]["state"])
-            assert all(
-                torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
-            )
-            assert torch.equal(a.training["rng"], b.training["rng"])
-    epochs = [[line for line in run.read_metrics() if line.event == "epoch"] for run in (one, other)]
-    assert epochs[0] == epochs[1]
-
-
 def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) -> None:
     whole, _ = run(short_recipe(*LONG), "whole")
     folder = RunDir(digits.run_root / "killed")
@@ -80,26 +62,6 @@ def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) 
     assert any("goes on from last.pt, step" in note for note in log.notes)
     assert finished.steps == whole.steps
     assert_same_run(finished.run, whole.run)
-
-
-# A run that is killed the moment it has written a certain line of metrics.jsonl.
-DIES = """
-import os, signal, sys
-from pathlib import Path
-from mptctl.data.split import load_split
-from mptctl.training.job import Job, train
-from tests.conftest import short_recipe
-from tests.training.conftest import Log
-
-root, event, step, *overrides = sys.argv[1:]
-
-class Dies(Log):
-    def line(self, line):
-        if (line.event, line.step) == (event, int(step)):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-train(Job(short_recipe(*overrides), load_split(Path(root)), Path(root) / "killed"), Dies())
-"""
 
 
 @pytest.mark.parametrize("ends", [24, 18])
@@ -153,7 +115,9 @@ def test_a_second_process_is_refused_the_folder_that_a_first_one_trains_into(dig
     folder = RunDir(digits.run_root / "killed")
     with training(digits.run_root, "--set", "optim.epochs=200") as process:
         wait_for_step(folder, 2, process)
-        second = mptctl("train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS)
+        second = mptctl_process(
+            "train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS
+        )
         assert process.poll() is None
     assert (second.returncode, second.stdout) == (2, "")
     assert "another process is training into it" in second.stderr
@@ -185,7 +149,7 @@ def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None
         for key in ("optim.epochs=2", "runtime.device=cpu", "runtime.threads=1")
         for word in ("--set", key)
     ]
-    out = mptctl("train-ref", *words, *keys)
+    out = mptctl_process("train-ref", *words, *keys)
     assert out.returncode == 0, out.stderr
     assert {p: (p.stat().st_mtime_ns, p.stat().st_size) for p in digits.run_root.rglob("*")} == before
 
@@ -227,17 +191,19 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
 
 def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
     from mptctl.data.split import make_split
-    from mptctl.training.job import Job, train
-    from tests.training.conftest import Log
+    from mptctl.training.job import RunRequest, train
+    from tests.common import Log
 
     run(short_recipe(), "run")
     other = make_split("digits", run_root=tmp_path / "other", seed=7)
     with pytest.raises(CheckpointError, match="split_fingerprint"):
-        train(Job(recipe=short_recipe(), split=other, folder=digits.run_root / "run", resume=True), Log())
+        train(
+            RunRequest(recipe=short_recipe(), split=other, folder=digits.run_root / "run", resume=True), Log()
+        )
 
 
 def test_the_verb_says_the_same_in_one_line(digits: Split) -> None:
-    out = mptctl("train-ref", "--run-root", digits.run_root, "--resume")
+    out = mptctl_process("train-ref", "--run-root", digits.run_root, "--resume")
     assert out.returncode == 5
     assert out.stdout == ""
     assert out.stderr.startswith("mptctl: ")

@@ -15,10 +15,9 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.machine.ray_folder import INNER
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import Job, train
+from mptctl.training.job import RunRequest, train
 from mptctl.tune.tune_report import TuneReport
-from tests.conftest import short_recipe
-from tests.training.conftest import command, environment
+from tests.common import command, environment, short_recipe
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for name, seed in (("old", 1), ("ref", 2)):
         recipe = short_recipe("optim.epochs=3", f"runtime.seed={seed}")
-        train(Job(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
     return root
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.tune.space import completed, grid, name_of, parse_axis, random_points, recipe_of
-from tests.conftest import short_recipe
+from mptctl.tune.space import complete_settings, grid, name_of, parse_axis, random_points, recipe_of
+from tests.common import short_recipe
 
 BASE = short_recipe("method.k=1.25", method="mpt-kl")
 
 
 def test_a_grid_has_every_combination() -> None:
     axes = [parse_axis("distance", "kl,lm", "grid"), parse_axis("k", "0,0.5,4", "grid")]
-    points = [completed(BASE, point) for point in grid(axes)]
+    points = [complete_settings(BASE, point) for point in grid(axes)]
     assert [name_of(p) for p in points] == ["kl-k0", "kl-k0.5", "kl-k4", "lm-k0", "lm-k0.5", "lm-k4"]
 
 
 def test_what_is_not_searched_is_the_recipes() -> None:
     (point,) = grid([parse_axis("lr", "0.02", "grid")])
-    settings = completed(BASE, point)
+    settings = complete_settings(BASE, point)
     assert settings == {"distance": "kl", "k": 1.25, "lr": 0.02}
     recipe = recipe_of(BASE, settings)
     assert recipe == BASE.model_copy(update={"optim": BASE.optim.model_copy(update={"lr": 0.02})})
@@ -32,12 +32,12 @@ def test_every_setting_reaches_its_key() -> None:
     assert (method.name, method.k, method.lam, method.alpha, method.beta, method.tau, recipe.optim.lr) == (
         "mpt-lm", 3.0, 0.5, 0.0, 2.0, 4.0, 0.01,
     )  # fmt: skip
-    assert name_of(completed(BASE, settings)) == "lm-k3-lam0.5-alpha0-beta2-tau4-lr0.01"
+    assert name_of(complete_settings(BASE, settings)) == "lm-k3-lam0.5-alpha0-beta2-tau4-lr0.01"
 
 
 def test_a_value_that_is_given_is_taken_as_it_is() -> None:
     (point,) = grid([parse_axis("k", "1.23456", "grid")])
-    assert recipe_of(BASE, completed(BASE, point)).method.k == 1.23456
+    assert recipe_of(BASE, complete_settings(BASE, point)).method.k == 1.23456
 
 
 def test_random_points_lie_in_their_ranges_and_follow_from_the_seed() -> None:

@@ -16,11 +16,9 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import Job, train
+from mptctl.training.job import RunRequest, train
 from mptctl.tune.tune_report import TuneReport
-from tests.conftest import short_recipe
-from tests.data.conftest import make_folder
-from tests.training.conftest import mptctl
+from tests.common import make_folder, mptctl_process, short_recipe
 from tests.tune.conftest import finished, rays_of, search, validations, wait_for
 
 EPOCHS = 6
@@ -78,7 +76,7 @@ def test_the_resumed_trial_is_the_one_that_was_never_killed(
     runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
 ) -> None:
     trial = load_checkpoint(runs / "tune" / "trials" / "kl-k2" / "best.pt")
-    done = mptctl(
+    done = mptctl_process(
         "train-mpt", "--run-root", runs, "--k", "2", "--name", "alone", "--cache-teachers", "--device", "cpu",
         "--set", f"optim.epochs={EPOCHS}", "--set", "runtime.threads=1",
     )  # fmt: skip
@@ -100,9 +98,9 @@ def test_the_choice_is_written_as_a_recipe_that_trains(
     assert recipe == report.recipe.model_copy(
         update={"method": report.recipe.method.model_copy(update={"k": chosen.settings["k"]})}
     )
-    shown = mptctl("train-mpt", "--run-root", runs, "--recipe", best, "--print-recipe")
+    shown = mptctl_process("train-mpt", "--run-root", runs, "--recipe", best, "--print-recipe")
     assert shown.stdout == recipe.to_yaml()
-    planned = mptctl("train-mpt", "--run-root", runs, "--recipe", best, "--dry-run")
+    planned = mptctl_process("train-mpt", "--run-root", runs, "--recipe", best, "--dry-run")
     assert planned.returncode == 0, planned.stderr
 
 
@@ -155,16 +153,16 @@ def test_a_tighter_bound_chooses_anew_without_training(
         f"optim.epochs={EPOCHS}",
         "--resume",
     ]
-    done = mptctl("tune", *flags, "--k", "0,2", "--max-er-increase", "-100")
+    done = mptctl_process("tune", *flags, "--k", "0,2", "--max-er-increase", "-100")
     assert done.returncode == 3
     assert "no trial has a validation error of at most" in done.stderr
     assert "No choice" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     assert not (runs / "tune" / "best.yaml").exists()
-    other = mptctl("tune", *flags, "--k", "0,2", "--seed", "5")
+    other = mptctl_process("tune", *flags, "--k", "0,2", "--seed", "5")
     assert other.returncode == 2
     assert "another search: runtime.seed: 0 -> 5" in other.stderr
-    back = mptctl("tune", *flags, "--k", "0,2", "--max-er-increase", "90")
+    back = mptctl_process("tune", *flags, "--k", "0,2", "--max-er-increase", "90")
     assert back.returncode == 0, back.stderr
     assert f"Choice: {report.choice}" in back.stdout
     assert "McNemar" in back.stdout
@@ -195,7 +193,7 @@ def test_without_test_pictures_with_a_trial_killed_and_one_that_diverges(tmp_pat
         picture.unlink()  # whoever reads a test picture now fails
     small = ("optim.batch_size=8", "data.loader=threaded")
     for name in ("old", "ref"):
-        train(Job(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Silent())
     with open(tmp_path / "recipe.yaml", "w", encoding="utf-8") as file:
         file.write(short_recipe(*small, "optim.epochs=60").to_yaml())
     flags = (

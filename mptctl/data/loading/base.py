@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import Job, Pass
+from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class PlannedLoader:
 
     name = "planned"
 
-    def __init__(self, work: Pass, reason: str) -> None:
+    def __init__(self, work: LoadPlan, reason: str) -> None:
         self.work = work
         left_out = work.num_samples - work.steps * work.batch_size if work.train else 0
         self.reason = f"{self.name} loader: {reason}" + (
@@ -138,7 +138,7 @@ class PlannedLoader:
         finally:
             batches.close()
 
-    def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Turn jobs into batches, in order."""
         raise NotImplementedError
 
@@ -168,7 +168,7 @@ class PlannedLoader:
         images = rows.mul_(self._scale).add_(self._offset).view(pictures.shape)
         return images.to(self.work.dtype).permute(0, 3, 1, 2)
 
-    def batch(self, job: Job, images: Tensor) -> Batch:
+    def batch(self, job: BatchJob, images: Tensor) -> Batch:
         """Join pictures with their labels and index."""
         from mptctl.data.loading.batch import Batch
 
@@ -187,7 +187,7 @@ class Loader(Protocol):
     steps_per_epoch: int  # global batches of one pass
     num_samples: int  # samples of this part, over all workers
     stats: LoaderStats  # images, time that the consumer waited, queue depth; reset() begins anew
-    work: Pass  # what is read: part, plan and batch size
+    work: LoadPlan  # what is read: part, plan and batch size
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """Batches of one pass from ``start_step`` on: this worker's slice of each global batch.

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.part import Pass
-from mptctl.data.manifest import Part
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.machine.facts import _has_nvidia
+from mptctl.machine.facts import has_nvidia
+from mptctl.names import Part
 from mptctl.recipe import DataRecipe
 
 
@@ -53,7 +53,7 @@ def make_loader(
         UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
         DataError: a picture is gone, changed or damaged.
     """
-    work = Pass(
+    work = LoadPlan(
         split=split, data=data, part=part, batch_size=batch_size, seed=seed, train=train, device=device,
         num_classes=num_classes, rank=rank, world_size=world_size, dtype=dtype,
     )  # fmt: skip
@@ -71,7 +71,7 @@ def make_loader(
     return ThreadedLoader(work, reason)
 
 
-def choose_loader(work: Pass) -> tuple[str, str]:
+def choose_loader(work: LoadPlan) -> tuple[str, str]:
     """Which loader serves a pass, and why.
 
     Returns:
@@ -83,7 +83,7 @@ def choose_loader(work: Pass) -> tuple[str, str]:
     data, files = work.data, work.split.manifest.has_files
     gigabytes = work.resident_bytes / 1e9
     fits = gigabytes <= data.resident_limit_gb
-    has_dali = importlib.util.find_spec("nvidia.dali") is not None if _has_nvidia() else False
+    has_dali = importlib.util.find_spec("nvidia.dali") is not None if has_nvidia() else False
     if data.loader == "resident":
         if work.crops_as_stored:
             raise UsageError(

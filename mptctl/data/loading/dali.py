@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import PlannedLoader
-from mptctl.data.loading.dali_geometry import fitted_size, on_canvas
-from mptctl.data.loading.part import Job, Pass
-from mptctl.data.manifest import ODD
+from mptctl.data.loading.dali_geometry import fitted_size, pad_for_resize
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pictures import rgb
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError
@@ -32,7 +32,7 @@ _INPUTS = {
     "path": ("UINT8", 1),
     "anchor": ("INT32", 1),  # top and left of the part that is decoded
     "shape": ("INT32", 1),  # its height and width
-    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `on_canvas`
+    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `pad_for_resize`
     "canvas_shape": ("INT32", 1),  # its height and width
     "picture": ("FLOAT", 1),  # top and left of the picture on that canvas
     "picture_end": ("FLOAT", 1),  # bottom and right of it
@@ -52,15 +52,15 @@ class DaliLoader(PlannedLoader):
     in its hardware decoder, and its batches never pass through the host.
     """
 
-    def __init__(self, work: Pass, reason: str, cache_dir: Path) -> None:
+    def __init__(self, work: LoadPlan, reason: str, cache_dir: Path) -> None:
         self.name = "dali-mixed" if work.device.type == "cuda" else "dali-cpu"
         super().__init__(work, reason)
         self._substitutes = _rewrite_odd(work, cache_dir)
-        self._jobs: Iterator[Job] = iter(())
-        self._in_flight: deque[Job] = deque()
+        self._jobs: Iterator[BatchJob] = iter(())
+        self._in_flight: deque[BatchJob] = deque()
         self._pipeline: Any = None
 
-    def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Run the pipeline until the jobs end, and leave it empty however the pass ends."""
         pipeline = self._pipeline = self._pipeline or build_pipeline(self.work, self._next_inputs)
         self._jobs = jobs
@@ -95,7 +95,7 @@ class DaliLoader(PlannedLoader):
         self._in_flight.append(job)
         return [inputs[name] for name in input_names(self.work)]
 
-    def _inputs(self, job: Job) -> dict[str, Any]:
+    def _inputs(self, job: BatchJob) -> dict[str, Any]:
         work, manifest, views = self.work, self.work.split.manifest, job.views
         manifest.check_unchanged(job.index)
         paths = [
@@ -115,7 +115,7 @@ class DaliLoader(PlannedLoader):
             stored = np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
             inputs["target"], inputs["square"] = fitted_size(stored, work.resize, size)
             if shows_edges(work):
-                inputs |= on_canvas(stored, inputs["target"], inputs["square"], size)
+                inputs |= pad_for_resize(stored, inputs["target"], inputs["square"], size)
         return inputs
 
     def _run(self, pipeline: Any) -> Any:
@@ -165,7 +165,7 @@ class DaliLoader(PlannedLoader):
         return images.to(self.work.dtype).permute(0, 3, 1, 2)
 
 
-def input_names(work: Pass) -> list[str]:
+def input_names(work: LoadPlan) -> list[str]:
     """What the pipeline of a pass is told about each picture, in order."""
     if work.crops_as_stored:
         return ["path", "anchor", "shape", "target", "flip"]
@@ -177,7 +177,7 @@ def input_names(work: Pass) -> list[str]:
     return names
 
 
-def shows_edges(work: Pass) -> bool:
+def shows_edges(work: LoadPlan) -> bool:
     """Whether edges of pictures that were made smaller are seen, and so have to be right."""
     manifest = work.split.manifest
     shorter = np.minimum(manifest.heights[work.indices], manifest.widths[work.indices])
@@ -185,7 +185,7 @@ def shows_edges(work: Pass) -> bool:
     return not work.crops_as_stored and work.resize - size < 2 and bool((shorter > size).any())
 
 
-def build_pipeline(work: Pass, source: Any) -> Any:
+def build_pipeline(work: LoadPlan, source: Any) -> Any:
     """A DALI pipeline that turns the plan's inputs into (b, S, S, 3) normalised pictures.
 
     Args:
@@ -278,13 +278,13 @@ def build_pipeline(work: Pass, source: Any) -> Any:
     return pipeline
 
 
-def _rewrite_odd(work: Pass, cache_dir: Path) -> dict[int, str]:
+def _rewrite_odd(work: LoadPlan, cache_dir: Path) -> dict[int, str]:
     """Pictures that decoders disagree on, as Pillow reads them: kept as PNG files for DALI.
 
     Of ImageNet's 1.28 million pictures these are about two dozen.
     """
     manifest, substitutes = work.split.manifest, {}
-    for i in work.indices[manifest.kinds[work.indices] == ODD].tolist():
+    for i in work.indices[manifest.kinds[work.indices] == NONSTANDARD].tolist():
         path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{i}.png"
         if not path.exists():
             manifest.check_unchanged(np.array([i]))

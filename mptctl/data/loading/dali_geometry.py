@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 def fitted_size(
     sizes: NDArray[np.int32], resize: int, size: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """What `fit` does, in numbers.
+    """What `resize_and_crop` does, in numbers.
 
     Args:
         sizes: (n, 2) height and width of each picture.
@@ -28,7 +28,7 @@ def fitted_size(
     return resized.astype(np.float32), square.astype(np.int32)
 
 
-def on_canvas(
+def pad_for_resize(
     stored: NDArray[np.int32], target: NDArray[np.float32], square: NDArray[np.int32], size: int
 ) -> dict[str, Any]:
     """Put pictures on a canvas of zeros, so that DALI's filter sees zeros beyond their edges.
@@ -50,7 +50,7 @@ def on_canvas(
     margin = np.where(stored > target, np.ceil(stored / target), 0).astype(np.int32)
     rows = square[:, :, None] + np.arange(size)  # (n, 2, S) place of each row and column
     outermost = (rows == 0) | (rows == target[:, :, None] - 1)
-    gain = np.where(outermost, edge_gain(stored / target)[:, :, None], 1.0).astype(np.float32)
+    gain = np.where(outermost, edge_renormalization(stored / target)[:, :, None], 1.0).astype(np.float32)
     return {
         "canvas": -margin,
         "canvas_shape": stored + 2 * margin,
@@ -61,7 +61,7 @@ def on_canvas(
     }
 
 
-def edge_gain(scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def edge_renormalization(scale: NDArray[np.float64]) -> NDArray[np.float64]:
     """All weights of the triangle filter around the outermost pixel, over those within the picture.
 
     Args:

@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mptctl.data.manifest import Part
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
+from mptctl.names import Part
 from mptctl.recipe import DataRecipe
 
 
 @dataclass(frozen=True)
-class Job:
+class BatchJob:
     """One worker's slice of one global batch.
 
     Attributes:
@@ -31,7 +31,7 @@ class Job:
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
+class LoadPlan:
     """Everything that decides which pictures a loader gives, and how; see `make_loader`."""
 
     split: Split
@@ -96,7 +96,7 @@ class Pass:
         pad = self.data.padding if self.train and self.data.augment == "pad-crop" else 0
         return self.num_samples * 3 * (self.data.image_size + 2 * pad) ** 2
 
-    def jobs(self, epoch: int, start_step: int = 0) -> Iterator[Job]:
+    def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """This worker's slice of each global batch from ``start_step`` on."""
         plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
         order = plan.order(epoch, self.indices) if self.train else self.indices
@@ -110,4 +110,4 @@ class Pass:
                 if self.train
                 else None
             )
-            yield Job(index, views)
+            yield BatchJob(index, views)

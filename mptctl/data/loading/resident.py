@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mptctl.data.loading.base import PlannedLoader
-from mptctl.data.loading.part import Job, Pass
-from mptctl.data.pictures import decode_file, fit, single_threaded
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.pictures import decode_file, resize_and_crop, single_threaded
 from mptctl.errors import StorageError
 from mptctl.files import replacing
 from mptctl.machine.facts import usable_cores
@@ -34,7 +34,9 @@ class ResidentLoader(PlannedLoader):
 
     name = "resident"
 
-    def __init__(self, work: Pass, reason: str, cache_dir: Path, progress: Progress | None = None) -> None:
+    def __init__(
+        self, work: LoadPlan, reason: str, cache_dir: Path, progress: Progress | None = None
+    ) -> None:
         super().__init__(work, reason)
         pictures = resident_pictures(work, cache_dir, progress)
         pad = self._pad = work.data.padding if work.train and work.data.augment == "pad-crop" else 0
@@ -56,7 +58,7 @@ class ResidentLoader(PlannedLoader):
         self._row[work.indices] = np.arange(work.num_samples)
         self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(work.data.prefetch)
 
-    def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """On a device, launches run ahead by themselves; on the CPU one thread works ahead."""
         if self.work.device.type != "cpu":
             for job in jobs:
@@ -99,7 +101,7 @@ class ResidentLoader(PlannedLoader):
         """Batches that stand ready now."""
         return self._ready.qsize()
 
-    def _gather(self, job: Job) -> Batch:
+    def _gather(self, job: BatchJob) -> Batch:
         row = self._row[job.index]
         top = left = np.zeros(len(row), dtype=np.int64)
         flip = np.zeros(len(row), dtype=np.bool_)
@@ -124,7 +126,7 @@ class ResidentLoader(PlannedLoader):
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def resident_pictures(work: Pass, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:
+def resident_pictures(work: LoadPlan, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:
     """(n, size, size, 3) uint8 pictures of a pass, fitted to the square that the model sees.
 
     Files are decoded once for all classes of the part, and the array is kept in ``cache_dir``.
@@ -138,7 +140,9 @@ def resident_pictures(work: Pass, cache_dir: Path, progress: Progress | None = N
         pictures = work.split.array
         if pictures.shape[1:3] == (size, size):
             return pictures[work.indices]
-        return _fill(work.indices, size, lambda i: fit(_chw(pictures[i]), resize, size), work, progress)
+        return _fill(
+            work.indices, size, lambda i: resize_and_crop(_chw(pictures[i]), resize, size), work, progress
+        )
     manifest.check_unchanged(work.indices)
     everything = work.split.indices(work.part)
     name = f"{work.part}-{resize}-{size}-{manifest.fingerprint[:16]}.npy"
@@ -146,7 +150,11 @@ def resident_pictures(work: Pass, cache_dir: Path, progress: Progress | None = N
     decoded = _load(path, (len(everything), size, size, 3))
     if decoded is None:
         decoded = _fill(
-            everything, size, lambda i: fit(decode_file(manifest, i), resize, size), work, progress
+            everything,
+            size,
+            lambda i: resize_and_crop(decode_file(manifest, i), resize, size),
+            work,
+            progress,
         )
         with replacing(path) as stream:
             np.save(stream, decoded)
@@ -157,7 +165,7 @@ def _fill(
     indices: NDArray[np.int64],
     size: int,
     read: Callable[[int], Tensor],
-    work: Pass,
+    work: LoadPlan,
     progress: Progress | None,
 ) -> NDArray[np.uint8]:
     """Read pictures in threads into one array."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from mptctl.data.loading.base import PlannedLoader
-from mptctl.data.loading.part import Job, Pass
-from mptctl.data.pictures import decode_file, fit, see, single_threaded
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.pictures import augment, decode_file, resize_and_crop, single_threaded
 from mptctl.machine.facts import usable_cores
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ class ThreadedLoader(PlannedLoader):
 
     name = "threaded"
 
-    def __init__(self, work: Pass, reason: str) -> None:
+    def __init__(self, work: LoadPlan, reason: str) -> None:
         super().__init__(work, reason)
         self._workers = work.data.workers or usable_cores()
         self._pool = ThreadPoolExecutor(
             self._workers, thread_name_prefix="mptctl-threaded", initializer=single_threaded
         )
-        self._ahead: deque[tuple[Job, Tensor, list[Future[None]]]] = deque()
+        self._ahead: deque[tuple[BatchJob, Tensor, list[Future[None]]]] = deque()
 
-    def batches(self, jobs: Iterator[Job]) -> Generator[Batch, None, None]:
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Keep so many batches in work, and give them in order."""
         ahead = self._ahead = deque()
         try:
@@ -59,7 +59,7 @@ class ThreadedLoader(PlannedLoader):
         """Stop the threads; safe to call twice."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _start(self, job: Job) -> tuple[Job, Tensor, list[Future[None]]]:
+    def _start(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
         size = self.work.data.image_size
         pinned = self.work.device.type == "cuda"
         out = torch.empty((len(job.index), size, size, 3), dtype=torch.uint8, pin_memory=pinned)
@@ -70,12 +70,12 @@ class ThreadedLoader(PlannedLoader):
         ]
         return job, out, pieces
 
-    def _finish(self, job: Job, out: Tensor, pieces: list[Future[None]]) -> Batch:
+    def _finish(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
         for piece in pieces:
             piece.result()
         return self.batch(job, self.normalise(out.to(self.work.device, non_blocking=True)))
 
-    def _fill(self, job: Job, out: Tensor, rows: slice) -> None:
+    def _fill(self, job: BatchJob, out: Tensor, rows: slice) -> None:
         work, manifest = self.work, self.work.split.manifest
         index = job.index[rows]
         manifest.check_unchanged(index)
@@ -86,7 +86,7 @@ class ThreadedLoader(PlannedLoader):
             else:
                 image = torch.from_numpy(np.ascontiguousarray(work.split.array[i])).permute(2, 0, 1)
             if views is None:
-                image = fit(image, work.resize, work.data.image_size)
+                image = resize_and_crop(image, work.resize, work.data.image_size)
             else:
-                image = see(image, work.data, views, row)
+                image = augment(image, work.data, views, row)
             out[rows.start + row] = image.permute(1, 2, 0)

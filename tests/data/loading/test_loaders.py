@@ -17,16 +17,9 @@ from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.recipe import DataRecipe
-from tests.data.conftest import MakeLoader, make_folder
+from tests.common import KINDS, MakeLoader, levels, make_folder
 
-KINDS = ("resident", "threaded", "dali")
 CROP = {"augment": "random-resized-crop"}
-
-
-def levels(loader: Loader, images: Tensor) -> Tensor:
-    """Grey levels 0..255 of normalised pictures."""
-    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.work.data.mean, loader.work.data.std))
-    return (images * std + mean) * 255
 
 
 def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int], list[int]]:
@@ -202,7 +195,7 @@ def test_a_class_subset_sees_the_pictures_that_the_whole_sees(
 @pytest.fixture(scope="module")
 def split_of_103(tmp_path_factory: pytest.TempPathFactory) -> Split:
     """103 training samples and 103 test samples, tiny ones."""
-    from tests.data.conftest import smooth_picture
+    from tests.common import smooth_picture
 
     root = tmp_path_factory.mktemp("103")
     for number in range(103):

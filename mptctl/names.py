@@ -1,0 +1,32 @@
+"""Names that recipes, programs and the command line share. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, get_args
+
+Source = Literal["digits", "cifar10", "cifar100", "imagefolder"]
+Part = Literal["train", "val", "test"]
+LoaderName = Literal["auto", "resident", "dali", "threaded"]
+Distance = Literal["kl", "lm"]
+MethodName = Literal[
+    "no-treatment",
+    "pct-naive",
+    "pct-kl",
+    "pct-lm",
+    "mpt-kl",
+    "mpt-lm",
+    "mpt-nodistill",
+    "mpt-kl-nobias",
+    "mpt-lm-nobias",
+    "elodi",
+    "elodi-topk",
+]
+METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+
+
+class Role(StrEnum):
+    """Whose logits a teacher's are: the old model's, or the reference's (of several references, their mean)."""
+
+    OLD = "old"
+    REF = "ref"

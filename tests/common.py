@@ -1,0 +1,162 @@
+"""What tests of several folders use: recipes that take seconds, command lines, pictures that are generated."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mptctl.data.loading.base import Loader
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import MetricsLine, RunDir
+from mptctl.recipe import Recipe, load_recipe
+from mptctl.training.result import FitResult
+
+
+def short_recipe(*overrides: str, method: str = "no-treatment", **fixed: Any) -> Recipe:
+    """The digits preset for two epochs on one CPU thread."""
+    base = ("optim.epochs=2", "runtime.device=cpu", "runtime.threads=1")
+    return load_recipe("digits", (*base, *overrides), {"method.name": method, **fixed})
+
+
+ROOT = Path(__file__).parent.parent
+
+
+class Log:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.lines: list[MetricsLine] = []
+
+    def decoding(self, done: int, total: int) -> None:
+        pass
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        self.notes = notes
+
+    def line(self, line: MetricsLine) -> None:
+        self.lines.append(line)
+
+    def finished(self, result: FitResult) -> None:
+        pass
+
+    def closed(self) -> None:
+        pass
+
+
+Train = Callable[..., tuple[FitResult, Log]]
+
+
+def command(*words: str | Path) -> list[str]:
+    """A command line of mptctl in a process of its own."""
+    return [sys.executable, "-m", "mptctl", *map(str, words)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment for such a process: this checkout, one thread."""
+    path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | more
+
+
+def mptctl_process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run mptctl to its end."""
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, env=environment(**more), check=False, timeout=300
+    )
+
+
+def assert_same_run(one: RunDir, other: RunDir) -> None:
+    for name in ("best.pt", "last.pt"):
+        a, b = load_checkpoint(one.path / name), load_checkpoint(other.path / name)
+        assert all(torch.equal(a.model[k], b.model[k]) for k in a.model)
+        stands = "epoch", "step_in_epoch", "global_step", "best_error", "metrics"
+        assert [getattr(a.meta, key) for key in stands] == [getattr(b.meta, key) for key in stands]
+        if a.training is not None and b.training is not None:
+            state = (a.training["optimizer"]["state"], b.training["optimizer"]["state"])
+            assert all(
+                torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
+            )
+            assert torch.equal(a.training["rng"], b.training["rng"])
+    epochs = [[line for line in run.read_metrics() if line.event == "epoch"] for run in (one, other)]
+    assert epochs[0] == epochs[1]
+
+
+# A run that is killed the moment it has written a certain line of metrics.jsonl.
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from mptctl.data.split import load_split
+from mptctl.training.job import RunRequest, train
+from tests.common import short_recipe
+from tests.common import Log
+
+root, event, step, *overrides = sys.argv[1:]
+
+class Dies(Log):
+    def line(self, line):
+        if (line.event, line.step) == (event, int(step)):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+train(RunRequest(short_recipe(*overrides), load_split(Path(root)), Path(root) / "killed"), Dies())
+"""
+
+
+@dataclass
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+CommandLine = Callable[..., Done]
+
+
+CPU = torch.device("cpu")
+
+
+def smooth_picture(height: int, width: int, seed: int) -> Image.Image:
+    """A picture with edges and slopes, unlike any other seed's."""
+    rng = np.random.default_rng(seed)
+    small = rng.integers(0, 256, (max(2, height // 9), max(2, width // 9), 3), dtype=np.uint8)
+    return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def make_folder(
+    root: Path, *, classes: int = 4, train: int = 10, val: int = 4, size: int | None = None
+) -> Path:
+    """``train/`` and ``val/`` with JPEGs of many sizes, or of one."""
+    rng = np.random.default_rng(5)
+    seed = 0
+    for part, count in (("train", train), ("val", val)):
+        for label in range(classes):
+            folder = root / part / f"class{label}"
+            folder.mkdir(parents=True)
+            for number in range(count):
+                height, width = (size, size) if size else rng.integers(40, 150, 2).tolist()
+                seed += 1
+                smooth_picture(height, width, seed).save(folder / f"{number:03d}.jpg", quality=90)
+    return root
+
+
+MakeLoader = Callable[..., Loader]
+
+
+KINDS = ("resident", "threaded", "dali")
+
+
+def levels(loader: Loader, images: Tensor) -> Tensor:
+    """Grey levels 0..255 of normalised pictures."""
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.work.data.mean, loader.work.data.std))
+    return (images * std + mean) * 255
