@@ -74,7 +74,8 @@ def is_run(folder: Path) -> bool:
     write the one, and the run root holds the other.
     """
     environment = _json(folder / "environment.json")
-    if {"command", "started"} <= environment.keys() and "mptctl" in (environment.get("versions") or ()):
+    versions = environment.get("versions")
+    if {"command", "started"} <= environment.keys() and isinstance(versions, dict) and "mptctl" in versions:
         return True
     if {"event", "epoch", "step"} <= _json(folder / "metrics.jsonl", first_line=True).keys():
         return True

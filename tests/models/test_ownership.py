@@ -24,7 +24,7 @@ from tests.models.folders import never_hangs as never_hangs
         {"chapter.txt": "one"},
         {"recipe.yaml": "RECIPE", "notes.txt": "tuned by hand"},
         {"split.json": "SPLIT"},
-        {"environment.json": '{"command": "make", "versions": {}}'},
+        {"environment.json": '{"command": "make", "started": "now", "versions": 5}'},
         {"best.pt": "weights of something else"},
         {"metrics.jsonl": '{"loss": 0.1}\n'},
         {"trials.json": "[]", "best.yaml": "method: mine\n"},
