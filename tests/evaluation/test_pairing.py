@@ -141,7 +141,9 @@ class TestSpelling:
     def test_more_than_half_of_the_answers_unknown(self) -> None:
         labels = ["cat", "dog"] * 10
         strange = ["hound" if i < 11 else truth for i, truth in enumerate(labels)]
-        with pytest.raises(DataError, match=r"odd: 11 of 20 answers, 1 names, .*nearest: 'hound' for '(dog|cat)'"):
+        with pytest.raises(
+            DataError, match=r"odd: 11 of 20 answers, 1 names, .*nearest: 'hound' for '(dog|cat)'"
+        ):
             pair([answers("old", labels, labels), answers("odd", labels, strange)])
 
     def test_a_few_unknown_answers_are_counted_in_a_warning(self) -> None:
