@@ -10,6 +10,7 @@ import json
 import os
 import unicodedata
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -264,13 +265,23 @@ def mostly_unknown(rng: Rng, pair: Pair) -> Pair:
     return pair[0], replace(pair[1], preds=preds)
 
 
-def flip_a_byte(rng: Rng, path: Path) -> None:
+def flip_a_bit(rng: Rng, path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         info = archive.infolist()[int(rng.integers(len(archive.infolist())))]
-    content = bytearray(path.read_bytes())
+    sound = path.read_bytes()
     begin = info.header_offset + 30 + len(info.filename) + 20  # numpy writes sizes in 20 bytes of extra field
-    content[begin + int(rng.integers(info.compress_size))] ^= 1 << int(rng.integers(8))
-    path.write_bytes(content)
+    while not is_damaged(path):  # a few bits of a compressed stream only fill its last byte, and mean nothing
+        content = bytearray(sound)
+        content[begin + int(rng.integers(info.compress_size))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(content)
+
+
+def is_damaged(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        try:
+            return archive.testzip() is not None
+        except (EOFError, zlib.error):
+            return True
 
 
 def other_header(rng: Rng, path: Path) -> None:
@@ -362,7 +373,7 @@ KINDS = {
     "half a character": Kind({"form": ".npz"}, half_a_character),
     "ids or labels that do not match": Kind({}, unmatched),
     "mostly unknown answers": Kind(PLAIN, mostly_unknown),
-    "a wrong checksum": Kind({"form": ".npz"}, after=flip_a_byte),
+    "a wrong checksum": Kind({"form": ".npz"}, after=flip_a_bit),
     "a header of another size": Kind({"form": ".npz"}, after=other_header),
     "cut": Kind({"form": ".npz"}, after=cut),
     "cut Parquet": Kind({"form": ".parquet"}, after=cut),
