@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -60,3 +62,9 @@ def twenty() -> tuple[Predictions, Predictions]:
             classes=("a", "b", "c", "d"),
         ),
     )
+
+
+@pytest.fixture(params=[".npz", ".csv", ".parquet"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A predictions file to write, of each form in turn."""
+    return tmp_path / f"predictions{request.param}"
