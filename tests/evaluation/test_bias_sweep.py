@@ -21,9 +21,9 @@ Labels = NDArray[np.int64]
 def curve_of(
     logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], limit: float
 ) -> SweepCurve | None:
-    model = build_predictions(
-        "m", np.char.zfill(np.arange(len(labels)).astype(str), 6), labels, logits=logits
-    )
+    ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
+    classes = tuple(str(c) for c in range(logits.shape[1]))
+    model = build_predictions("m", ids, labels, logits=logits, classes=classes)
     pairing = pair([model])
     scores = score(pairing, 0, frozenset(old))
     assert scores is not None
