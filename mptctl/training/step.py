@@ -63,12 +63,16 @@ def train_step(
 
 
 def _micro_batches(batch: Batch, accumulate: int) -> list[Batch]:
+    """The batch in so many parts, each of which knows where it stands."""
     if accumulate == 1:
         return [batch]
-    parts = zip(
+    parts, position = [], batch.position
+    for images, labels, index in zip(
         batch.images.tensor_split(accumulate),
         batch.labels.tensor_split(accumulate),
         batch.index.tensor_split(accumulate),
         strict=True,
-    )
-    return [Batch(*part) for part in parts]
+    ):
+        parts.append(Batch(images, labels, index, batch.epoch, position))
+        position += len(index)
+    return parts

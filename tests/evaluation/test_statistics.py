@@ -133,7 +133,7 @@ def lowest_deviance(cells: tuple[int, int, int, int], ratio: float) -> float:
         p = np.array([r - flips, flips, 1 - r - w + flips, w - flips])
         if p.min() < 0:
             return 1e6 * (1 - p.min())
-        with np.errstate(build_split="ignore"):
+        with np.errstate(divide="ignore"):
             return float(-2 * xlogy(x, p / (x / x.sum()).clip(1e-300)).sum())
 
     starts = [(s, t) for s in (-3.0, 0.0, 3.0) for t in (-3.0, 0.0, 3.0)]

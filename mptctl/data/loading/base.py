@@ -176,7 +176,7 @@ class PlannedLoader:
         labels = self._labels[index]
         if self.work.device.type == "cuda":
             labels = labels.pin_memory().to(self.work.device, non_blocking=True)
-        return Batch(images, labels, index)
+        return Batch(images, labels, index, job.epoch, job.position)
 
 
 class Loader(Protocol):

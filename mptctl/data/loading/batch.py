@@ -15,8 +15,12 @@ class Batch:
         images: (B, 3, H, W) normalised, on the loader's device, channels-last in memory.
         labels: (B,) int64, in class order (old classes first), on the loader's device.
         index: (B,) int64, each sample's index in the manifest, on the CPU.
+        epoch: of the plan, counted from 0.
+        position: where the first sample stands in the epoch's order, over all workers; the others follow it.
     """
 
     images: Tensor
     labels: Tensor
     index: Tensor
+    epoch: int = 0
+    position: int = 0

@@ -24,10 +24,14 @@ class BatchJob:
     Attributes:
         index: (b,) rows of the manifest.
         views: training crops and flips, (b,) each; None in evaluation.
+        epoch: of the plan, counted from 0.
+        position: where the slice begins in the epoch's order, over all workers.
     """
 
     index: NDArray[np.int64]
     views: Views | None
+    epoch: int
+    position: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +100,18 @@ class LoadPlan:
         pad = self.data.padding if self.train and self.data.augment == "pad-crop" else 0
         return self.num_samples * 3 * (self.data.image_size + 2 * pad) ** 2
 
+    def order(self, epoch: int) -> NDArray[np.int64]:
+        """(n,) rows of the manifest in the order of one pass, over all workers."""
+        return EpochPlan(self.seed, self.data).order(epoch, self.indices) if self.train else self.indices
+
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """This worker's slice of each global batch from ``start_step`` on."""
         plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
-        order = plan.order(epoch, self.indices) if self.train else self.indices
+        order = self.order(epoch)
         for step in range(start_step, self.steps):
             whole = order[step * self.batch_size : (step + 1) * self.batch_size]
-            index = whole[worker_share(len(whole), self.rank, self.world_size)]
+            share = worker_share(len(whole), self.rank, self.world_size)
+            index = whole[share]
             if len(index) == 0:
                 continue
             views = (
@@ -110,4 +119,4 @@ class LoadPlan:
                 if self.train
                 else None
             )
-            yield BatchJob(index, views)
+            yield BatchJob(index, views, epoch, step * self.batch_size + share.start)

@@ -403,3 +403,17 @@ def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
             assert images.dtype == dtype
             torch.testing.assert_close(images.float(), full, atol=0.02, rtol=0.01)
             loader.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_says_where_it_stands(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    halves = [loader_of(split, kind, rank=rank, world_size=2) for rank in (0, 1)]
+    order = halves[0].work.order(2)
+    for half in halves:
+        for batch in half.epoch(2, start_step=1):
+            assert batch.epoch == 2
+            expected = order[batch.position : batch.position + len(batch.index)]
+            assert batch.index.tolist() == expected.tolist()
+    assert [b.position for b in halves[1].epoch(2)] == [
+        4 + 8 * step for step in range(halves[1].steps_per_epoch)
+    ]
