@@ -10,8 +10,8 @@ from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import interruptible, quiet, ray_cluster, silence_stdout
-from mptctl.machine.signals import StopRequest
+from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
 from mptctl.tune.choice import choose, objective
