@@ -74,7 +74,7 @@ class DataRecipe(_Group):
         "auto",
         description="how pictures reach the device; auto chooses by size, device and what is installed",
     )
-    workers: int = Field(0, ge=0, description="threads of the loader; 0 takes the number of usable cores")
+    threads: int = Field(0, ge=0, description="threads of the loader; 0 takes the number of usable cores")
     prefetch: PositiveInt = Field(2, description="batches that are prepared ahead")
     hw_decoder_load: float = Field(
         0.65, ge=0.0, le=1.0, description="part of the JPEGs for the GPU's hardware decoder (dali on a GPU)"
@@ -84,6 +84,14 @@ class DataRecipe(_Group):
         gt=0,
         description="most memory for decoded pictures, in gigabytes, before auto prefers dali or threaded",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_former_name(cls, content: object) -> object:
+        content = _with_present_name(content)
+        if isinstance(content, Mapping) and "workers" in content:
+            raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")
+        return content
 
     @model_validator(mode="after")
     def _ranges_are_ranges(self) -> DataRecipe:
@@ -97,6 +105,13 @@ class DataRecipe(_Group):
         if self.scale[1] > 1:
             raise ValueError(f"data.scale: a part of the area is at most 1, got {self.scale[1]:g}")
         return self
+
+
+def _with_present_name(data: object) -> object:
+    """Recipes and checkpoints from before `data.threads` was so called say `data.workers`."""
+    if not isinstance(data, Mapping) or "workers" not in data or "threads" in data:
+        return data
+    return {"threads" if key == "workers" else key: value for key, value in data.items()}
 
 
 class ModelRecipe(_Group):
@@ -243,6 +258,9 @@ def load_recipe(
         if not equals or not key.strip():
             raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
     try:
+        # An override wins whichever of a key's two names it and the file have.
+        base |= {"data": _with_present_name(base["data"])} if "data" in base else {}
+        overrides = [re.sub(r"^data\.workers=", "data.threads=", override) for override in overrides]
         merged = OmegaConf.merge(OmegaConf.create(base), OmegaConf.from_dotlist(list(overrides)))
         for key, value in (fixed or {}).items():
             OmegaConf.update(merged, key, value)

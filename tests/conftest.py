@@ -133,7 +133,7 @@ def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
             for key in list(changes)
             if key in (*passing, "rank", "world_size", "num_classes")
         }
-        data = DataRecipe.model_validate({"loader": kind, "image_size": 32, "workers": 2, **changes})
+        data = DataRecipe.model_validate({"loader": kind, "image_size": 32, "threads": 2, **changes})
         loader = make_loader(split, data, **passing)  # type: ignore[arg-type]
         request.addfinalizer(loader.close)
         return loader

@@ -146,19 +146,19 @@ def _tune(
 ) -> dict[str, float]:
     """The fastest of DALI's threads, depth and, on a GPU, share of the hardware decoder."""
     cores = usable_cores()
-    threads = sorted({max(1, cores // 2), cores, cores + cores // 2})
+    counts = sorted({max(1, cores // 2), cores, cores + cores // 2})
     loads = _HW_LOADS if device.type == "cuda" else (recipe.data.hw_decoder_load,)
     rates: dict[tuple[int, int, float], float] = {}
-    for workers, prefetch, load in itertools.product(threads, (2, 3), loads):
-        changes: dict[str, Any] = {"workers": workers, "prefetch": prefetch, "hw_decoder_load": load}
+    for threads, prefetch, load in itertools.product(counts, (2, 3), loads):
+        changes: dict[str, Any] = {"threads": threads, "prefetch": prefetch, "hw_decoder_load": load}
         data = recipe.data.model_copy(update={"loader": "dali", **changes})
         start = our_stream(split, data, recipe.optim.batch_size, device, scratch)
         one = LoaderRunner("dali", start)
-        rates[workers, prefetch, load] = one.run(seconds, device)
+        rates[threads, prefetch, load] = one.run(seconds, device)
         one.stop()
-        say(f"tune: {changes} {rates[workers, prefetch, load]:,.0f} images/s")
-    workers, prefetch, load = max(rates, key=lambda key: rates[key])
-    found: dict[str, float] = {"workers": workers, "prefetch": prefetch}
+        say(f"tune: {changes} {rates[threads, prefetch, load]:,.0f} images/s")
+    threads, prefetch, load = max(rates, key=lambda key: rates[key])
+    found: dict[str, float] = {"threads": threads, "prefetch": prefetch}
     return found | ({"hw_decoder_load": load} if device.type == "cuda" else {})
 
 

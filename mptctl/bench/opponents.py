@@ -98,7 +98,7 @@ def readers_file_stream(work: LoadPlan) -> Iterator[Tensor]:
     device = "mixed" if on_gpu else "cpu"
     pipeline = Pipeline(
         batch_size=work.batch_size,
-        num_threads=data.workers or usable_cores(),
+        num_threads=data.threads or usable_cores(),
         device_id=(work.device.index or 0) if on_gpu else None,
         prefetch_queue_depth=data.prefetch,
         seed=1,

@@ -115,13 +115,13 @@ def runners(
             data = recipe.data.model_copy(update={"loader": kind, "augment": augment})
             pictures = few if name == "resident" else split
             start = our_stream(pictures, data, batch_size, where, scratch)
-            workers = None if name == "resident" else data.workers or usable_cores()
+            workers = None if name == "resident" else data.threads or usable_cores()
             ahead = 0 if name == "resident" else data.prefetch
             field.append(LoaderRunner(name, start, workers, augment, ahead))
         else:
             work = LoadPlan(split, recipe.data, "train", batch_size, 0, True, device)
             if name == "readers-file":
-                threads = work.data.workers or usable_cores()
+                threads = work.data.threads or usable_cores()
                 start = partial(readers_file_stream, work)
                 field.append(LoaderRunner(name, start, threads, work.data.augment, work.data.prefetch))
             else:

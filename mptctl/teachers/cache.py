@@ -25,7 +25,7 @@ from mptctl.teachers.source import TeacherLogits, TeacherSource
 
 Role = Literal["old", "ref"]
 # Keys of the data recipe that change how fast pictures come, not what is in them.
-ONLY_SPEED = {"loader", "workers", "prefetch", "resident_limit_gb"}
+ONLY_SPEED = {"loader", "threads", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
 CACHE_VERSION = 1
 

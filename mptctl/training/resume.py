@@ -16,7 +16,7 @@ from mptctl.training.validate import NOT_VALIDATED, Validation
 # What may change between a run and its continuation: where and how fast it computes, not what.
 MAY_CHANGE = (
     "data.loader",
-    "data.workers",
+    "data.threads",
     "data.prefetch",
     "data.hw_decoder_load",
     "data.resident_limit_gb",

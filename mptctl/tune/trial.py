@@ -67,7 +67,7 @@ class TrialPlan:
         recipe = recipe.model_copy(
             update={
                 "runtime": recipe.runtime.model_copy(update=runtime),
-                "data": recipe.data.model_copy(update={"workers": self.cpus}),
+                "data": recipe.data.model_copy(update={"threads": self.cpus}),
             }
         )
         begun = RunDir(folder).last.exists() or RunDir(folder).previous.exists()

@@ -31,7 +31,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-SMALL = ["data.image_size=24", "data.workers=1", "optim.batch_size=8", "model.stem=small"]
+SMALL = ["data.image_size=24", "data.threads=1", "optim.batch_size=8", "model.stem=small"]
 
 
 @pytest.mark.slow  # workers of a DataLoader import torch first
@@ -74,8 +74,8 @@ def test_json_is_one_object_and_tuning_gives_lines_to_paste(
     found = json.loads('{"bench"' + rest)
     assert found["bench"] == "loader"
     assert [row["name"] for row in found["rows"]] == ["dali-cpu"]
-    assert set(found["tuned"]) == {"workers", "prefetch"}
-    assert "data:\n  workers: " in text
+    assert set(found["tuned"]) == {"threads", "prefetch"}
+    assert "data:\n  threads: " in text
 
 
 def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
 
 split = load_split(Path(sys.argv[1]))
-data = DataRecipe(loader=sys.argv[2], workers=2, augment="random-resized-crop")
+data = DataRecipe(loader=sys.argv[2], threads=2, augment="random-resized-crop")
 loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, device=torch.device("cpu"))
 victim = Path(split.manifest.file(int(split.indices("train")[13])))
 before, content = victim.stat(), victim.read_bytes()

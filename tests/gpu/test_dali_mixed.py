@@ -43,7 +43,7 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
 
 
 def loader_of(split: Split, device: str, kind: str = "dali", train: bool = True, **setting: object) -> Loader:
-    data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "workers": 4, **setting})
+    data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "threads": 4, **setting})
     return make_loader(
         split,
         data,
@@ -95,7 +95,7 @@ def test_the_gpu_sees_the_pictures_that_the_cpu_sees(
 
 def test_samples_are_the_same_bytes_for_other_threads_and_after_resume(split: Split) -> None:
     images, index = one_epoch(loader_of(split, "cuda:0", **CROP))
-    again, _ = one_epoch(loader_of(split, "cuda:0", workers=1, prefetch=1, **CROP))
+    again, _ = one_epoch(loader_of(split, "cuda:0", threads=1, prefetch=1, **CROP))
     assert torch.equal(again, images)
     rest, rest_index = one_epoch(loader_of(split, "cuda:0", **CROP), start=3)
     assert rest_index == index[24:]

@@ -23,9 +23,9 @@ WAIT_WORTH_SAYING = 0.02
 # What to do about waiting, by loader.
 ADVICE = {
     "resident": "leave it a core (runtime.threads), or compute on a GPU",
-    "threaded": "raise data.workers, or let DALI read (data.loader=dali)",
-    "dali-cpu": "raise data.workers or data.prefetch; mptctl bench loader --tune finds the best",
-    "dali-mixed": "set data.workers, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them",
+    "threaded": "raise data.threads, or let DALI read (data.loader=dali)",
+    "dali-cpu": "raise data.threads or data.prefetch; mptctl bench loader --tune finds the best",
+    "dali-mixed": "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them",
 }
 
 

@@ -200,7 +200,7 @@ def build_pipeline(work: LoadPlan, source: Any) -> Any:
     share = -(-work.batch_size // work.world_size)
     pipeline = Pipeline(
         batch_size=max(1, min(share, work.num_samples)),
-        num_threads=data.workers or usable_cores(),
+        num_threads=data.threads or usable_cores(),
         device_id=(work.device.index or 0) if on_gpu else None,
         prefetch_queue_depth=data.prefetch,
     )

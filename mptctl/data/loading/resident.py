@@ -179,7 +179,7 @@ def _fill(
             out[row] = read(int(indices[row])).permute(1, 2, 0).numpy()
 
     starts = range(0, len(indices), _CHUNK)
-    with ThreadPoolExecutor(work.data.workers or usable_cores(), initializer=single_threaded) as pool:
+    with ThreadPoolExecutor(work.data.threads or usable_cores(), initializer=single_threaded) as pool:
         try:
             for done, _ in enumerate(pool.map(fill, starts), start=1):
                 if progress is not None:

@@ -30,7 +30,7 @@ class ThreadedLoader(PlannedLoader):
 
     def __init__(self, work: LoadPlan, reason: str) -> None:
         super().__init__(work, reason)
-        self._workers = work.data.workers or usable_cores()
+        self._workers = work.data.threads or usable_cores()
         self._pool = ThreadPoolExecutor(
             self._workers, thread_name_prefix="mptctl-threaded", initializer=single_threaded
         )

@@ -129,8 +129,8 @@ def test_samples_are_the_same_bytes_for_other_batch_sizes_threads_and_depths(
     images, _, index = one_epoch(loader_of(split, kind, batch_size=8, **setting))
     for change in (
         {"batch_size": 5},
-        {"batch_size": 20, "workers": 1, "prefetch": 1},
-        {"workers": 5, "prefetch": 4},
+        {"batch_size": 20, "threads": 1, "prefetch": 1},
+        {"threads": 5, "prefetch": 4},
     ):
         other, _, other_index = one_epoch(loader_of(split, kind, **setting | change))
         assert other_index == index
@@ -340,7 +340,7 @@ def test_statistics_count_pictures_and_waiting(split: Split, loader_of: MakeLoad
 def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
     loader = loader_of(split, "threaded")
     for wait, words in (
-        (0.9, "waiting for data 90 %: raise data.workers"),
+        (0.9, "waiting for data 90 %: raise data.threads"),
         (0.001, "the model sets the pace"),
     ):
         loader.stats.reset()
@@ -395,7 +395,7 @@ def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
     for kind in KINDS:
         for dtype in (torch.float16, torch.bfloat16):
             loader = make_loader(
-                split, DataRecipe(loader=kind, workers=1), "test", batch_size=16, seed=0, train=False,
+                split, DataRecipe(loader=kind, threads=1), "test", batch_size=16, seed=0, train=False,
                 device=torch.device("cpu"), dtype=dtype,
             )  # fmt: skip
             images = next(iter(loader.epoch(0))).images
