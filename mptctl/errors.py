@@ -64,18 +64,24 @@ class Stopped(MptctlError):
         self.exit_code = 128 + signum
 
 
-def some(names: Iterable[object], limit: int = 3) -> str:
+def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:
     """The first few of many names for a message: ``a, b, c and 4 more``.
 
     Args:
         names: in the order in which they are to be named.
         limit: how many are named.
+        separator: what stands between two of them.
     """
     words = [str(name) for name in names]
     more = f" and {len(words) - limit} more" if len(words) > limit else ""
-    return ", ".join(words[:limit]) + more
+    return separator.join(words[:limit]) + more
 
 
 def one_line(error: BaseException) -> str:
     """What an exception says, without line breaks; its kind where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says, where the rest is a library's own trace; its kind where it says nothing."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

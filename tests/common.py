@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import LOADERS
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import MetricsLine, RunDir
 from mptctl.recipe import Recipe, load_recipe
@@ -153,10 +154,11 @@ def make_folder(
 MakeLoader = Callable[..., Loader]
 
 
-KINDS = ("resident", "threaded", "dali")
+KINDS = tuple(kind.recipe_name for kind in LOADERS if "cpu" in kind.devices)
+IN_MEMORY = {kind.recipe_name for kind in LOADERS if kind.in_memory}
 
 
 def levels(loader: Loader, images: Tensor) -> Tensor:
     """Grey levels 0..255 of normalised pictures."""
-    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.work.data.mean, loader.work.data.std))
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (loader.plan.data.mean, loader.plan.data.std))
     return (images * std + mean) * 255

@@ -16,15 +16,15 @@ from mptctl.bench.runners import (
     DATALOADERS,
     LEAST_BATCHES,
     LEAST_RESIDENT_BATCHES,
-    OURS,
     ROWS,
     LoaderRunner,
     Say,
     generate_pictures,
+    make_runners,
     our_stream,
     repeated,
-    runners,
 )
+from mptctl.data.loading.choose import LOADERS
 from mptctl.data.manifest import TRAIN
 from mptctl.data.sources import scan_folder
 from mptctl.data.split import Split
@@ -103,28 +103,28 @@ def bench_loader(
         say("checking the files' headers")
         manifest, _ = scan_folder(data_root or Path(scratch) / "data", needs_test=False)
         split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
-        few = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
-        field, skipped = runners(recipe, split, few, rows, device, Path(scratch), say)
+        short_split = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
+        runners, skipped = make_runners(recipe, split, short_split, rows, device, Path(scratch), say)
         try:
-            measured: dict[str, list[float]] = {one.name: [] for one in field}
+            measured: dict[str, list[float]] = {runner.name: [] for runner in runners}
             for turn in range(repeats):
-                for one in field:
-                    rate = one.run(seconds, device)
-                    measured[one.name].append(round(rate, 1))
-                    say(f"run {turn + 1} of {repeats}: {one.name} {rate:,.0f} images/s")
+                for runner in runners:
+                    rate = runner.run(seconds, device)
+                    measured[runner.name].append(round(rate, 1))
+                    say(f"run {turn + 1} of {repeats}: {runner.name} {rate:,.0f} images/s")
             tuned = _tune(recipe, split, device, Path(scratch), seconds, say) if tune else None
         finally:
-            for one in field:
-                one.stop()
+            for runner in runners:
+                runner.stop()
     results = [
         LoaderRow(
-            name=one.name,
-            images_per_s=round(statistics.median(measured[one.name]), 1),
-            runs=measured[one.name],
-            workers=one.workers,
-            augment=one.augment,
+            name=runner.name,
+            images_per_s=round(statistics.median(measured[runner.name]), 1),
+            runs=measured[runner.name],
+            workers=runner.workers,
+            augment=runner.augment,
         )
-        for one in field
+        for runner in runners
     ]
     return LoaderBench(
         machine=machine,
@@ -134,7 +134,7 @@ def bench_loader(
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        verdict=_verdict(
+        verdict=verdict(
             {row.name: row.images_per_s for row in results}, recipe.data.augment != "random-resized-crop"
         ),
         tuned=tuned,
@@ -153,18 +153,19 @@ def _tune(
         changes: dict[str, Any] = {"threads": threads, "prefetch": prefetch, "hw_decoder_load": load}
         data = recipe.data.model_copy(update={"loader": "dali", **changes})
         start = our_stream(split, data, recipe.optim.batch_size, device, scratch)
-        one = LoaderRunner("dali", start)
-        rates[threads, prefetch, load] = one.run(seconds, device)
-        one.stop()
+        runner = LoaderRunner("dali", start)
+        rates[threads, prefetch, load] = runner.run(seconds, device)
+        runner.stop()
         say(f"tune: {changes} {rates[threads, prefetch, load]:,.0f} images/s")
     threads, prefetch, load = max(rates, key=lambda key: rates[key])
     found: dict[str, float] = {"threads": threads, "prefetch": prefetch}
     return found | ({"hw_decoder_load": load} if device.type == "cuda" else {})
 
 
-def _verdict(rates: dict[str, float], same_work: bool) -> str:
+def verdict(rates: dict[str, float], same_work: bool) -> str:
     """One line; ``same_work`` says that pictures from memory are augmented as the others are."""
-    ours = {name: rate for name, rate in rates.items() if name in OURS and (same_work or name != "resident")}
+    names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
+    ours = {name: rate for name, rate in rates.items() if name in names}
     theirs = {name: rate for name, rate in rates.items() if name in DATALOADERS}
     if not ours:
         return "no loader of ours was measured"

@@ -67,46 +67,46 @@ def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
     return transform
 
 
-def dataloader_stream(work: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
+def dataloader_stream(plan: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
     """Endless batches of a DataLoader whose workers stay; the first ones include their start."""
-    manifest, rows = work.split.manifest, work.indices.tolist()
+    manifest, rows = plan.split.manifest, plan.indices.tolist()
     dataset = PictureFiles(
-        [manifest.file(i) for i in rows], work.split.labels[work.indices].tolist(), work.data, reader
+        [manifest.file(i) for i in rows], plan.split.labels[plan.indices].tolist(), plan.data, reader
     )
     # Spawned, because a fork of a process in which DALI runs threads can hang.
     loader = DataLoader(
         dataset,
-        work.batch_size,
+        plan.batch_size,
         shuffle=True,
         drop_last=True,
         num_workers=workers,
         persistent_workers=True,
-        pin_memory=work.device.type == "cuda",
+        pin_memory=plan.device.type == "cuda",
         multiprocessing_context="spawn",
     )
     while True:
         for images, _ in loader:
-            yield images.to(work.device, non_blocking=True)
+            yield images.to(plan.device, non_blocking=True)
 
 
-def readers_file_stream(work: LoadPlan) -> Iterator[Tensor]:
+def readers_file_stream(plan: LoadPlan) -> Iterator[Tensor]:
     """Endless batches of DALI with ``fn.readers.file`` and its own random numbers, as DALI's examples do."""
     from nvidia.dali import Pipeline, fn
     from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 
-    manifest, data, on_gpu = work.split.manifest, work.data, work.device.type == "cuda"
+    manifest, data, on_gpu = plan.split.manifest, plan.data, plan.device.type == "cuda"
     device = "mixed" if on_gpu else "cpu"
     pipeline = Pipeline(
-        batch_size=work.batch_size,
+        batch_size=plan.batch_size,
         num_threads=data.threads or usable_cores(),
-        device_id=(work.device.index or 0) if on_gpu else None,
+        device_id=(plan.device.index or 0) if on_gpu else None,
         prefetch_queue_depth=data.prefetch,
         seed=1,
     )
     with pipeline:
-        files = [manifest.file(i) for i in work.indices.tolist()]
+        files = [manifest.file(i) for i in plan.indices.tolist()]
         encoded, _ = fn.readers.file(files=files, random_shuffle=True, initial_fill=1024, name="reader")
-        if work.crops_as_stored:
+        if plan.crops_as_stored:
             pictures = fn.decoders.image_random_crop(
                 encoded, device=device, random_area=list(data.scale), random_aspect_ratio=list(data.ratio)
             )

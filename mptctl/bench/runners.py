@@ -16,7 +16,8 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.bench.opponents import Reader, dataloader_stream, readers_file_stream
-from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN, Manifest, pack_paths
 from mptctl.data.split import Split, SplitRequest, build_split
@@ -25,13 +26,13 @@ from mptctl.machine.facts import has_package, usable_cores
 from mptctl.models.networks import build_model
 from mptctl.recipe import DataRecipe, Recipe
 
-OURS = ("resident", "dali-cpu", "dali-mixed", "threaded")
+OURS = tuple(kind.name for kind in LOADERS)
 DATALOADERS = ("dataloader-tvio", "dataloader-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
 # A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
 # empty queue, and a few hundred pictures would measure that.
 LEAST_BATCHES = 200
-# Pictures in memory have no queue to fill, and each name of one would take its own room.
+# Pictures in memory have no queue to fill, and each name of one would take memory of its own.
 LEAST_RESIDENT_BATCHES = 12
 _WARM_SECONDS, _WARM_BATCHES = 0.5, 4
 _REST_AT_MOST = 10.0  # seconds
@@ -82,10 +83,10 @@ class LoaderRunner:
         self.stream = None
 
 
-def runners(
+def make_runners(
     recipe: Recipe,
     split: Split,
-    few: Split,
+    short_split: Split,
     rows: tuple[str, ...],
     device: torch.device,
     scratch: Path,
@@ -93,58 +94,74 @@ def runners(
 ) -> tuple[list[LoaderRunner], dict[str, str]]:
     """Who takes part, each DataLoader at its best number of workers, and who does not, with the reason.
 
-    ``few`` is a shorter ``split``, for pictures in memory.
+    ``short_split`` is a shorter ``split``, for pictures in memory.
     """
-    field: list[LoaderRunner] = []
+    runners: list[LoaderRunner] = []
     skipped: dict[str, str] = {}
-    batch_size = recipe.optim.batch_size
-    has_dali = has_package("nvidia.dali")
+    kinds = {kind.name: kind for kind in LOADERS}
     for name in rows:
         if name == "synthetic":
-            field.append(LoaderRunner(name, partial(_training_steps, recipe, device)))
-            continue
-        if name == "dali-mixed" and device.type != "cuda":
-            skipped[name] = "no CUDA device"
-        elif name in ("dali-cpu", "dali-mixed", "readers-file") and not has_dali:
-            skipped[name] = "DALI is not installed"
-        elif name in OURS:
-            where = torch.device("cpu") if name == "dali-cpu" else device
-            kind = name.split("-")[0]
-            # Pictures in memory are at one size already, so their crops are padded ones.
-            augment = "pad-crop" if name == "resident" else recipe.data.augment
-            data = recipe.data.model_copy(update={"loader": kind, "augment": augment})
-            pictures = few if name == "resident" else split
-            start = our_stream(pictures, data, batch_size, where, scratch)
-            workers = None if name == "resident" else data.threads or usable_cores()
-            ahead = 0 if name == "resident" else data.prefetch
-            field.append(LoaderRunner(name, start, workers, augment, ahead))
-        else:
-            work = LoadPlan(split, recipe.data, "train", batch_size, 0, True, device)
-            if name == "readers-file":
-                threads = work.data.threads or usable_cores()
-                start = partial(readers_file_stream, work)
-                field.append(LoaderRunner(name, start, threads, work.data.augment, work.data.prefetch))
+            runners.append(LoaderRunner(name, partial(_training_steps, recipe, device)))
+        elif name in kinds:
+            kind = kinds[name]
+            found = _our_runner(kind, recipe, short_split if kind.in_memory else split, device, scratch)
+            if isinstance(found, str):
+                skipped[name] = found
             else:
-                field.append(_best_dataloader(name, work, say))
-    return field, skipped
+                runners.append(found)
+        elif name == "readers-file" and not has_package("nvidia.dali"):
+            skipped[name] = "DALI is not installed"
+        else:
+            plan = LoadPlan(split, recipe.data, "train", recipe.optim.batch_size, 0, True, device)
+            runners.append(
+                _readers_file(name, plan) if name == "readers-file" else _best_dataloader(name, plan, say)
+            )
+    return runners, skipped
 
 
-def _best_dataloader(name: str, work: LoadPlan, say: Say) -> LoaderRunner:
+def _our_runner(
+    kind: type[Loader], recipe: Recipe, split: Split, device: torch.device, scratch: Path
+) -> LoaderRunner | str:
+    """One kind of our loaders, or why it cannot be measured here."""
+    if device.type not in kind.devices:
+        if "cpu" not in kind.devices:
+            return "no CUDA device"
+        device = torch.device("cpu")
+    # Pictures in memory are at one size already, so their crops are padded ones.
+    augment = "pad-crop" if kind.in_memory else recipe.data.augment
+    data = recipe.data.model_copy(update={"loader": kind.recipe_name, "augment": augment})
+    plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
+    if kind.refuses(plan) is not None:
+        return str(kind.declines(plan))
+    start = our_stream(split, data, plan.batch_size, device, scratch)
+    if kind.in_memory:
+        return LoaderRunner(kind.name, start, None, augment)
+    return LoaderRunner(kind.name, start, data.threads or usable_cores(), augment, data.prefetch)
+
+
+def _readers_file(name: str, plan: LoadPlan) -> LoaderRunner:
+    """DALI with its own reader, at the recipe's settings."""
+    threads = plan.data.threads or usable_cores()
+    start = partial(readers_file_stream, plan)
+    return LoaderRunner(name, start, threads, plan.data.augment, plan.data.prefetch)
+
+
+def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
     """The DataLoader with the number of workers that is fastest here; those keep running."""
     reader: Reader = "tvio" if name == "dataloader-tvio" else "pil"
     cores = usable_cores()
     best: LoaderRunner | None = None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
-        start = partial(dataloader_stream, work, reader, workers)
+        start = partial(dataloader_stream, plan, reader, workers)
         ahead = 2 * workers  # torch's default prefetch_factor
-        one = LoaderRunner(name, start, workers, work.data.augment, ahead)
-        rate = one.run(1.0, work.device)
+        runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
+        rate = runner.run(1.0, plan.device)
         say(f"{name} with {workers} workers: {rate:,.0f} images/s")
         if best is None or rate > best_rate:
-            one, best, best_rate = best or one, one, rate
-        if one is not best:
-            one.stop()
+            runner, best, best_rate = best or runner, runner, rate
+        if runner is not best:
+            runner.stop()
     assert best is not None
     return best
 
@@ -152,6 +169,8 @@ def _best_dataloader(name: str, work: LoadPlan, say: Say) -> LoaderRunner:
 def our_stream(
     split: Split, data: DataRecipe, batch_size: int, device: torch.device, scratch: Path
 ) -> Callable[[], Stream]:
+    """How to start an endless stream of training batches of the recipe's loader."""
+
     def start() -> Stream:
         loader = make_loader(
             split, data, "train", batch_size=batch_size, seed=0, train=True, device=device, cache_dir=scratch
@@ -202,6 +221,7 @@ def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
 
 
 def generate_pictures(root: Path) -> None:
+    """Write JPEGs of about ImageNet's usual size and detail below ``train/``."""
     rng = np.random.default_rng(0)
     (root / "train" / "generated").mkdir(parents=True)
     for number in range(_GENERATED):

@@ -21,7 +21,7 @@ from mptctl.files import replacing
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
 PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 
-# How a row's bytes are read. PLAIN: every decoder agrees with PIL. ODD: only PIL's reading counts
+# How a row's bytes are read. STANDARD: every decoder agrees with PIL. NONSTANDARD: only PIL's reading counts
 # (CMYK, palettes, transparency). ARRAY: not a file of its own, but a row of the source's array.
 STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
@@ -39,7 +39,7 @@ class Manifest:
         labels: (M,) int32 index into ``class_names``.
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
         heights, widths: (M,) int32, in pixels.
-        kinds: (M,) uint8: PLAIN, ODD or ARRAY.
+        kinds: (M,) uint8: STANDARD, NONSTANDARD or ARRAY.
         path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64;
             None for arrays.
         sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; None for arrays.

@@ -1,4 +1,7 @@
-"""Read one picture as RGB, and fit it to a square: what every loader must agree with."""
+"""Read one picture as RGB, and fit it to the model's input: what every loader must agree with.
+
+Pictures are (H, W, 3) everywhere; torchvision's functions and the model want channels first, and get them here.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.manifest import STANDARD, Manifest
 from mptctl.data.plan import Views
-from mptctl.errors import DataError
+from mptctl.errors import DataError, first_line
 from mptctl.recipe import DataRecipe
 
 # torchvision has announced that its decoder will go, and warns at each call of the Python function.
@@ -29,11 +32,11 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
 
     Args:
         data: the file.
-        kind: PLAIN JPEG files are decoded by torchvision, without Python's lock; all others by Pillow.
+        kind: STANDARD JPEG files are decoded by torchvision, without Python's lock; all others by Pillow.
         name: for the message.
 
     Returns:
-        (3, H, W) uint8.
+        (H, W, 3) uint8.
 
     Raises:
         DataError: it cannot be decoded.
@@ -42,11 +45,11 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         if kind == STANDARD and _decode_image is not None and data.startswith(_START_OF_JPEG):
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
             decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
-            return decoded
-        return torch.from_numpy(rgb(data)).permute(2, 0, 1)
+            return decoded.permute(1, 2, 0)
+        return torch.from_numpy(rgb(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
         raise DataError(
-            f"{name}: cannot be decoded ({_first_line(error)}); run split --verify decode --overwrite"
+            f"{name}: cannot be decoded ({first_line(error)[:120]}); run split --verify decode --overwrite"
         ) from error
 
 
@@ -57,54 +60,69 @@ def rgb(data: bytes) -> NDArray[np.uint8]:
     return np.array(image.convert("RGB"))
 
 
-def resize_and_crop(image: Tensor, resize: int, size: int) -> Tensor:
+def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
     """Resize the shorter side and cut the centre, as torchvision's Resize and CenterCrop do.
 
     Args:
-        image: (3, H, W) uint8.
+        picture: (H, W, 3) uint8.
         resize: shorter side, in pixels.
-        size: side of the square, at most ``resize``.
+        size: side of the crop, S, at most ``resize``.
 
     Returns:
-        (3, size, size) uint8.
+        (S, S, 3) uint8.
     """
+    image = picture.permute(2, 0, 1)
     if min(image.shape[-2:]) != resize:
         image = vision.resize(image, [resize], antialias=True)
     if tuple(image.shape[-2:]) != (size, size):
         image = vision.center_crop(image, [size, size])
-    return image
+    return image.permute(1, 2, 0)
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:120]
-
-
-def augment(image: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
+def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
     """Cut one picture as the plan says.
 
     Args:
-        image: (3, H, W) uint8, as stored.
+        picture: (H, W, 3) uint8, as stored.
         data: picture size and kind of augmentation.
         views: windows and flips, of which ``row`` is this picture's.
         row: which of them.
 
     Returns:
-        (3, S, S) uint8, S being the recipe's picture size.
+        (S, S, 3) uint8, S being the recipe's picture size.
     """
     size = data.image_size
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
-        image = vision.resize(image[:, top : top + height, left : left + width], [size, size], antialias=True)
+        image = picture[top : top + height, left : left + width].permute(2, 0, 1)
+        image = vision.resize(image, [size, size], antialias=True)
     else:
-        image = vision.crop(
-            resize_and_crop(image, size, size), top, left, height, width
-        )  # zeros beyond the edge
-    return image.flip(-1) if views.flip[row] else image
+        fitted = resize_and_crop(picture, size, size).permute(2, 0, 1)
+        image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
+    return (image.flip(-1) if views.flip[row] else image).permute(1, 2, 0)
+
+
+def windows(pictures: Tensor, size: int) -> Tensor:
+    """Every window of some size in every picture, without a copy.
+
+    Args:
+        pictures: (n, H, W, 3).
+        size: side of a window, S.
+
+    Returns:
+        (n, H - S + 1, W - S + 1, S, S, 3), the second and third dimension being top and left.
+    """
+    return pictures.unfold(1, size, 1).unfold(2, size, 1).permute(0, 1, 2, 4, 5, 3)
+
+
+def channels_first(pictures: Tensor) -> Tensor:
+    """(B, S, S, 3) -> (B, 3, S, S) as the model takes it; in memory the channels stay last."""
+    return pictures.permute(0, 3, 1, 2)
 
 
 def decode_file(manifest: Manifest, index: int) -> Tensor:
-    """Decode one row of a manifest of files: (3, H, W) uint8.
+    """Decode one row of a manifest of files: (H, W, 3) uint8.
 
     Raises:
         DataError: the file is gone or cannot be decoded.

@@ -37,7 +37,7 @@ class CheckedFile:
 
     height: int
     width: int
-    kind: int  # PLAIN or ODD
+    kind: int  # STANDARD or NONSTANDARD
     size: int
     mtime: int
 

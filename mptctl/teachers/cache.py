@@ -53,7 +53,7 @@ class CachedTeachers:
     def __init__(
         self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], room: CacheBudget
     ) -> None:
-        work = loader.work
+        work = loader.plan
         self.digests = teachers.digests
         self._teachers = teachers
         self._work = work
@@ -138,7 +138,7 @@ def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
 
 def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
     """Everything that a teacher's logits depend on, down to the last bit."""
-    work, runtime = loader.work, recipe.runtime
+    work, runtime = loader.plan, recipe.runtime
     gpu = work.device.type == "cuda"
     return {
         "layout": CACHE_VERSION,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import Any, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.data.loading.base import Loader, PlannedLoader
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import choose_loader
-from mptctl.data.loading.part import LoadPlan
+from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.data.split import Split
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest
@@ -84,12 +86,15 @@ def dry_run(job: RunRequest) -> DryRun:
     )
 
 
-class _Unread(PlannedLoader):
+class _Unread(Loader):
     """The loader that would be chosen, without its pictures."""
 
-    def __init__(self, work: LoadPlan) -> None:
-        self.name, reason = choose_loader(work)
-        super().__init__(work, reason)
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan, choose_loader(plan).reason)
+
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
+        """None: a dry run reads no picture."""
+        yield from ()
 
 
 def _unread(

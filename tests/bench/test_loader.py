@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.bench.loader import LoaderBench, _verdict, bench_loader
+from mptctl.bench.loader import LoaderBench, bench_loader, verdict
 from mptctl.bench.opponents import PictureFiles
 from mptctl.bench.runners import ROWS
 from mptctl.cli.app import main
@@ -118,5 +118,5 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
         ({"synthetic": 5.0}, "no loader of ours was measured"),
     ],
 )
-def test_the_verdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
-    assert _verdict(rates, same_work="synthetic" not in rates) == line
+def test_theverdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
+    assert verdict(rates, same_work="synthetic" not in rates) == line

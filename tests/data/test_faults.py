@@ -16,7 +16,7 @@ from PIL import Image
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
-from tests.common import KINDS, MakeLoader, levels, smooth_picture
+from tests.common import IN_MEMORY, KINDS, MakeLoader, levels, smooth_picture
 
 SIDE = 32
 
@@ -138,7 +138,7 @@ for damage in damages:
 """
 
 
-@pytest.mark.parametrize("kind", ["dali", "threaded"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_MEMORY])
 @pytest.mark.parametrize(("form", "damages"), [("JPEG", 3), ("PNG", 4)])
 def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
     own_folder: Path, tmp_path: Path, kind: str, form: str, damages: int

@@ -1,19 +1,36 @@
-"""A batch, what every loader offers, and the choice of loader with its reason."""
+"""All kinds of loaders in order of preference, and the choice of one with its reason."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
-from mptctl.data.loading.base import Loader
+from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.dali import DaliCpuLoader, DaliMixedLoader
 from mptctl.data.loading.part import LoadPlan
+from mptctl.data.loading.resident import ResidentLoader
+from mptctl.data.loading.threaded import ThreadedLoader
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.machine.facts import has_package
 from mptctl.names import Part
 from mptctl.recipe import DataRecipe
+
+# `auto` takes the first that does not decline the plan.
+LOADERS: tuple[type[Loader], ...] = (ResidentLoader, DaliCpuLoader, DaliMixedLoader, ThreadedLoader)
+
+
+class LoaderChoice(NamedTuple):
+    """Which kind of loader serves a plan, and why.
+
+    Attributes:
+        loader: the kind; its ``name`` is what the log calls it.
+        reason: one sentence for the log, with the samples that no batch holds.
+    """
+
+    loader: type[Loader]
+    reason: str
 
 
 def make_loader(
@@ -30,7 +47,7 @@ def make_loader(
     world_size: int = 1,
     cache_dir: Path | None = None,
     dtype: torch.dtype = torch.float32,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Loader:
     """Choose a loader by size, device and what is installed, unless the recipe names one.
 
@@ -52,66 +69,40 @@ def make_loader(
         UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
         DataError: a picture is gone, changed or damaged.
     """
-    work = LoadPlan(
+    plan = LoadPlan(
         split=split, data=data, part=part, batch_size=batch_size, seed=seed, train=train, device=device,
         num_classes=num_classes, rank=rank, world_size=world_size, dtype=dtype,
     )  # fmt: skip
-    kind, reason = choose_loader(work)
-    if kind == "resident":
-        from mptctl.data.loading.resident import ResidentLoader
-
-        return ResidentLoader(work, reason, cache_dir or split.run_root / "cache", progress)
-    if kind == "dali":
-        from mptctl.data.loading.dali import DaliLoader
-
-        return DaliLoader(work, reason, cache_dir or split.run_root / "cache")
-    from mptctl.data.loading.threaded import ThreadedLoader
-
-    return ThreadedLoader(work, reason)
+    choice = choose_loader(plan)
+    return choice.loader(plan, choice.reason, cache_dir or split.run_root / "cache", progress)
 
 
-def choose_loader(work: LoadPlan) -> tuple[str, str]:
-    """Which loader serves a pass, and why.
-
-    Returns:
-        ``resident``, ``dali`` or ``threaded``, and one sentence.
+def choose_loader(plan: LoadPlan) -> LoaderChoice:
+    """Which loader serves a plan, and why; nothing is decoded.
 
     Raises:
-        UsageError: the recipe names a loader that cannot serve this pass.
+        UsageError: the recipe names a loader that cannot serve this plan here.
     """
-    data, files = work.data, work.split.manifest.has_files
-    gigabytes = work.resident_bytes / 1e9
-    fits = gigabytes <= data.resident_limit_gb
-    has_dali = has_package("nvidia.dali")
-    if data.loader == "resident":
-        if work.crops_as_stored:
-            raise UsageError(
-                "data.loader resident: keeps pictures at one size and cannot crop them as stored "
-                "(data.augment random-resized-crop); use auto, dali or threaded"
-            )
-        return "resident", "the recipe asks for it"
-    if data.loader == "dali":
-        if not files:
-            raise UsageError(
-                f"data.loader dali: reads picture files, and {work.split.manifest.source} is one array; use auto"
-            )
-        if not has_dali:
-            raise UsageError(
-                "data.loader dali: nvidia-dali is not installed; install it, or use auto or threaded"
-            )
-        return "dali", "the recipe asks for it"
-    if data.loader == "threaded":
-        return "threaded", "the recipe asks for it"
-    size = f"{work.num_samples:,} pictures take {gigabytes:.2f} GB decoded"
-    if fits and not work.crops_as_stored:
-        return "resident", f"{size}, below data.resident_limit_gb {data.resident_limit_gb:g}"
-    why = (
-        "random-resized-crop needs pictures as stored"
-        if work.crops_as_stored
-        else f"{size}, above data.resident_limit_gb {data.resident_limit_gb:g}"
+    kinds = [kind for kind in LOADERS if plan.device.type in kind.devices]
+    if plan.data.loader != "auto":
+        (kind,) = (kind for kind in kinds if kind.recipe_name == plan.data.loader)
+        refused = kind.refuses(plan)
+        if refused is not None:
+            raise UsageError(f"data.loader {plan.data.loader}: {refused}")
+        return _choice(kind, plan, "the recipe asks for it")
+    reasons: list[str] = []
+    for kind in kinds:
+        declined = kind.declines(plan)
+        if declined is None:
+            return _choice(kind, plan, ", and ".join(reasons) or kind.suits(plan))
+        reasons.append(declined)
+    raise AssertionError("the last kind of loader serves every plan")
+
+
+def _choice(kind: type[Loader], plan: LoadPlan, why: str) -> LoaderChoice:
+    left_out = (
+        f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
+        if plan.left_out
+        else ""
     )
-    if not files:
-        return "threaded", f"{why}, and DALI reads only files"
-    if not has_dali:
-        return "threaded", f"{why}, and DALI is not installed"
-    return "dali", why
+    return LoaderChoice(kind, f"{kind.name} loader: {why}{left_out}")

@@ -16,20 +16,20 @@ def fitted_size(
     Args:
         sizes: (n, 2) height and width of each picture.
         resize: shorter side, in pixels.
-        size: side of the square.
+        size: side of the crop.
 
     Returns:
-        (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the square.
+        (n, 2) height and width after resizing, whole numbers, and (n, 2) top and left of the crop.
     """
     short = sizes.min(axis=1, keepdims=True)
     # torchvision cuts the long side's fraction off, and rounds half a pixel of the anchor to even.
     resized = np.where(sizes == short, resize, np.int64(resize) * sizes // short)
-    square = np.rint((resized - size) / 2.0)
-    return resized.astype(np.float32), square.astype(np.int32)
+    crop = np.rint((resized - size) / 2.0)
+    return resized.astype(np.float32), crop.astype(np.int32)
 
 
 def pad_for_resize(
-    stored: NDArray[np.int32], target: NDArray[np.float32], square: NDArray[np.int32], size: int
+    stored: NDArray[np.int32], target: NDArray[np.float32], crop: NDArray[np.int32], size: int
 ) -> dict[str, Any]:
     """Put pictures on a canvas of zeros, so that DALI's filter sees zeros beyond their edges.
 
@@ -39,8 +39,8 @@ def pad_for_resize(
     Args:
         stored: (n, 2) height and width of each picture.
         target: (n, 2) what it is resized to.
-        square: (n, 2) top and left of the square that is cut out of that.
-        size: side of the square.
+        crop: (n, 2) top and left of the crop that is cut out of that.
+        size: side of the crop.
 
     Returns:
         ``canvas`` (n, 2) its top and left, ``canvas_shape`` (n, 2), ``picture`` and ``picture_end`` (n, 2)
@@ -48,7 +48,7 @@ def pad_for_resize(
     """
     # Where a side is not made smaller, repeating the edge and leaving it out are the same.
     margin = np.where(stored > target, np.ceil(stored / target), 0).astype(np.int32)
-    rows = square[:, :, None] + np.arange(size)  # (n, 2, S) place of each row and column
+    rows = crop[:, :, None] + np.arange(size)  # (n, 2, S) place of each row and column
     outermost = (rows == 0) | (rows == target[:, :, None] - 1)
     gain = np.where(outermost, edge_renormalization(stored / target)[:, :, None], 1.0).astype(np.float32)
     return {

@@ -9,7 +9,9 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from mptctl.data.pictures import decode_file
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
@@ -85,6 +87,11 @@ class LoadPlan:
         return whole + (1 if rest and not self.train else 0)
 
     @property
+    def left_out(self) -> int:
+        """Samples at the end of an epoch's order that make no whole batch: in training they are left out."""
+        return self.num_samples - self.steps * self.batch_size if self.train else 0
+
+    @property
     def resize(self) -> int:
         """Shorter side to which a picture is resized before the centre crop, in pixels."""
         return self.data.image_size if self.train else self.data.eval_resize or self.data.image_size
@@ -95,10 +102,24 @@ class LoadPlan:
         return self.train and self.data.augment == "random-resized-crop"
 
     @property
+    def padding(self) -> int:
+        """Pixels of zeros that a training window may reach over each edge; 0 where there are no such windows."""
+        return self.data.padding if self.train and self.data.augment == "pad-crop" else 0
+
+    @property
     def resident_bytes(self) -> int:
         """Memory of all pictures of this pass, decoded, with their padding."""
-        pad = self.data.padding if self.train and self.data.augment == "pad-crop" else 0
-        return self.num_samples * 3 * (self.data.image_size + 2 * pad) ** 2
+        return self.num_samples * 3 * (self.data.image_size + 2 * self.padding) ** 2
+
+    def picture(self, index: int) -> Tensor:
+        """(H, W, 3) uint8 of one row of the manifest, as it is stored.
+
+        Raises:
+            DataError: its file is gone or cannot be decoded.
+        """
+        if self.split.manifest.has_files:
+            return decode_file(self.split.manifest, index)
+        return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
 
     def order(self, epoch: int) -> NDArray[np.int64]:
         """(n,) rows of the manifest in the order of one pass, over all workers."""
@@ -106,7 +127,7 @@ class LoadPlan:
 
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """This worker's slice of each global batch from ``start_step`` on."""
-        plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
+        epoch_plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
         order = self.order(epoch)
         for step in range(start_step, self.steps):
             whole = order[step * self.batch_size : (step + 1) * self.batch_size]
@@ -115,7 +136,7 @@ class LoadPlan:
             if len(index) == 0:
                 continue
             views = (
-                plan.views(epoch, index, manifest.heights[index], manifest.widths[index])
+                epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index])
                 if self.train
                 else None
             )

@@ -4,46 +4,66 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.data.loading.base import PlannedLoader
+from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob, LoadPlan
-from mptctl.data.pictures import decode_file, resize_and_crop, single_threaded
+from mptctl.data.pictures import resize_and_crop, single_threaded, windows
 from mptctl.errors import StorageError
 from mptctl.files import replacing
 from mptctl.machine.facts import usable_cores
 
-if TYPE_CHECKING:
-    from mptctl.data.loading.batch import Batch
-
-Progress = Callable[[int, int], None]
 Rows = NDArray[np.int64]
 _CHUNK = 256
 
 
-class ResidentLoader(PlannedLoader):
+class ResidentLoader(Loader):
     """All pictures of the pass decoded, resized and padded once; a batch is a gather of windows."""
 
-    name = "resident"
+    name = recipe_name = "resident"
+    advice = "leave it a core (runtime.threads), or compute on a GPU"
+    in_memory = True
+
+    @classmethod
+    def refuses(cls, plan: LoadPlan) -> str | None:
+        """Pictures at one size cannot be cropped as they are stored."""
+        if plan.crops_as_stored:
+            return (
+                "keeps pictures at one size and cannot crop them as stored "
+                "(data.augment random-resized-crop); use auto, dali or threaded"
+            )
+        return None
+
+    @classmethod
+    def declines(cls, plan: LoadPlan) -> str | None:
+        """Also what takes more memory than the recipe allows."""
+        if plan.crops_as_stored:
+            return "random-resized-crop needs pictures as stored"
+        return None if _fits(plan) else f"{_size(plan)}, above {_limit(plan)}"
+
+    @classmethod
+    def suits(cls, plan: LoadPlan) -> str:
+        """The memory that it takes."""
+        return f"{_size(plan)}, below {_limit(plan)}"
 
     def __init__(
-        self, work: LoadPlan, reason: str, cache_dir: Path, progress: Progress | None = None
+        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress | None = None
     ) -> None:
-        super().__init__(work, reason)
-        pictures = resident_pictures(work, cache_dir, progress)
-        pad = self._pad = work.data.padding if work.train and work.data.augment == "pad-crop" else 0
+        super().__init__(plan, reason, cache_dir, progress)
+        pictures = resident_pictures(plan, cache_dir, progress)
+        pad = self._pad = plan.padding
         padded = np.pad(pictures, ((0, 0), (pad, pad), (pad, pad), (0, 0))) if pad else pictures
-        size = work.data.image_size
+        size = plan.data.image_size
         # Every window of every picture, without a copy: (n, 2 pad + 1, 2 pad + 1, ...).
-        if work.device.type == "cpu":
+        if plan.device.type == "cpu":
             rows = padded.reshape(*padded.shape[:2], 3 * padded.shape[2])
             self._windows = np.lib.stride_tricks.sliding_window_view(rows, (size, 3 * size), (1, 2))[
                 :, :, ::3
@@ -51,20 +71,19 @@ class ResidentLoader(PlannedLoader):
             mirrored = np.arange(size)[::-1, None] * 3 + np.arange(3)
             self._mirrored = mirrored.reshape(-1)  # places of a row's bytes when it is mirrored
         else:
-            on_device = torch.from_numpy(padded).to(work.device)
-            self._device_windows = on_device.unfold(1, size, 1).unfold(2, size, 1)
+            on_device = torch.from_numpy(padded).to(plan.device)
+            self._device_windows = windows(on_device, size)
         # Row of each sample in the array above.
-        self._row = np.full(len(work.split.manifest), -1, dtype=np.int64)
-        self._row[work.indices] = np.arange(work.num_samples)
-        self._ready: queue.Queue[Batch | BaseException | None] = queue.Queue(work.data.prefetch)
+        self._row = np.full(len(plan.split.manifest), -1, dtype=np.int64)
+        self._row[plan.indices] = np.arange(plan.num_samples)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """On a device, launches run ahead by themselves; on the CPU one thread works ahead."""
-        if self.work.device.type != "cpu":
+        if self.plan.device.type != "cpu":
             for job in jobs:
                 yield self._gather(job)
             return
-        ready = self._ready = queue.Queue(self.work.data.prefetch)
+        ready: queue.Queue[Batch | BaseException | None] = queue.Queue(self.plan.data.prefetch)
         stop = threading.Event()
 
         def put(item: Batch | BaseException | None) -> None:
@@ -97,17 +116,13 @@ class ResidentLoader(PlannedLoader):
             stop.set()
             thread.join()
 
-    def ready(self) -> int:
-        """Batches that stand ready now."""
-        return self._ready.qsize()
-
     def _gather(self, job: BatchJob) -> Batch:
         row = self._row[job.index]
         top = left = np.zeros(len(row), dtype=np.int64)
         flip = np.zeros(len(row), dtype=np.bool_)
         if job.views is not None:
             top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
-        gather = self._on_cpu if self.work.device.type == "cpu" else self._on_device
+        gather = self._on_cpu if self.plan.device.type == "cpu" else self._on_device
         return self.batch(job, self.normalise(gather(row, top, left, flip)))
 
     def _on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
@@ -115,19 +130,31 @@ class ResidentLoader(PlannedLoader):
         pictures = self._windows[row, top, left]
         mirror = np.flatnonzero(flip)
         pictures[mirror] = np.take(pictures[mirror], self._mirrored, axis=2)
-        size = self.work.data.image_size
+        size = self.plan.data.image_size
         return torch.from_numpy(pictures.reshape(-1, size, size, 3))
 
     def _on_device(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
         """(B, S, S, 3) uint8, after one small copy to the device that does not wait for what runs there."""
         where = torch.from_numpy(np.stack([row, top, left, flip.astype(np.int64)])).pin_memory()
-        row_d, top_d, left_d, flip_d = where.to(self.work.device, non_blocking=True).unbind()
-        pictures = self._device_windows[row_d, top_d, left_d].permute(0, 2, 3, 1)
+        row_d, top_d, left_d, flip_d = where.to(self.plan.device, non_blocking=True).unbind()
+        pictures = self._device_windows[row_d, top_d, left_d]
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def resident_pictures(work: LoadPlan, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:
-    """(n, size, size, 3) uint8 pictures of a pass, fitted to the square that the model sees.
+def _fits(plan: LoadPlan) -> bool:
+    return plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb
+
+
+def _size(plan: LoadPlan) -> str:
+    return f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded"
+
+
+def _limit(plan: LoadPlan) -> str:
+    return f"data.resident_limit_gb {plan.data.resident_limit_gb:g}"
+
+
+def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:
+    """(n, S, S, 3) uint8 pictures of a pass, resized and cropped to the size that the model sees.
 
     Files are decoded once for all classes of the part, and the array is kept in ``cache_dir``.
 
@@ -135,40 +162,27 @@ def resident_pictures(work: LoadPlan, cache_dir: Path, progress: Progress | None
         DataError: a file is gone, changed since split, or damaged.
         StorageError: ``cache_dir`` cannot be written.
     """
-    manifest, size, resize = work.split.manifest, work.data.image_size, work.resize
+    manifest, size, resize = plan.split.manifest, plan.data.image_size, plan.resize
     if not manifest.has_files:
-        pictures = work.split.array
+        pictures = plan.split.array
         if pictures.shape[1:3] == (size, size):
-            return pictures[work.indices]
-        return _fill(
-            work.indices, size, lambda i: resize_and_crop(_chw(pictures[i]), resize, size), work, progress
-        )
-    manifest.check_unchanged(work.indices)
-    everything = work.split.indices(work.part)
-    name = f"{work.part}-{resize}-{size}-{manifest.fingerprint[:16]}.npy"
+            return pictures[plan.indices]
+        return _fill(plan, plan.indices, progress)
+    manifest.check_unchanged(plan.indices)
+    everything = plan.split.indices(plan.part)
+    name = f"{plan.part}-{resize}-{size}-{manifest.fingerprint[:16]}.npy"
     path = cache_dir / name
     decoded = _load(path, (len(everything), size, size, 3))
     if decoded is None:
-        decoded = _fill(
-            everything,
-            size,
-            lambda i: resize_and_crop(decode_file(manifest, i), resize, size),
-            work,
-            progress,
-        )
+        decoded = _fill(plan, everything, progress)
         with replacing(path) as stream:
             np.save(stream, decoded)
-    return np.ascontiguousarray(decoded[np.searchsorted(everything, work.indices)])
+    return np.ascontiguousarray(decoded[np.searchsorted(everything, plan.indices)])
 
 
-def _fill(
-    indices: NDArray[np.int64],
-    size: int,
-    read: Callable[[int], Tensor],
-    work: LoadPlan,
-    progress: Progress | None,
-) -> NDArray[np.uint8]:
+def _fill(plan: LoadPlan, indices: Rows, progress: Progress | None) -> NDArray[np.uint8]:
     """Read pictures in threads into one array."""
+    size = plan.data.image_size
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
     given_up = threading.Event()
 
@@ -176,10 +190,11 @@ def _fill(
         for row in range(start, min(start + _CHUNK, len(indices))):
             if given_up.is_set():
                 return
-            out[row] = read(int(indices[row])).permute(1, 2, 0).numpy()
+            picture = plan.picture(int(indices[row]))
+            out[row] = resize_and_crop(picture, plan.resize, size).numpy()
 
     starts = range(0, len(indices), _CHUNK)
-    with ThreadPoolExecutor(work.data.threads or usable_cores(), initializer=single_threaded) as pool:
+    with ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded) as pool:
         try:
             for done, _ in enumerate(pool.map(fill, starts), start=1):
                 if progress is not None:
@@ -199,7 +214,3 @@ def _load(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     return found if found.shape == shape and found.dtype == np.uint8 else None
-
-
-def _chw(picture: NDArray[np.uint8]) -> Tensor:
-    return torch.from_numpy(picture).permute(2, 0, 1)

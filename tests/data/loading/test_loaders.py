@@ -15,9 +15,7 @@ from torchvision.transforms import v2
 from mptctl.data.loading.base import Loader
 from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split
-from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.recipe import DataRecipe
-from tests.common import KINDS, MakeLoader, levels, make_folder
+from tests.common import IN_MEMORY, KINDS, MakeLoader, levels, make_folder
 
 CROP = {"augment": "random-resized-crop"}
 
@@ -39,7 +37,7 @@ def test_a_training_picture_is_what_the_plan_says_of_the_file(
     split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=root, val_fraction=0.0)
     loader = loader_of(split, kind, image_size=32, batch_size=16)
     (batch,) = loader.epoch(2)
-    plan = EpochPlan(3, loader.work.data)
+    plan = EpochPlan(3, loader.plan.data)
     assert batch.index.tolist() == plan.order(2, split.indices("train")).tolist()
     assert batch.images.is_contiguous(memory_format=torch.channels_last)
     size = np.full(16, 32, dtype=np.int32)
@@ -51,7 +49,7 @@ def test_a_training_picture_is_what_the_plan_says_of_the_file(
         expected = padded[top : top + 32, left : left + 32]
         if views.flip[row]:
             expected = expected[:, ::-1]
-        scaled = (expected / 255 - loader.work.data.mean) / loader.work.data.std
+        scaled = (expected / 255 - loader.plan.data.mean) / loader.plan.data.std
         torch.testing.assert_close(
             batch.images[row].permute(1, 2, 0), torch.from_numpy(scaled).float(), atol=1e-5, rtol=0
         )
@@ -63,11 +61,11 @@ def test_all_loaders_give_the_same_training_pictures(
     split: Split, loader_of: MakeLoader, setting: dict[str, object]
 ) -> None:
     images, labels, index = one_epoch(loader_of(split, "threaded", **setting))
-    for kind in ("resident", "dali"):
+    for kind in KINDS:
         other, other_labels, other_index = one_epoch(loader_of(split, kind, **setting))
         assert (other_labels, other_index) == (labels, index)
         # Decoding is equal to the bit; resizing rounds by its own way, and a thousandth is the float's.
-        assert (other - images).abs().max() <= (0.001 if kind == "resident" else 1.001)
+        assert (other - images).abs().max() <= (1.001 if kind == "dali" else 0.001)
 
 
 def test_random_resized_crops_are_the_same_but_for_the_outermost_pixels(
@@ -125,7 +123,7 @@ def test_real_photographs_are_cut_at_the_same_places(real_split: Split, loader_o
 def test_samples_are_the_same_bytes_for_other_batch_sizes_threads_and_depths(
     split: Split, loader_of: MakeLoader, kind: str
 ) -> None:
-    setting = {} if kind == "resident" else CROP
+    setting = {} if kind in IN_MEMORY else CROP
     images, _, index = one_epoch(loader_of(split, kind, batch_size=8, **setting))
     for change in (
         {"batch_size": 5},
@@ -157,7 +155,7 @@ def test_a_batch_stays_as_it_is_while_others_come_and_after_the_end(
 def test_a_pass_goes_on_from_any_step_as_if_it_had_not_stopped(
     split: Split, loader_of: MakeLoader, kind: str
 ) -> None:
-    setting = {} if kind == "resident" else CROP
+    setting = {} if kind in IN_MEMORY else CROP
     loader = loader_of(split, kind, **setting)
     images, _, index = one_epoch(loader, epoch=4)
     for step in range(loader.steps_per_epoch):
@@ -235,185 +233,3 @@ def test_several_workers_make_the_global_batches_of_one(
         seen = sorted(i for loader in judges for batch in loader.epoch(epoch) for i in batch.index.tolist())
         assert seen == split_of_103.indices("test").tolist()
         assert [len(batch.index) for batch in judge.epoch(epoch)] == [48, 48, 7]
-
-
-def test_arrays_go_through_resident_and_threaded_alike(tmp_path: Path, loader_of: MakeLoader) -> None:
-    split = make_split("digits", run_root=tmp_path)
-    for setting in ({"image_size": 8, "padding": 1}, {"image_size": 20}):
-        one, _, index = one_epoch(loader_of(split, "resident", batch_size=100, **setting))
-        other, _, other_index = one_epoch(loader_of(split, "threaded", batch_size=100, **setting))
-        assert index == other_index
-        assert (one - other).abs().max() < 0.001
-
-
-def test_decoded_pictures_are_kept_and_used_again(
-    split: Split, loader_of: MakeLoader, tmp_path: Path
-) -> None:
-    images, _, _ = one_epoch(loader_of(split, "resident"))
-    (kept,) = tmp_path.glob("*.npy")
-    content = np.load(kept)
-    np.save(kept, 255 - content)
-    again, _, _ = one_epoch(loader_of(split, "resident"))
-    assert not torch.equal(again, images)  # it was read from there
-    kept.write_bytes(kept.read_bytes()[:1000])
-    assert torch.equal(one_epoch(loader_of(split, "resident"))[0], images)  # damaged: made again
-
-
-@pytest.mark.parametrize(
-    ("setting", "kind", "words"),
-    [
-        ({}, "resident", "below data.resident_limit_gb"),
-        ({"resident_limit_gb": 1e-6}, "dali-cpu", "above data.resident_limit_gb"),
-        (CROP, "dali-cpu", "random-resized-crop needs pictures as stored"),
-    ],
-)
-def test_the_choice_comes_with_its_reason(
-    split: Split, loader_of: MakeLoader, setting: dict[str, object], kind: str, words: str
-) -> None:
-    loader = loader_of(split, "auto", **setting)
-    assert loader.name == kind
-    assert loader.reason.startswith(f"{kind} loader: ")
-    assert words in loader.reason
-
-
-def test_what_a_short_last_batch_leaves_out_is_said(split: Split, loader_of: MakeLoader) -> None:
-    assert "the last 5 samples" in loader_of(split, "threaded", batch_size=7).reason
-    assert "the last" not in loader_of(split, "threaded", batch_size=8).reason
-    assert "the last" not in loader_of(split, "threaded", batch_size=7, part="test", train=False).reason
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_part_and_an_epoch_that_is_over_give_no_batch(
-    split: Split, loader_of: MakeLoader, kind: str
-) -> None:
-    empty = loader_of(split, kind, part="val", train=False)
-    assert (empty.steps_per_epoch, list(empty.epoch(0))) == (0, [])
-    loader = loader_of(split, kind)
-    assert list(loader.epoch(0, loader.steps_per_epoch)) == []
-    assert len(list(loader.epoch(1))) == loader.steps_per_epoch
-
-
-def test_without_dali_the_choice_is_threaded(
-    split: Split, loader_of: MakeLoader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import importlib.util
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
-    )
-    loader = loader_of(split, "auto", **CROP)
-    assert loader.name == "threaded"
-    assert "DALI is not installed" in loader.reason
-    with pytest.raises(UsageError, match="not installed"):
-        loader_of(split, "dali")
-
-
-def test_what_a_loader_cannot_do_is_a_usage_error(
-    split: Split, loader_of: MakeLoader, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=r"data\.loader resident"):
-        loader_of(split, "resident", **CROP)
-    with pytest.raises(UsageError, match=r"data\.loader dali"):
-        loader_of(make_split("digits", run_root=tmp_path / "digits"), "dali")
-    with pytest.raises(UsageError, match="more than the 40 samples"):
-        loader_of(split, "threaded", batch_size=41)
-    with pytest.raises(UsageError, match="batch normalisation"):
-        loader_of(split, "threaded", batch_size=5, world_size=3)
-    with pytest.raises(UsageError, match=r"data\.eval_resize 16"):
-        loader_of(split, "threaded", part="test", train=False, eval_resize=16)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_statistics_count_pictures_and_waiting(split: Split, loader_of: MakeLoader, kind: str) -> None:
-    loader = loader_of(split, kind)
-    loader.stats.reset()
-    assert loader.stats.images_per_second == 0
-    list(loader.epoch(0))
-    stats = loader.stats
-    assert (stats.images, stats.batches) == (40, 5)
-    assert stats.images_per_second == pytest.approx(40 / stats.seconds)
-    assert 0 < stats.wait_share <= 1
-    assert 0 <= stats.queue_depth <= loader.work.data.prefetch + 1
-
-
-def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
-    loader = loader_of(split, "threaded")
-    for wait, words in (
-        (0.9, "waiting for data 90 %: raise data.threads"),
-        (0.001, "the model sets the pace"),
-    ):
-        loader.stats.reset()
-        loader.stats.count(100, 0.0, 0)
-        loader.stats.wait_seconds = wait * loader.stats.seconds
-        assert words in loader.bottleneck()
-
-
-def test_state_refuses_other_data_by_name(split: Split, loader_of: MakeLoader) -> None:
-    loader = loader_of(split, "threaded")
-    saved = loader.state(3, 2).to_dict()
-    loader.state(9, 0).check(saved)
-    other = loader_of(split, "threaded", seed=4, batch_size=10).state(3, 2)
-    with pytest.raises(CheckpointError, match=r"seed: 3 -> 4; batch_size: 8 -> 10"):
-        other.check(saved)
-    with pytest.raises(CheckpointError, match=r"num_samples: 40 -> 20"):
-        loader_of(split, "threaded", num_classes=2).state(3, 2).check(saved)
-
-
-def test_a_sample_that_is_missing_or_seen_twice_makes_an_evaluation_invalid(split: Split) -> None:
-    from mptctl.inference.predict import SeenMask
-
-    rows = split.indices("test")
-    whole = SeenMask(len(split.manifest))
-    whole.add(torch.from_numpy(rows[:10]))
-    with pytest.raises(DataError, match="6 samples not at all"):
-        whole.check(rows)
-    whole.add(torch.from_numpy(rows[10:]))
-    whole.check(rows)
-    whole.add(torch.from_numpy(rows[:1]))
-    with pytest.raises(DataError, match="1 too often"):
-        whole.check(rows)
-
-
-def test_closing_twice_is_safe_and_torch_keeps_its_threads(split: Split, loader_of: MakeLoader) -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        for kind in KINDS:
-            loader = loader_of(split, kind)
-            next(iter(loader.epoch(0)))
-            loader.close()
-            loader.close()
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
-def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
-    from mptctl.data.loading.choose import make_loader
-
-    for kind in KINDS:
-        for dtype in (torch.float16, torch.bfloat16):
-            loader = make_loader(
-                split, DataRecipe(loader=kind, threads=1), "test", batch_size=16, seed=0, train=False,
-                device=torch.device("cpu"), dtype=dtype,
-            )  # fmt: skip
-            images = next(iter(loader.epoch(0))).images
-            full = next(iter(loader_of(split, kind, part="test", train=False, batch_size=16).epoch(0))).images
-            assert images.dtype == dtype
-            torch.testing.assert_close(images.float(), full, atol=0.02, rtol=0.01)
-            loader.close()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_says_where_it_stands(split: Split, loader_of: MakeLoader, kind: str) -> None:
-    halves = [loader_of(split, kind, rank=rank, world_size=2) for rank in (0, 1)]
-    order = halves[0].work.order(2)
-    for half in halves:
-        for batch in half.epoch(2, start_step=1):
-            assert batch.epoch == 2
-            expected = order[batch.position : batch.position + len(batch.index)]
-            assert batch.index.tolist() == expected.tolist()
-    assert [b.position for b in halves[1].epoch(2)] == [
-        4 + 8 * step for step in range(halves[1].steps_per_epoch)
-    ]

@@ -1,0 +1,259 @@
+"""The three shapes of a DALI pipeline: what each is told about a picture, and what it does with that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from mptctl.data.loading.dali_geometry import fitted_size, pad_for_resize
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.machine.facts import usable_cores
+
+# What DALI can be told about each picture; `Shape.names` says which of them a pipeline is told.
+_INPUTS = {
+    # name: (DALI's type, dimensions of one sample)
+    "path": ("UINT8", 1),
+    "anchor": ("INT32", 1),  # top and left of the part that is decoded
+    "shape": ("INT32", 1),  # its height and width
+    "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `pad_for_resize`
+    "canvas_shape": ("INT32", 1),  # its height and width
+    "picture": ("FLOAT", 1),  # top and left of the picture on that canvas
+    "picture_end": ("FLOAT", 1),  # bottom and right of it
+    "target": ("FLOAT", 1),  # height and width to resize it to
+    "crop": ("INT32", 1),  # top and left of the centre crop that is cut out of that
+    "row_gain": ("FLOAT", 3),  # factor of each row of the crop, (S, 1, 1)
+    "column_gain": ("FLOAT", 3),  # factor of each column, (1, S, 1)
+    "window": ("INT32", 1),  # top and left of the training window within, or partly beyond, the crop
+    "flip": ("INT32", 0),
+}
+
+
+class Shape(ABC):
+    """What a pipeline does between decoding and normalising.
+
+    Attributes:
+        names: what it is told about each picture, in order.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, plan: LoadPlan) -> None:
+        self.plan = plan
+
+    @abstractmethod
+    def inputs(self, job: BatchJob) -> dict[str, Any]:
+        """Arrays of (b, ...) for one batch, by name, all but its paths."""
+
+    @abstractmethod
+    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+        """DALI's nodes from the bytes of files to (S, S, 3) pictures.
+
+        Args:
+            encoded: node that gives each file's bytes.
+            given: a node for each of ``names``.
+            decoder: settings of DALI's decoders.
+        """
+
+
+class StoredCrops(Shape):
+    """Training crops of the picture as stored, resized afterwards; only the crop is decoded."""
+
+    names = ("path", "anchor", "shape", "target", "flip")
+
+    def inputs(self, job: BatchJob) -> dict[str, Any]:
+        """The window of each picture."""
+        views = job.views
+        assert views is not None
+        return {
+            "anchor": np.stack([views.top, views.left], axis=1).astype(np.int32),
+            "shape": np.stack([views.height, views.width], axis=1).astype(np.int32),
+            "target": np.full((len(job.index), 2), self.plan.data.image_size, dtype=np.float32),
+            "flip": views.flip.astype(np.int32),
+        }
+
+    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+        """Decode the window, resize it."""
+        from nvidia.dali import fn
+
+        pictures = fn.decoders.image_slice(
+            encoded,
+            given["anchor"],
+            given["shape"],
+            axes=[0, 1],
+            normalized_anchor=False,
+            normalized_shape=False,
+            **decoder,
+        )
+        return _resize(pictures, given["target"])
+
+
+class CentreCrops(Shape):
+    """Pictures resized and cropped at the centre; in training with a padded window of that."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan)
+        self._has_window = plan.train and plan.data.augment == "pad-crop"
+        self.names = ("path", "target", "crop", "flip", *(("window",) if self._has_window else ()))
+
+    def inputs(self, job: BatchJob) -> dict[str, Any]:
+        """What each picture is resized to, and where it is cropped."""
+        views = job.views
+        target, crop = fitted_size(self._stored(job), self.plan.resize, self.plan.data.image_size)
+        flip = np.zeros(len(job.index), dtype=np.bool_) if views is None else views.flip
+        inputs = {"target": target, "crop": crop, "flip": flip.astype(np.int32)}
+        if views is not None and self._has_window:
+            inputs["window"] = np.stack([views.top, views.left], axis=1).astype(np.int32)
+        return inputs
+
+    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+        """Decode, resize, crop."""
+        from nvidia.dali import fn
+
+        pictures = _resize(fn.decoders.image(encoded, **decoder), given["target"])
+        return self._window(fn.slice(pictures, start=given["crop"], **self._cut), given)
+
+    @property
+    def _cut(self) -> dict[str, Any]:
+        size = self.plan.data.image_size
+        return {"shape": (size, size), "axes": [0, 1]}
+
+    def _stored(self, job: BatchJob) -> Any:
+        manifest = self.plan.split.manifest
+        return np.stack([manifest.heights[job.index], manifest.widths[job.index]], axis=1)
+
+    def _window(self, pictures: Any, given: dict[str, Any]) -> Any:
+        from nvidia.dali import fn
+
+        if not self._has_window:
+            return pictures
+        return fn.slice(
+            pictures, start=given["window"], out_of_bounds_policy="pad", fill_values=0, **self._cut
+        )
+
+
+class CentreCropsWithEdges(CentreCrops):
+    """The same where edges of pictures that were made smaller are seen; see `pad_for_resize`."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        super().__init__(plan)
+        self.names += ("canvas", "canvas_shape", "picture", "picture_end", "row_gain", "column_gain")
+
+    def inputs(self, job: BatchJob) -> dict[str, Any]:
+        """Also the canvas around each picture, and the factors of its outermost rows and columns."""
+        inputs = super().inputs(job)
+        size = self.plan.data.image_size
+        return inputs | pad_for_resize(self._stored(job), inputs["target"], inputs["crop"], size)
+
+    def pictures(self, encoded: Any, given: dict[str, Any], decoder: dict[str, Any]) -> Any:
+        """Decode, put on a canvas, resize, crop, and make the outermost rows and columns right."""
+        from nvidia.dali import fn, types
+
+        pictures = fn.slice(
+            fn.decoders.image(encoded, **decoder),
+            start=given["canvas"],
+            shape=given["canvas_shape"],
+            axes=[0, 1],
+            out_of_bounds_policy="pad",
+            fill_values=0,
+        )
+        region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": types.FLOAT}
+        pictures = fn.slice(_resize(pictures, given["target"], **region), start=given["crop"], **self._cut)
+        rows, columns = given["row_gain"], given["column_gain"]
+        if self.plan.device.type == "cuda":  # DALI multiplies what is on one device
+            rows, columns = rows.gpu(), columns.gpu()
+        return self._window(fn.cast(pictures * rows * columns, dtype=types.UINT8), given)
+
+
+def shape_of(plan: LoadPlan) -> Shape:
+    """The shape of a plan's pipeline."""
+    if plan.crops_as_stored:
+        return StoredCrops(plan)
+    return CentreCropsWithEdges(plan) if _shows_edges(plan) else CentreCrops(plan)
+
+
+def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]) -> Any:
+    """A DALI pipeline that turns the plan's inputs into (b, S, S, 3) normalised pictures.
+
+    Args:
+        plan: sizes, device and settings.
+        shape: what is done with each picture.
+        source: called for each batch; gives a list of what the shape's ``names`` say, or raises StopIteration
+            at the end of a pass.
+    """
+    from nvidia.dali import Pipeline, fn, types
+
+    data = plan.data
+    share = -(-plan.batch_size // plan.world_size)
+    pipeline = Pipeline(
+        batch_size=max(1, min(share, plan.num_samples)),
+        num_threads=data.threads or usable_cores(),
+        device_id=(plan.device.index or 0) if plan.device.type == "cuda" else None,
+        prefetch_queue_depth=data.prefetch,
+    )
+    with pipeline:
+        nodes = fn.external_source(
+            source=source,
+            num_outputs=len(shape.names),
+            dtype=[getattr(types, _INPUTS[name][0]) for name in shape.names],
+            ndim=[_INPUTS[name][1] for name in shape.names],
+        )
+        given = dict(zip(shape.names, nodes, strict=True))
+        # A mapped file that shrinks while it is read kills the process; a file that is read does not.
+        encoded = fn.io.file.read(given["path"], dont_use_mmap=True)
+        pictures = fn.crop_mirror_normalize(
+            shape.pictures(encoded, given, _decoder(plan)),
+            mirror=given["flip"],
+            mean=[255 * value for value in data.mean],
+            std=[255 * value for value in data.std],
+            dtype=types.FLOAT16 if plan.dtype == torch.float16 else types.FLOAT,
+            output_layout="HWC",
+        )
+        pipeline.set_outputs(pictures)
+    pipeline.build()
+    return pipeline
+
+
+def _decoder(plan: LoadPlan) -> dict[str, Any]:
+    """Settings of DALI's decoders."""
+    from nvidia.dali import types
+
+    on_gpu = plan.device.type == "cuda"
+    settings: dict[str, Any] = {
+        "device": "mixed" if on_gpu else "cpu",
+        "output_type": types.RGB,
+        "adjust_orientation": False,  # as Pillow: the EXIF rotation is not applied
+        "jpeg_fancy_upsampling": True,  # as libjpeg, on the GPU as well
+    }
+    if on_gpu:
+        settings["hw_decoder_load"] = plan.data.hw_decoder_load
+        # Memory for all but the few largest; for those the decoder grows.
+        widths, heights = plan.split.manifest.widths, plan.split.manifest.heights
+        settings["preallocate_width_hint"] = int(np.quantile(widths[plan.indices], 0.999))
+        settings["preallocate_height_hint"] = int(np.quantile(heights[plan.indices], 0.999))
+    return settings
+
+
+def _resize(pictures: Any, target: Any, **region: Any) -> Any:
+    from nvidia.dali import fn, types
+
+    # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
+    return fn.resize(
+        pictures,
+        size=target,
+        interp_type=types.INTERP_LINEAR,
+        antialias=True,
+        subpixel_scale=False,
+        **region,
+    )
+
+
+def _shows_edges(plan: LoadPlan) -> bool:
+    """Whether edges of pictures that were made smaller are seen, and so have to be right."""
+    manifest = plan.split.manifest
+    shorter = np.minimum(manifest.heights[plan.indices], manifest.widths[plan.indices])
+    size = plan.data.image_size
+    return plan.resize - size < 2 and bool((shorter > size).any())

@@ -1,0 +1,142 @@
+"""What all loaders share: statistics, what they advise, and what a batch says of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator
+
+import pytest
+import torch
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.split import Split
+from mptctl.errors import DataError
+from mptctl.recipe import DataRecipe
+from tests.common import CPU, KINDS, MakeLoader
+
+CONSUMER = 0.02  # seconds that a consumer takes for a batch
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_statistics_count_pictures_and_not_the_consumers_own_time(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    loader = loader_of(split, kind)
+    loader.stats.reset()
+    assert loader.stats.images_per_second == 0
+    begin = time.perf_counter()
+    for _ in loader.epoch(0):
+        time.sleep(CONSUMER)
+    whole = time.perf_counter() - begin
+    stats = loader.stats
+    assert (stats.images, stats.batches) == (40, 5)
+    assert stats.images_per_second == pytest.approx(40 / stats.seconds)
+    assert 4 * CONSUMER <= stats.seconds <= whole  # to the last batch, not to the end
+    assert 0 < stats.wait_seconds <= whole - 5 * CONSUMER
+    assert stats.wait_share == pytest.approx(stats.wait_seconds / stats.seconds)
+
+
+class SlowLoader(Loader):
+    """Each batch takes a while."""
+
+    name = recipe_name = "threaded"
+    advice = "be faster"
+
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
+        size = self.plan.data.image_size
+        for job in jobs:
+            time.sleep(CONSUMER)
+            yield self.batch(job, torch.zeros(len(job.index), size, size, 3))
+
+
+def test_statistics_count_all_the_time_that_a_batch_was_waited_for(split: Split) -> None:
+    loader = SlowLoader(LoadPlan(split, DataRecipe(), "train", 8, 0, True, CPU), "a test")
+    loader.stats.reset()
+    assert len(list(loader.epoch(0))) == 5
+    assert loader.stats.wait_seconds >= 5 * CONSUMER
+    assert loader.stats.wait_share > 0.5
+    assert "be faster" in loader.bottleneck()
+
+
+def test_the_bottleneck_is_named_with_the_setting_that_moves_it(split: Split, loader_of: MakeLoader) -> None:
+    loader = loader_of(split, "threaded")
+    for wait, words in (
+        (0.9, "waiting for data 90 %: raise data.threads"),
+        (0.001, "the model sets the pace"),
+    ):
+        loader.stats.reset()
+        loader.stats.count(100, 0.0)
+        loader.stats.wait_seconds = wait * loader.stats.seconds
+        assert words in loader.bottleneck()
+
+
+def test_a_sample_that_is_missing_or_seen_twice_makes_an_evaluation_invalid(split: Split) -> None:
+    from mptctl.inference.predict import SeenMask
+
+    rows = split.indices("test")
+    whole = SeenMask(len(split.manifest))
+    whole.add(torch.from_numpy(rows[:10]))
+    with pytest.raises(DataError, match="6 samples not at all"):
+        whole.check(rows)
+    whole.add(torch.from_numpy(rows[10:]))
+    whole.check(rows)
+    whole.add(torch.from_numpy(rows[:1]))
+    with pytest.raises(DataError, match="1 too often"):
+        whole.check(rows)
+
+
+def test_closing_twice_is_safe_and_torch_keeps_its_threads(split: Split, loader_of: MakeLoader) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for kind in KINDS:
+            loader = loader_of(split, kind)
+            next(iter(loader.epoch(0)))
+            loader.close()
+            loader.close()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
+    from mptctl.data.loading.choose import make_loader
+
+    for kind in KINDS:
+        for dtype in (torch.float16, torch.bfloat16):
+            loader = make_loader(
+                split, DataRecipe(loader=kind, threads=1), "test", batch_size=16, seed=0, train=False,
+                device=torch.device("cpu"), dtype=dtype,
+            )  # fmt: skip
+            images = next(iter(loader.epoch(0))).images
+            full = next(iter(loader_of(split, kind, part="test", train=False, batch_size=16).epoch(0))).images
+            assert images.dtype == dtype
+            torch.testing.assert_close(images.float(), full, atol=0.02, rtol=0.01)
+            loader.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_says_where_it_stands(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    halves = [loader_of(split, kind, rank=rank, world_size=2) for rank in (0, 1)]
+    order = halves[0].plan.order(2)
+    for half in halves:
+        for batch in half.epoch(2, start_step=1):
+            assert batch.epoch == 2
+            expected = order[batch.position : batch.position + len(batch.index)]
+            assert batch.index.tolist() == expected.tolist()
+    assert [b.position for b in halves[1].epoch(2)] == [
+        4 + 8 * step for step in range(halves[1].steps_per_epoch)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_part_and_an_epoch_that_is_over_give_no_batch(
+    split: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    empty = loader_of(split, kind, part="val", train=False)
+    assert (empty.steps_per_epoch, list(empty.epoch(0))) == (0, [])
+    loader = loader_of(split, kind)
+    assert list(loader.epoch(0, loader.steps_per_epoch)) == []
+    assert len(list(loader.epoch(1))) == loader.steps_per_epoch

@@ -1,0 +1,113 @@
+"""Which loader serves a plan, why, and which plans each of them refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.loading.choose import LOADERS, choose_loader
+from mptctl.data.loading.part import LoadPlan
+from mptctl.data.split import Split, make_split
+from mptctl.errors import UsageError
+from mptctl.recipe import DataRecipe
+from tests.common import CPU, KINDS, MakeLoader
+
+CROP = {"augment": "random-resized-crop"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "kind", "words"),
+    [
+        ({}, "resident", "below data.resident_limit_gb"),
+        ({"resident_limit_gb": 1e-6}, "dali-cpu", "above data.resident_limit_gb"),
+        (CROP, "dali-cpu", "random-resized-crop needs pictures as stored"),
+    ],
+)
+def test_the_choice_comes_with_its_reason(
+    split: Split, loader_of: MakeLoader, setting: dict[str, object], kind: str, words: str
+) -> None:
+    loader = loader_of(split, "auto", **setting)
+    assert loader.name == kind
+    assert loader.reason.startswith(f"{kind} loader: ")
+    assert words in loader.reason
+
+
+def test_what_a_short_last_batch_leaves_out_is_said(split: Split, loader_of: MakeLoader) -> None:
+    assert "the last 5 samples" in loader_of(split, "threaded", batch_size=7).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=8).reason
+    assert "the last" not in loader_of(split, "threaded", batch_size=7, part="test", train=False).reason
+
+
+def test_without_dali_the_choice_is_threaded(
+    split: Split, loader_of: MakeLoader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
+    )
+    loader = loader_of(split, "auto", **CROP)
+    assert loader.name == "threaded"
+    assert "DALI is not installed" in loader.reason
+    with pytest.raises(UsageError, match="not installed"):
+        loader_of(split, "dali")
+
+
+def test_what_a_loader_cannot_do_is_a_usage_error(
+    split: Split, loader_of: MakeLoader, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=r"data\.loader resident"):
+        loader_of(split, "resident", **CROP)
+    with pytest.raises(UsageError, match=r"data\.loader dali"):
+        loader_of(make_split("digits", run_root=tmp_path / "digits"), "dali")
+    with pytest.raises(UsageError, match="more than the 40 samples"):
+        loader_of(split, "threaded", batch_size=41)
+    with pytest.raises(UsageError, match="batch normalisation"):
+        loader_of(split, "threaded", batch_size=5, world_size=3)
+    with pytest.raises(UsageError, match=r"data\.eval_resize 16"):
+        loader_of(split, "threaded", part="test", train=False, eval_resize=16)
+
+
+def plan_of(split: Split, kind: str, **changes: object) -> LoadPlan:
+    data = DataRecipe.model_validate({"loader": kind, **changes})
+    return LoadPlan(split, data, "train", 7, 0, True, CPU)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "auto"])
+def test_the_choice_can_be_asked_for_without_decoding_anything(
+    split: Split, loader_of: MakeLoader, tmp_path: Path, kind: str
+) -> None:
+    plan = plan_of(split, kind, image_size=32)
+    choice = choose_loader(plan)
+    assert not list(tmp_path.iterdir())
+    loader = loader_of(split, kind, batch_size=7)
+    assert (choice.loader.name, choice.reason) == (loader.name, loader.reason)
+    assert (plan.steps, plan.num_samples) == (loader.steps_per_epoch, loader.num_samples) == (5, 40)
+
+
+def test_every_kind_of_loader_says_what_it_is() -> None:
+    names = [kind.name for kind in LOADERS]
+    assert len(set(names)) == len(names)
+    for kind in LOADERS:
+        assert kind.advice
+        assert kind.devices <= {"cpu", "cuda"}
+        # What the recipe calls it names one kind on each device.
+        same = [other for other in LOADERS if other.recipe_name == kind.recipe_name and other is not kind]
+        assert all(not (other.devices & kind.devices) for other in same)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LOADERS if "cpu" in kind.devices], ids=lambda k: k.name)
+def test_a_loader_that_refuses_a_plan_also_declines_it(kind: type, split: Split, tmp_path: Path) -> None:
+    digits = make_split("digits", run_root=tmp_path)
+    for plan in (plan_of(split, "auto", **CROP), plan_of(split, "auto"), plan_of(digits, "auto", **CROP)):
+        if kind.refuses(plan) is not None:
+            assert kind.declines(plan) is not None
+
+
+def test_the_last_kind_serves_every_plan(split: Split, tmp_path: Path) -> None:
+    digits = make_split("digits", run_root=tmp_path)
+    for plan in (plan_of(split, "auto", **CROP), plan_of(digits, "auto", **CROP), plan_of(digits, "auto")):
+        assert LOADERS[-1].refuses(plan) is None
+        assert LOADERS[-1].declines(plan) is None

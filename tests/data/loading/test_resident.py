@@ -1,0 +1,43 @@
+"""Pictures in memory: arrays and files alike, and decoded files kept for the next run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.split import Split, make_split
+from tests.common import MakeLoader, levels
+
+
+def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int], list[int]]:
+    """Grey levels, labels and indices of a pass."""
+    batches = list(loader.epoch(epoch, start))
+    images = torch.cat([levels(loader, batch.images) for batch in batches])
+    labels = torch.cat([batch.labels for batch in batches])
+    return images, labels.tolist(), torch.cat([batch.index for batch in batches]).tolist()
+
+
+def test_decoded_pictures_are_kept_and_used_again(
+    split: Split, loader_of: MakeLoader, tmp_path: Path
+) -> None:
+    images, _, _ = one_epoch(loader_of(split, "resident"))
+    (kept,) = tmp_path.glob("*.npy")
+    content = np.load(kept)
+    np.save(kept, 255 - content)
+    again, _, _ = one_epoch(loader_of(split, "resident"))
+    assert not torch.equal(again, images)  # it was read from there
+    kept.write_bytes(kept.read_bytes()[:1000])
+    assert torch.equal(one_epoch(loader_of(split, "resident"))[0], images)  # damaged: made again
+
+
+def test_arrays_go_through_resident_and_threaded_alike(tmp_path: Path, loader_of: MakeLoader) -> None:
+    split = make_split("digits", run_root=tmp_path)
+    for setting in ({"image_size": 8, "padding": 1}, {"image_size": 20}):
+        one, _, index = one_epoch(loader_of(split, "resident", batch_size=100, **setting))
+        other, _, other_index = one_epoch(loader_of(split, "threaded", batch_size=100, **setting))
+        assert index == other_index
+        assert (one - other).abs().max() < 0.001
