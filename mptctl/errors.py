@@ -83,5 +83,5 @@ def one_line(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says, where the rest is a library's own trace; its kind where it says nothing."""
+    """The first line of what an exception says, for those whose others are a library's own trace; else its kind."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mptctl.errors import one_line, some
+from mptctl.errors import first_line, one_line, some
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,15 @@ def test_the_limit_is_the_callers() -> None:
 def test_an_exception_in_one_line_is_never_empty() -> None:
     assert one_line(ValueError("a\n  b")) == "a b"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_first_line_leaves_a_librarys_trace_out() -> None:
+    assert (
+        first_line(RuntimeError("\n  image is cut off  \nException raised from decode_jpeg"))
+        == "image is cut off"
+    )
+    assert first_line(ValueError()) == "ValueError"
+
+
+def test_what_stands_between_names_can_be_chosen() -> None:
+    assert some(["a: x", "b: y"], separator="; ") == "a: x; b: y"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, UsageError, some
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,7 @@ class ClassSplit:
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.names):
             twice = sorted({name for name in self.names if self.names.count(name) > 1})
-            raise UsageError(
-                f"class names: {', '.join(twice[:3])} stand there twice; give every class one name"
-            )
+            raise UsageError(f"class names: {some(twice)} stand there twice; give every class one name")
         if not 0 <= self.num_old <= len(self.names):
             raise UsageError(f"number of old classes: {self.num_old} is not between 0 and {len(self.names)}")
 
@@ -73,7 +71,7 @@ def split_classes(
         unknown = [name for name in old_names if name not in set(names)]
         if unknown:
             raise UsageError(
-                f"--old-classes: {', '.join(unknown[:3])}{' and more' if len(unknown) > 3 else ''} "
+                f"--old-classes: {some(unknown)} "
                 f"not among the source's {len(names)} classes; use their names as the source has them"
             )
         if not old_names:
@@ -121,7 +119,7 @@ def columns_for(model_names: Sequence[str], wanted: Sequence[str], what: str) ->
     extra = [name for name in model_names if name not in set(wanted)]
     if missing or extra:
         parts = [
-            f"{verb} {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
+            f"{verb} {some(names)}"
             for verb, names in (("does not know", missing), ("knows beside the split", extra))
             if names
         ]

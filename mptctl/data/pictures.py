@@ -95,12 +95,14 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
-        image = picture[top : top + height, left : left + width].permute(2, 0, 1)
-        image = vision.resize(image, [size, size], antialias=True)
+        stored = picture[top : top + height, left : left + width].permute(2, 0, 1)
+        image: Tensor = vision.resize(stored, [size, size], antialias=True)
     else:
         fitted = resize_and_crop(picture, size, size).permute(2, 0, 1)
         image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
-    return (image.flip(-1) if views.flip[row] else image).permute(1, 2, 0)
+    if views.flip[row]:
+        image = image.flip(-1)
+    return image.permute(1, 2, 0)
 
 
 def windows(pictures: Tensor, size: int) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, Verify, check_files
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError, UsageError, some
 from mptctl.names import Source
 
 OnBad = Literal["fail", "quarantine"]
@@ -41,7 +40,7 @@ class BadPictures(DataError):
     def __init__(self, problems: list[str], total: int) -> None:
         self.problems = problems
         super().__init__(
-            f"{len(problems)} of {total} pictures cannot be used: {_some(problems, '; ')}; "
+            f"{len(problems)} of {total} pictures cannot be used: {some(problems, separator='; ')}; "
             "repair or remove them, or keep them out with --on-bad quarantine"
         )
 
@@ -110,7 +109,7 @@ def scan_folder(
     strangers = sorted(set(_class_folders(root / "val")) - set(names))
     if strangers:
         raise DataError(
-            f"{root / 'val'}: classes that train/ does not have: {_some(strangers)}; give both the same folders"
+            f"{root / 'val'}: classes that train/ does not have: {some(strangers)}; give both the same folders"
         )
     paths: list[str] = []
     labels: list[int] = []
@@ -282,7 +281,3 @@ def _expected(source: str) -> str:
     if source == "imagefolder":
         return "train/ and val/ with one folder of pictures per class"
     return f"{_CIFAR[source][1]}/, as torchvision keeps it"
-
-
-def _some(names: Sequence[str], separator: str = ", ") -> str:
-    return f"{separator.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, load_manifest
-from mptctl.data.plan import VALIDATION_FIELD, random_keys
+from mptctl.data.holdout import hold_out, refuse_empty_classes
+from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
 from mptctl.data.sources import OnBad, load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
@@ -212,8 +212,8 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    manifest = manifest.with_parts(_hold_out(manifest, request.val_fraction, request.seed))
-    _refuse_empty_classes(manifest)
+    manifest = manifest.with_parts(hold_out(manifest, request.val_fraction, request.seed))
+    refuse_empty_classes(manifest)
     file = SplitFile(
         request=request,
         class_names=list(classes.names),
@@ -272,32 +272,3 @@ def _join(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
     classes = ClassSplit(tuple(file.class_names), file.num_old)
     labels = label_map(manifest.class_names, classes.names)[manifest.labels]
     return Split(file, manifest, classes, labels, file.fingerprint, run_root)
-
-
-def _hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
-    """Move a part of each class's training rows to the validation part.
-
-    Which ones depends on the seed and each row's index alone, so that a bad file that is kept out
-    changes at most one other row.
-    """
-    parts = manifest.parts.copy()
-    rows = np.flatnonzero(parts == TRAIN)
-    keys = random_keys(seed, 0, rows, VALIDATION_FIELD)
-    ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
-    labels = manifest.labels[ordered]
-    starts = np.searchsorted(labels, labels)
-    sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    held = np.floor(sizes * val_fraction + 0.5)
-    parts[ordered[np.arange(len(ordered)) - starts < held]] = VAL
-    return parts
-
-
-def _refuse_empty_classes(manifest: Manifest) -> None:
-    seen = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
-    empty = [manifest.class_names[i] for i in np.flatnonzero(seen == 0)]
-    if empty:
-        kept_out = int(np.count_nonzero(manifest.parts == BAD))
-        raise DataError(
-            f"no training picture is left of {len(empty)} classes, {empty[0]} first "
-            f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
-        )

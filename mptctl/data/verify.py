@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
-from mptctl.errors import DataError
+from mptctl.errors import DataError, one_line
 from mptctl.machine.facts import usable_cores
 
 Verify = Literal["header", "decode"]
@@ -110,7 +110,7 @@ def _look_at(path: str, verify: Verify) -> CheckedFile:
         raise DataError("no readable JPEG or PNG header") from error
     # Pillow's plug-ins raise many kinds of errors on damaged files, SyntaxError and struct.error among them.
     except Exception as error:
-        raise DataError(" ".join(str(error).split())[:120] or type(error).__name__) from error
+        raise DataError(one_line(error)[:120]) from error
 
 
 def check_files(
@@ -118,7 +118,7 @@ def check_files(
     paths: Sequence[str],
     *,
     verify: Verify = "header",
-    workers: int = 0,
+    threads: int = 0,
     progress: Progress | None = None,
 ) -> CheckedFiles:
     """Look at many files in parallel.
@@ -127,7 +127,7 @@ def check_files(
         root: data folder.
         paths: files below it.
         verify: as in `check_file`.
-        workers: how many at once; 0 takes the number of usable cores.
+        threads: how many look at once; 0 takes the number of usable cores.
         progress: called with (files done, files in all).
 
     Returns:
@@ -138,7 +138,7 @@ def check_files(
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
     chunks = [(root, paths[start : start + _CHUNK], verify) for start in starts]
-    with _without_warnings(), ThreadPoolExecutor(workers or usable_cores()) as pool:
+    with _without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
         for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
             columns[:, start : start + rows.shape[1]] = rows
             problems += [(start + row, problem) for row, problem in bad]

@@ -1,0 +1,86 @@
+"""One picture from its bytes to the model's size, and the layouts in between."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms import v2
+
+from mptctl.data.manifest import NONSTANDARD, STANDARD
+from mptctl.data.pictures import augment, channels_first, decode, resize_and_crop, windows
+from mptctl.data.plan import Views
+from mptctl.errors import DataError
+from mptctl.recipe import DataRecipe
+from tests.common import smooth_picture
+
+PICTURE = smooth_picture(50, 70, 0)
+
+
+def encoded(form: str) -> bytes:
+    stream = io.BytesIO()
+    PICTURE.save(stream, form)
+    return stream.getvalue()
+
+
+def one_view(top: int, left: int, height: int, width: int, flip: bool) -> Views:
+    numbers = (np.array([value], dtype=np.int64) for value in (top, left, height, width))
+    return Views(*numbers, np.array([flip]))
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+@pytest.mark.parametrize("kind", [STANDARD, NONSTANDARD])
+def test_a_picture_is_height_by_width_by_colour_whoever_decodes_it(form: str, kind: int) -> None:
+    data = encoded(form)
+    found = decode(data, kind, "a name")
+    np.testing.assert_array_equal(found.numpy(), np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
+
+
+def test_what_cannot_be_decoded_is_named_in_one_line() -> None:
+    with pytest.raises(DataError, match=r"^some/file\.jpg: cannot be decoded \(.*--overwrite$") as caught:
+        decode(b"\xff\xd8 no picture", STANDARD, "some/file.jpg")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("resize", "size"), [(40, 32), (50, 50), (64, 64), (33, 32)])
+def test_resizing_and_cropping_are_torchvisions(resize: int, size: int) -> None:
+    picture = torch.from_numpy(np.array(PICTURE))
+    expected = v2.Compose([v2.Resize(resize), v2.CenterCrop(size)])(picture.permute(2, 0, 1))
+    assert torch.equal(resize_and_crop(picture, resize, size), expected.permute(1, 2, 0))
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_window_over_the_edge_sees_zeros_there(flip: bool) -> None:
+    picture = torch.from_numpy(np.array(PICTURE))[:32, :32]
+    found = augment(picture, DataRecipe(image_size=32), one_view(-3, 2, 32, 32, flip), 0)
+    found = found.flip(1) if flip else found
+    assert not found[:3].any()
+    assert not found[:, -2:].any()
+    assert torch.equal(found[3:, :-2], picture[:29, 2:])
+
+
+def test_a_resized_crop_is_of_the_picture_as_stored() -> None:
+    picture = torch.from_numpy(np.array(PICTURE))
+    data = DataRecipe(image_size=16, augment="random-resized-crop")
+    found = augment(picture, data, one_view(10, 20, 16, 16, False), 0)
+    assert torch.equal(found, picture[10:26, 20:36])  # as large as the model's input: nothing to resize
+    assert augment(picture, data, one_view(0, 0, 50, 70, False), 0).shape == (16, 16, 3)
+
+
+def test_windows_are_views_of_every_place() -> None:
+    pictures = torch.arange(2 * 6 * 5 * 3).view(2, 6, 5, 3)
+    found = windows(pictures, 4)
+    assert found.shape == (2, 3, 2, 4, 4, 3)
+    assert torch.equal(found[1, 2, 1], pictures[1, 2:6, 1:5])
+    assert found.data_ptr() == pictures.data_ptr()
+
+
+def test_the_model_gets_channels_first_without_a_copy() -> None:
+    pictures = torch.rand(2, 4, 4, 3)
+    images = channels_first(pictures)
+    assert images.shape == (2, 3, 4, 4)
+    assert images.is_contiguous(memory_format=torch.channels_last)
+    assert images.data_ptr() == pictures.data_ptr()
