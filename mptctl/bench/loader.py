@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.bench.runners import (
     DATALOADERS,
@@ -31,14 +31,13 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
+from mptctl.schema import Model
 
 _HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
 
 
-class LoaderRow(BaseModel):
+class LoaderRow(Model):
     """Speed of one way to get pictures."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="which loader; synthetic is the model's own training step")
     images_per_s: float = Field(description="median over the runs")
@@ -47,10 +46,8 @@ class LoaderRow(BaseModel):
     augment: str | None = Field(description="training augmentation; null for synthetic")
 
 
-class LoaderBench(BaseModel):
+class LoaderBench(Model):
     """The object that ``mptctl bench loader --json`` prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bench: Literal["loader"] = Field("loader", description="which bench")
     machine: Machine = Field(description="where it was measured")

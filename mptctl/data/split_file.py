@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from mptctl.data.manifest import PART_CODES, Manifest
 from mptctl.data.verify import Verify
 from mptctl.errors import DataError
 from mptctl.names import Part, Source
+from mptctl.schema import Model
 
 SPLIT_NAME = "split.json"
 # The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of
@@ -24,10 +25,8 @@ MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
 REPAIR = "restore it, or run mptctl split again with --overwrite"
 
 
-class SplitRequest(BaseModel):
+class SplitRequest(Model):
     """What `mptctl split` was asked for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = Field(description="where the pictures come from")
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
@@ -38,10 +37,8 @@ class SplitRequest(BaseModel):
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
 
 
-class SplitFile(BaseModel):
+class SplitFile(Model):
     """`split.json`: everything about a split but the rows of its manifest."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = Field(1, description="version of this file")
     request: SplitRequest = Field(description="what split was asked for")

@@ -5,27 +5,24 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.data.manifest import BAD, PART_CODES
 from mptctl.data.split import SPLIT_NAME, Split
 from mptctl.names import Part
+from mptctl.schema import Model
 
 
-class PartCounts(BaseModel):
+class PartCounts(Model):
     """Pictures of one part."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     old: int = Field(description="pictures of old classes")
     new: int = Field(description="pictures of new classes")
     all: int = Field(description="all pictures")
 
 
-class SplitSummary(BaseModel):
+class SplitSummary(Model):
     """The object that ``mptctl split --json`` prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = Field(description="the split file")
     kept: bool = Field(description="whether it was there already, and is unchanged")

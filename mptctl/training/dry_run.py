@@ -90,7 +90,9 @@ class _Unread(Loader):
     """The loader that would be chosen, without its pictures."""
 
     def __init__(self, plan: LoadPlan) -> None:
-        super().__init__(plan, choose_loader(plan).reason)
+        choice = choose_loader(plan)
+        super().__init__(plan, choice.reason)
+        self.name = choice.loader.name
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """None: a dry run reads no picture."""

@@ -80,7 +80,7 @@ class Loader(ABC):
         stats: pictures, and time that the consumer waited; ``reset`` begins anew.
     """
 
-    name: ClassVar[str]
+    name: str
     recipe_name: ClassVar[LoaderName]
     advice: ClassVar[str]
     devices: ClassVar[frozenset[str]] = frozenset({"cpu", "cuda"})
