@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from mptctl.bench.loader import LoaderBench, bench_loader, verdict
 from mptctl.bench.opponents import PictureFiles
 from mptctl.bench.runners import ROWS
 from mptctl.cli.app import main
+from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import DataRecipe, load_recipe
 
@@ -120,3 +122,30 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
 )
 def test_theverdict_is_one_line_of_plain_words(rates: dict[str, float], line: str) -> None:
     assert verdict(rates, same_work="synthetic" not in rates) == line
+
+
+def test_rows_that_need_dali_are_skipped_where_it_is_not_installed(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name.startswith("nvidia") else real(name)
+    )
+    found = bench_loader(
+        load_recipe("imagenet", SMALL),
+        data_root=pictures,
+        rows=("dali-cpu", "dali-mixed", "readers-file", "threaded"),
+        repeats=1,
+        seconds=0.05,
+        device=torch.device("cpu"),
+    )
+    assert [row.name for row in found.rows] == ["threaded"]
+    assert found.skipped == {
+        "dali-cpu": "DALI is not installed",
+        "dali-mixed": "no CUDA device",
+        "readers-file": "DALI is not installed",
+    }
+
+
+def test_every_kind_of_loader_is_a_row() -> None:
+    assert {kind.name for kind in LOADERS} < set(ROWS)
