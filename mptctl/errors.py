@@ -55,13 +55,16 @@ class Stopped(MptctlError):
     """A run that saved its state and ended on a signal.
 
     Args:
-        message: what was saved; the command line says how to go on.
+        message: what was saved; the command line adds how to go on.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
+        saved: whether there is something to go on with.
     """
 
-    def __init__(self, message: str, signum: int) -> None:
+    def __init__(self, message: str, signum: int, *, saved: bool = True) -> None:
         super().__init__(message)
         self.exit_code = 128 + signum
+        self.signum = signum
+        self.saved = saved
 
 
 def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:

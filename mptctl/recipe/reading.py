@@ -98,8 +98,10 @@ def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     merged = dict(one)
     for key, value in other.items():
         there = merged.get(key)
-        both = isinstance(there, dict) and isinstance(value, Mapping)
-        merged[key] = _merge(there, value) if both else value
+        if isinstance(there, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(there, value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -63,8 +63,7 @@ def sweep(
                 report = _run_trials(request, measure.report, points, on_update, stop)
         except KeyboardInterrupt:
             raise Stopped(
-                f"{request.folder}: stopped; what is done is kept, and the rest goes on with: "
-                f"{request.resume_command}",
+                f"{request.folder}: stopped; what is done is kept",
                 stop.signum or signal.SIGINT,
             ) from None
         ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
