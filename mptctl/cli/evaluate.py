@@ -71,8 +71,8 @@ def evaluate(
             rich_help_panel="Release gate",
         ),
     ] = False,
-    margin: Annotated[
-        float | None, _percent("--margin", "Say whether NFR is below this: yes, no, undecided.")
+    nfr_margin: Annotated[
+        float | None, _percent("--nfr-margin", "Say whether NFR is below this: yes, no, undecided.")
     ] = None,
     old_classes: Annotated[
         Path | None,
@@ -200,7 +200,7 @@ def evaluate(
         noise_floor=models.pop(0) if noise_floor is not None else None,
         baseline=models.pop(0) if baseline is not None else None,
         limits=limits,
-        margin=_fraction(margin),
+        nfr_margin=_fraction(nfr_margin),
         worst=gallery,
         identical=answers.identical,
         unfinished=[sentence for sentence in answers.unfinished[:2] if sentence],

@@ -50,7 +50,7 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
         build_predictions("old", ids, labels, logits=logits[0][:, : c - 2], classes=classes[: c - 2]),
         build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
         limits=Limits(max_nfr=0.01),
-        margin=0.02,
+        nfr_margin=0.02,
     )
 
 
