@@ -29,10 +29,8 @@ gpu-check:
 # pip install --no-index --no-deps --target SITE .gpu-wheels/*.whl && PYTHONPATH=SITE make gpu-check PYTHON=python3
 PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
 FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
-# (antlr4 is omegaconf's, and has no wheel of its own.)
 gpu-wheels:
-	$(PIP) wheel --no-deps --wheel-dir .gpu-wheels antlr4-python3-runtime==4.9.3
-	$(PIP) download --only-binary=:all: $(FOR_312) --find-links .gpu-wheels --dest .gpu-wheels pydantic omegaconf
+	$(PIP) download --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml 'typer>=0.27.2'
 	$(PIP) download --only-binary=:all: --no-deps --dest .gpu-wheels tensorboardX
 
 docs: .venv/.installed

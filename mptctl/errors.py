@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class MptctlError(Exception):
     """An error that names the thing, what is wrong with it, and what to do, in one line.
@@ -53,10 +55,30 @@ class Stopped(MptctlError):
     """A run that saved its state and ended on a signal.
 
     Args:
-        message: what was saved, and the command that resumes it.
+        message: what was saved; the command line adds how to go on.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
+        saved: whether there is something to go on with.
     """
 
-    def __init__(self, message: str, signum: int) -> None:
+    def __init__(self, message: str, signum: int, *, saved: bool = True) -> None:
         super().__init__(message)
         self.exit_code = 128 + signum
+        self.signum = signum
+        self.saved = saved
+
+
+def some(names: Iterable[object], limit: int = 3) -> str:
+    """The first few of many names for a message: ``a, b, c and 4 more``.
+
+    Args:
+        names: in the order in which they are to be named.
+        limit: how many are named.
+    """
+    words = [str(name) for name in names]
+    more = f" and {len(words) - limit} more" if len(words) > limit else ""
+    return ", ".join(words[:limit]) + more
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks; its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

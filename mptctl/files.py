@@ -184,6 +184,27 @@ def remove_partial_files(folder: Path, name: str = "") -> None:
             partial.unlink(missing_ok=True)
 
 
+def read_names(path: Path, flag: str) -> list[str]:
+    """Read a file of class names: one a line, in their order; empty lines do not count.
+
+    Args:
+        path: of the file.
+        flag: that named it, for messages.
+
+    Raises:
+        UsageError: it cannot be read, is not UTF-8, or names nothing.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"{flag} {path}: cannot be read ({reason}); write one name a line") from error
+    names = [line.strip() for line in lines if line.strip()]
+    if not names:
+        raise UsageError(f"{flag} {path}: holds no name; write one name a line")
+    return names
+
+
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
     """Say what kept a file from being written, in one line."""
     if error.errno in _FULL:

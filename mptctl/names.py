@@ -23,6 +23,13 @@ MethodName = Literal[
     "elodi-topk",
 ]
 METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+# How the classes of a split are ordered, its files checked, and bad ones treated.
+Order = Literal["given", "random"]
+Verify = Literal["header", "decode"]
+OnBad = Literal["fail", "quarantine"]
+# How tune combines values, and by what a table of classes is sorted.
+Search = Literal["grid", "random", "optuna"]
+SortKey = Literal["flips", "nfr", "error", "name"]
 
 
 class Role(StrEnum):

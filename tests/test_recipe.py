@@ -8,7 +8,7 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import Recipe, differences, load_recipe, preset_names, recipe_keys
+from mptctl.recipe import Recipe, change_recipe, differences, load_recipe, preset_names, recipe_keys
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -47,6 +47,94 @@ def test_one_e_minus_three_is_a_number(tmp_path: Path) -> None:
     file = tmp_path / "r.yaml"
     file.write_text("optim:\n  lr: 1e-3\n")
     assert load_recipe(str(file)).optim.lr == 0.001
+
+
+def from_file(key: str, text: str, folder: Path) -> Recipe:
+    group, _, name = key.partition(".")
+    file = folder / "r.yaml"
+    file.write_text(f"{group}:\n  {name}: {text}\n")
+    return load_recipe(str(file))
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("optim.lr", "1e-3", 0.001),
+        ("optim.lr", "+1_0.5E-1", 1.05),
+        ("optim.epochs", "0x10", 16),
+        ("optim.nesterov", "true", True),
+        ("optim.nesterov", "yes", True),
+        ("optim.clip_grad_norm", "null", None),
+        ("optim.clip_grad_norm", "", None),
+        ("data.std", "[0.1, 2e-1, 1]", (0.1, 0.2, 1.0)),
+        ("model.pretrained", "a=b.pt", "a=b.pt"),
+        ("model.pretrained", "'1e-3'", "1e-3"),
+        ("model.pretrained", "${optim.lr}", "${optim.lr}"),
+        ("model.pretrained", "torchvision # by name", "torchvision"),
+    ],
+)
+def test_values_of_set_are_read_as_those_of_a_file(
+    key: str, text: str, value: object, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.yaml").write_text("")
+    by_set = load_recipe(str(tmp_path / "empty.yaml"), [f"{key}={text}"])
+    group, _, name = key.partition(".")
+    found = getattr(getattr(by_set, group), name)
+    assert (found, type(found)) == (value, type(value))
+    assert by_set == from_file(key, text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fast", r"optim.lr: .*number.*got 'fast'"),
+        ("yes", "not be true or false, got True"),
+        ("2024-99-99", "month must be in"),
+        ("[unclosed", "expected"),
+        ("!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("[" * 100_000, "recursion"),
+        ("[&a [1], *a]", "aliases are not allowed"),
+        ("1" * 300_000, "larger than 256 kB"),
+        ("{x: 1}", r"optim.lr: .*number.*got \{'x': 1\}"),
+    ],
+)
+def test_values_of_set_are_refused_as_those_of_a_file(text: str, message: str, tmp_path: Path) -> None:
+    for read in (
+        lambda: load_recipe("digits", [f"optim.lr={text}"]),
+        lambda: from_file("optim.lr", text, tmp_path),
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            read()
+        assert "\n" not in str(caught.value)
+
+
+def test_groups_are_merged_key_by_key_and_lists_are_replaced() -> None:
+    plain = load_recipe("digits")
+    recipe = load_recipe(
+        "digits", ["optim={lr: 0.5, momentum: 0.1}", "optim.momentum=0.2", "data.std=[1, 1, 2]"]
+    )
+    assert differences(plain, recipe) == [
+        f"data.std: {plain.data.std} -> (1.0, 1.0, 2.0)",
+        f"optim.lr: {plain.optim.lr} -> 0.5",
+        f"optim.momentum: {plain.optim.momentum} -> 0.2",
+    ]
+    assert recipe.optim.epochs == plain.optim.epochs
+
+
+def test_what_is_no_group_is_not_overridden_into_one(tmp_path: Path) -> None:
+    file = tmp_path / "r.yaml"
+    file.write_text("optim: 3\n")
+    with pytest.raises(UsageError, match="optim: must be a mapping of keys, got 3"):
+        load_recipe(str(file), ["optim.lr=1"])
+
+
+def test_a_recipe_is_changed_without_being_read_again() -> None:
+    recipe = load_recipe("digits", ["optim.lr=0.5"])
+    keys = {"method.name": "mpt-lm", "method.k": 7, "runtime.seed": 3}
+    assert change_recipe(recipe, keys, "digits") == load_recipe("digits", ["optim.lr=0.5"], keys)
+    assert change_recipe(recipe, {}, "digits") == recipe
+    with pytest.raises(UsageError, match=r"recipe digits: method.k: .*finite number, got nan"):
+        change_recipe(recipe, {"method.k": float("nan")}, "digits")
 
 
 @pytest.mark.parametrize(

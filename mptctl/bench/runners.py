@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -22,7 +21,7 @@ from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN, Manifest, pack_paths
 from mptctl.data.split import Split, SplitRequest, build_split
 from mptctl.errors import MptctlError
-from mptctl.machine.facts import usable_cores
+from mptctl.machine.facts import has_package, usable_cores
 from mptctl.models.networks import build_model
 from mptctl.recipe import DataRecipe, Recipe
 
@@ -99,9 +98,7 @@ def runners(
     field: list[LoaderRunner] = []
     skipped: dict[str, str] = {}
     batch_size = recipe.optim.batch_size
-    has_dali = (
-        importlib.util.find_spec("nvidia") is not None and importlib.util.find_spec("nvidia.dali") is not None
-    )
+    has_dali = has_package("nvidia.dali")
     for name in rows:
         if name == "synthetic":
             field.append(LoaderRunner(name, partial(_training_steps, recipe, device)))

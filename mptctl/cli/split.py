@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,42 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.names import OnBad, Order, Source, Verify
 
 if TYPE_CHECKING:
     from mptctl.data.split_summary import SplitSummary
 
 # Classes that the table names of each side; --json names all.
 SHOWN_CLASSES = 5
-
-
-class Source(StrEnum):
-    """Where pictures come from."""
-
-    digits = "digits"
-    cifar10 = "cifar10"
-    cifar100 = "cifar100"
-    imagefolder = "imagefolder"
-
-
-class Order(StrEnum):
-    """Order of the classes before they are divided."""
-
-    given = "given"
-    random = "random"
-
-
-class Verify(StrEnum):
-    """How files are checked."""
-
-    header = "header"
-    decode = "decode"
-
-
-class OnBad(StrEnum):
-    """What happens to bad files."""
-
-    fail = "fail"
-    quarantine = "quarantine"
 
 
 def split(
@@ -78,7 +48,7 @@ def split(
     ] = None,
     order: Annotated[
         Order, typer.Option("--order", help="Take the first classes as old, or random ones.")
-    ] = Order.given,
+    ] = "given",
     seed: Annotated[
         int,
         typer.Option("--seed", metavar="N", min=0, help="Seed of the random order and the validation part."),
@@ -91,10 +61,10 @@ def split(
     ] = 0.1,
     verify: Annotated[
         Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
-    ] = Verify.header,
+    ] = "header",
     on_bad: Annotated[
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or keep them out of every part.")
-    ] = OnBad.fail,
+    ] = "fail",
     download: Annotated[
         bool, typer.Option("--download", help="Fetch CIFAR where it is not in the data root.")
     ] = False,
@@ -115,23 +85,24 @@ def split(
     from mptctl.data.sources import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
+    from mptctl.files import read_names
     from mptctl.report.progress_bars import progress_bars
 
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
-    old_names = None if old_classes is None else _read_names(old_classes)
+    old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:
         with progress_bars() as progress:
             made = make_split(
-                source.value,
+                source,
                 run_root=run_root,
                 data_root=data_root,
                 old_fraction=old_fraction,
                 old_names=old_names,
-                order=order.value,
+                order=order,
                 seed=seed,
                 val_fraction=val_fraction,
-                verify=verify.value,
-                on_bad=on_bad.value,
+                verify=verify,
+                on_bad=on_bad,
                 overwrite=overwrite,
                 download=download,
                 progress=partial(progress, "checking files"),
@@ -149,23 +120,13 @@ def split(
         _print(summary)
 
 
-def _read_names(path: Path) -> list[str]:
-    from mptctl.errors import UsageError
-
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--old-classes {path}: cannot be read; write one class name a line, in UTF-8"
-        ) from error
-    return [line.strip() for line in lines if line.strip()]
-
-
 def _print(summary: SplitSummary) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from mptctl.errors import some
 
     console = Console()
     kept = ", kept as it was" if summary.kept else ""
@@ -174,8 +135,7 @@ def _print(summary: SplitSummary) -> None:
     )
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
-            more = f" and {len(names) - SHOWN_CLASSES} more" if len(names) > SHOWN_CLASSES else ""
-            typer.echo(f"{label}: {', '.join(names[:SHOWN_CLASSES])}{more}")
+            typer.echo(f"{label}: {some(names, SHOWN_CLASSES)}")
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     table.add_column("pictures")
     for column in ("old classes", "new classes", "all"):

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainingFlags, start
+from mptctl.cli.training_flags import TrainingFlags, training_flags
+from mptctl.cli.training_verbs import method_keys, read_inputs, run_training
+from mptctl.names import METHOD_NAMES
+
+# Those of train-mpt are taken too, and not advertised.
+BASELINES = [name for name in METHOD_NAMES if name not in ("mpt-kl", "mpt-lm")]
 
 
+@training_flags()
 def train_baseline(
+    flags: TrainingFlags,
     method: Annotated[
         str,
-        typer.Argument(
-            metavar="METHOD",
-            help="no-treatment, pct-naive, pct-kl, pct-lm, elodi, elodi-topk, mpt-nodistill, mpt-kl-nobias "
-            "or mpt-lm-nobias.",
-        ),
+        typer.Argument(metavar="METHOD", help=f"{', '.join(BASELINES[:-1])} or {BASELINES[-1]}."),
     ],
     k: Annotated[
         float | None,
@@ -28,18 +30,7 @@ def train_baseline(
     ] = None,
     old: opt.Old = "old",
     ref: opt.Refs = None,
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    name: opt.Name = None,
-    resume: opt.Resume = False,
-    overwrite: opt.Overwrite = False,
-    seed: opt.Seed = None,
-    device: opt.Device = None,
     cache_teachers: opt.CacheTeachers = False,
-    dry_run: opt.DryRun = False,
-    print_recipe: opt.PrintRecipe = False,
-    as_json: opt.Json = False,
 ) -> None:
     """Train an update with another method, to compare with.
 
@@ -51,35 +42,18 @@ def train_baseline(
 
         mptctl train-baseline elodi --ref ref-0 --ref ref-1 --ref ref-2
     """
-    from mptctl.data.split import load_split
+    inputs = read_inputs(flags)
+    from mptctl.recipe import validate_method
 
-    load_split(run_root)
-    # After the split, whose absence is to be said at once: methods take seconds to import.
+    validate_method({"name": method})
+    # After what can be wrong so far, which is to be said at once: methods take seconds to import.
     from mptctl.methods.table import build_method
 
     chosen = build_method(method, num_old=1)
-    fixed: dict[str, Any] = {"method.name": method}
-    if k is not None:
-        fixed["method.k"] = k
-    if cache_teachers:
-        fixed["runtime.cache_teachers"] = True
-    flags = TrainingFlags(
-        run_root,
-        recipe,
-        overrides or [],
-        name,
-        resume,
-        overwrite,
-        seed,
-        device,
-        dry_run,
-        print_recipe,
-        as_json,
-    )
-    start(
-        flags,
+    run_training(
+        inputs,
+        method_keys(method, k, cache_teachers),
         name=method,
-        fixed=fixed,
         old=old,
         refs=(ref or ["ref"]) if chosen.needs_ref else ref,
         needs_old=chosen.needs_old,

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainingFlags, start
+from mptctl.cli.training_flags import TrainingFlags, training_flags
+from mptctl.cli.training_verbs import method_keys, read_inputs, run_training
+from mptctl.names import Distance
+
+if TYPE_CHECKING:
+    from mptctl.recipe import Recipe
 
 
-class Distance(StrEnum):
-    """How the student's logits are compared with a teacher's."""
-
-    kl = "kl"
-    lm = "lm"
-
-
+@training_flags()
 def train_mpt(
+    flags: TrainingFlags,
     distance: Annotated[
         Distance | None,
         typer.Option(
@@ -32,18 +30,7 @@ def train_mpt(
     ] = None,
     old: opt.Old = "old",
     ref: opt.Refs = None,
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    name: opt.Name = None,
-    resume: opt.Resume = False,
-    overwrite: opt.Overwrite = False,
-    seed: opt.Seed = None,
-    device: opt.Device = None,
     cache_teachers: opt.CacheTeachers = False,
-    dry_run: opt.DryRun = False,
-    print_recipe: opt.PrintRecipe = False,
-    as_json: opt.Json = False,
 ) -> None:
     """Train the update: cross-entropy with a bias k on new classes, and distillation from old and reference.
 
@@ -57,32 +44,12 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    method = f"mpt-{distance or distance_of(recipe)}"
-    fixed: dict[str, Any] = {"method.name": method}
-    if k is not None:
-        fixed["method.k"] = k
-    if cache_teachers:
-        fixed["runtime.cache_teachers"] = True
-    flags = TrainingFlags(
-        run_root,
-        recipe,
-        overrides or [],
-        name,
-        resume,
-        overwrite,
-        seed,
-        device,
-        dry_run,
-        print_recipe,
-        as_json,
-    )
-    start(flags, name=method, fixed=fixed, old=old, refs=ref or ["ref"])
+    inputs = read_inputs(flags)
+    method = f"mpt-{distance or distance_of(inputs.recipe)}"
+    keys = method_keys(method, k, cache_teachers)
+    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"])
 
 
-def distance_of(recipe: str | None) -> str:
+def distance_of(recipe: Recipe) -> Distance:
     """The distance that a recipe's own method has, so that a tuned recipe needs no flag; kl where it has none."""
-    if recipe is None:
-        return "kl"
-    from mptctl.recipe import load_recipe
-
-    return "lm" if load_recipe(recipe).method.name == "mpt-lm" else "kl"
+    return "lm" if recipe.method.name == "mpt-lm" else "kl"

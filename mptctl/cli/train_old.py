@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainingFlags, start
+from mptctl.cli.training_flags import TrainingFlags, training_flags
+from mptctl.cli.training_verbs import read_inputs, run_training
 
 # Far from any seed that a person types for an update, so that the old model shares no start with it.
 SEED_OFFSET = 2000
 
 
-def train_old(
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    name: opt.Name = None,
-    resume: opt.Resume = False,
-    overwrite: opt.Overwrite = False,
-    seed: opt.IndependentSeed = None,
-    device: opt.Device = None,
-    dry_run: opt.DryRun = False,
-    print_recipe: opt.PrintRecipe = False,
-    as_json: opt.Json = False,
-) -> None:
+@training_flags(seed=opt.IndependentSeed)
+def train_old(flags: TrainingFlags) -> None:
     """Train the old model: plain cross-entropy on the old classes.
 
     Writes the run folder `old`, which train-mpt and train-baseline take as their --old.
@@ -34,23 +22,10 @@ def train_old(
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30
     """
-    flags = TrainingFlags(
-        run_root,
-        recipe,
-        overrides or [],
-        name,
-        resume,
-        overwrite,
-        seed,
-        device,
-        dry_run,
-        print_recipe,
-        as_json,
-    )
-    start(
-        flags,
+    run_training(
+        read_inputs(flags),
+        {"method.name": "no-treatment"},
         name="old",
-        fixed={"method.name": "no-treatment"},
         only_old_classes=True,
         seed_offset=SEED_OFFSET,
     )

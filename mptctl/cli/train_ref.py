@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mptctl.cli import options as opt
-from mptctl.cli.training_verbs import TrainingFlags, start
+from mptctl.cli.training_flags import TrainingFlags, training_flags
+from mptctl.cli.training_verbs import read_inputs, run_training
 
 # Far from any seed that a person types for an update: a reference with the update's own seed would be its twin.
 SEED_OFFSET = 1000
 
 
-def train_ref(
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    name: opt.Name = None,
-    resume: opt.Resume = False,
-    overwrite: opt.Overwrite = False,
-    seed: opt.IndependentSeed = None,
-    device: opt.Device = None,
-    dry_run: opt.DryRun = False,
-    print_recipe: opt.PrintRecipe = False,
-    as_json: opt.Json = False,
-) -> None:
+@training_flags(seed=opt.IndependentSeed)
+def train_ref(flags: TrainingFlags) -> None:
     """Train the reference: plain cross-entropy on all classes, independent of the old model.
 
     Writes the run folder `ref`. For an ensemble, run it with other seeds and names.
@@ -34,17 +22,4 @@ def train_ref(
 
         mptctl train-ref --seed 1 --name ref-1
     """
-    flags = TrainingFlags(
-        run_root,
-        recipe,
-        overrides or [],
-        name,
-        resume,
-        overwrite,
-        seed,
-        device,
-        dry_run,
-        print_recipe,
-        as_json,
-    )
-    start(flags, name="ref", fixed={"method.name": "no-treatment"}, seed_offset=SEED_OFFSET)
+    run_training(read_inputs(flags), {"method.name": "no-treatment"}, name="ref", seed_offset=SEED_OFFSET)

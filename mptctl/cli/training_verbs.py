@@ -1,44 +1,93 @@
-"""What the training verbs have in common: from flags to a job, and from its result to the terminal."""
+"""What the training verbs have in common: from flags to a run, and from its result to the terminal."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from mptctl.training.dry_run import DryRun
+from mptctl.cli.training_flags import TrainingFlags
 
+if TYPE_CHECKING:
+    from mptctl.data.split import Split
+    from mptctl.recipe import Recipe
+    from mptctl.training.dry_run import DryRun
 
 DEFAULT_OLD = "old"
 
 
 @dataclass(frozen=True)
-class TrainingFlags:
-    """Flags of a training verb, as they were given."""
+class Inputs:
+    """What training flags name, each read once.
 
-    run_root: Path
-    recipe: str | None = None
-    overrides: list[str] = field(default_factory=list)
-    name: str | None = None
-    resume: bool = False
-    overwrite: bool = False
-    seed: int | None = None
-    device: str | None = None
-    dry_run: bool = False
-    print_recipe: bool = False
-    as_json: bool = False
+    Attributes:
+        flags: as they were given.
+        split: of the run root.
+        recipe: the preset or file with ``--set``, before the verb's own keys.
+        recipe_name: for messages.
+    """
+
+    flags: TrainingFlags
+    split: Split
+    recipe: Recipe
+    recipe_name: str
+
+    def with_keys(self, verb_keys: dict[str, Any], seed_offset: int = 0) -> Recipe:
+        """The recipe of the run.
+
+        Args:
+            verb_keys: recipe keys that the verb decides.
+            seed_offset: added to the recipe's seed where no --seed was given.
+        """
+        from mptctl.recipe import change_recipe
+
+        keys = dict(verb_keys)
+        if self.flags.device is not None:
+            keys["runtime.device"] = self.flags.device
+        # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
+        seed = self.recipe.runtime.seed + seed_offset if self.flags.seed is None else self.flags.seed
+        return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
 
-def start(
-    flags: TrainingFlags,
+def read_inputs(flags: TrainingFlags) -> Inputs:
+    """Read the split and the recipe.
+
+    Raises:
+        UsageError: flags that contradict each other, no split, or a recipe that is not valid.
+    """
+    from mptctl.data.split import load_split
+    from mptctl.errors import UsageError
+
+    if flags.resume and flags.overwrite:
+        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
+    split = load_split(flags.run_root)
+    from mptctl.recipe import DEFAULT_PRESET, load_recipe
+
+    name = flags.recipe or DEFAULT_PRESET[split.file.source]
+    return Inputs(flags, split, load_recipe(name, flags.overrides or ()), name)
+
+
+def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
+    """Recipe keys that the verbs of an update decide; flags that were not given leave the recipe's."""
+    keys: dict[str, Any] = {"method.name": method}
+    if k is not None:
+        keys["method.k"] = k
+    if cache_teachers:
+        keys["runtime.cache_teachers"] = True
+    return keys
+
+
+def run_training(
+    inputs: Inputs,
+    verb_keys: dict[str, Any],
     *,
     name: str,
-    fixed: dict[str, Any],
     old: str | None = None,
     refs: list[str] | None = None,
     needs_old: bool = True,
@@ -48,45 +97,32 @@ def start(
     """Do what a training verb says.
 
     Args:
-        flags: as they were given.
+        inputs: what its flags name.
+        verb_keys: recipe keys that the verb decides.
         name: of the run, where ``--name`` gives none.
-        fixed: recipe keys that the verb decides.
         old, refs: teachers, as run names or paths; None where the verb has none.
         needs_old: the method uses the old model; else it only measures flips in validation, where it is there.
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed where no --seed was given.
     """
-    from mptctl.data.split import load_split
-    from mptctl.errors import UsageError
-
-    if flags.resume and flags.overwrite:
-        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
-    split = load_split(flags.run_root)
-    # After the split, whose absence is to be said at once: what trains takes seconds to import.
+    flags, split = inputs.flags, inputs.split
+    recipe = inputs.with_keys(verb_keys, seed_offset)
+    # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
     from mptctl.models.ownership import refuse_own_inputs, run_folder
-    from mptctl.models.run_folder import find_checkpoint
-    from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.report.training_progress import observer
-    from mptctl.training.job import RunRequest, settled_method, train
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
-    preset = flags.recipe or DEFAULT_PRESET[split.file.source]
-    fixed = dict(fixed)
-    if flags.device is not None:
-        fixed["runtime.device"] = flags.device
-    if flags.seed is not None:
-        fixed["runtime.seed"] = flags.seed
-    elif seed_offset:
-        # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
-        fixed["runtime.seed"] = load_recipe(preset, flags.overrides).runtime.seed + seed_offset
-    recipe = load_recipe(preset, flags.overrides, fixed)
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
+    from mptctl.machine.facts import rank
+    from mptctl.models.run_folder import find_checkpoint
+    from mptctl.report.training_progress import observer
+    from mptctl.training.job import RunRequest, settled_method, train
+
     settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
-    job = RunRequest(
+    request = RunRequest(
         recipe=recipe,
         split=split,
         folder=folder,
@@ -95,19 +131,19 @@ def start(
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
-        resume_command=resume_command(),
     )
-    refuse_own_inputs(folder, job.teachers)
+    refuse_own_inputs(folder, request.teachers)
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
 
-        plan = dry_run(job)
+        plan = dry_run(request)
         typer.echo(plan.model_dump_json() if flags.as_json else "\n".join(describe(plan)))
         if not flags.as_json:
             typer.echo("nothing was written")
         return
-    result = train(job, observer())
-    if not _leads():
+    with resumable():
+        result = train(request, observer())
+    if rank() != 0:
         return
     if flags.as_json:
         typer.echo(result.summary().model_dump_json())
@@ -134,6 +170,19 @@ def describe(plan: DryRun) -> list[str]:
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 
 
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Around what saves its state when it is stopped: the message then ends with the command that goes on."""
+    from mptctl.errors import Stopped
+
+    try:
+        yield
+    except Stopped as stopped:
+        if not stopped.saved:
+            raise
+        raise Stopped(f"{stopped}; go on with: {resume_command()}", stopped.signum) from stopped
+
+
 def resume_command() -> str:
     """The command line that was given, with ``--resume``."""
     program = Path(sys.argv[0]).name
@@ -142,9 +191,3 @@ def resume_command() -> str:
         *(word for word in sys.argv[1:] if word not in ("--resume", "--overwrite")),
     ]
     return shlex.join([*words, "--resume"])
-
-
-def _leads() -> bool:
-    import os
-
-    return os.environ.get("RANK", "0") == "0"

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.training_flags import TrainingFlags, training_flags
+from mptctl.cli.training_verbs import method_keys, read_inputs, resumable
+from mptctl.names import Search
 
 if TYPE_CHECKING:
     from mptctl.tune.request import TuneRequest
 
 SPACE, WHERE = "What is searched", "Where it runs"
-
-
-class SearchName(StrEnum):
-    """Ways to search."""
-
-    grid = "grid"
-    random = "random"
-    optuna = "optuna"
 
 
 def _axis(flag: str, text: str) -> typer.models.OptionInfo:
@@ -34,7 +28,9 @@ def _axis(flag: str, text: str) -> typer.models.OptionInfo:
     return option
 
 
+@training_flags()
 def tune(
+    flags: TrainingFlags,
     k: Annotated[
         str | None,
         typer.Option(
@@ -60,8 +56,8 @@ def tune(
     tau: Annotated[str | None, _axis("--tau", "Temperature of the KL distance")] = None,
     lr: Annotated[str | None, _axis("--lr", "Learning rate")] = None,
     search: Annotated[
-        SearchName, typer.Option("--search", help="How values are combined.", rich_help_panel=SPACE)
-    ] = SearchName.grid,
+        Search, typer.Option("--search", help="How values are combined.", rich_help_panel=SPACE)
+    ] = "grid",
     trials: Annotated[
         int | None,
         typer.Option(
@@ -132,17 +128,6 @@ def tune(
     ] = True,
     old: opt.Old = "old",
     ref: opt.Refs = None,
-    run_root: opt.RunRoot = Path("runs"),
-    recipe: opt.RecipeName = None,
-    overrides: opt.Overrides = None,
-    name: opt.Name = None,
-    resume: opt.Resume = False,
-    overwrite: opt.Overwrite = False,
-    seed: opt.Seed = None,
-    device: opt.Device = None,
-    dry_run: opt.DryRun = False,
-    print_recipe: opt.PrintRecipe = False,
-    as_json: opt.Json = False,
 ) -> None:
     """Search k on held-out data, and write the chosen recipe.
 
@@ -163,49 +148,39 @@ def tune(
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
     from mptctl.cli.train_mpt import distance_of
-    from mptctl.cli.training_verbs import resume_command
-    from mptctl.data.split import load_split
     from mptctl.errors import UsageError
-    from mptctl.models.ownership import run_folder
-    from mptctl.recipe import DEFAULT_PRESET, load_recipe
 
-    if resume and overwrite:
-        raise UsageError("--resume and --overwrite: contradict each other; give one of them")
-    if trials is not None and search is SearchName.grid:
+    if trials is not None and search == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
-    flags = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
-    axes = _axes(flags, search.value)
-    folder = run_folder(run_root, "tune" if name is None else name)
-    split = load_split(run_root)
-    _check_outputs(run_root / (name or "tune"), run_root, recipe, [old, *(ref or ["ref"])])
-    fixed: dict[str, Any] = {
-        "method.name": f"mpt-{distance_of(recipe)}",
-        "runtime.cache_teachers": cache_teachers,
-    }
-    if device is not None:
-        fixed["runtime.device"] = device
-    if seed is not None:
-        fixed["runtime.seed"] = seed
-    base = load_recipe(recipe or DEFAULT_PRESET[split.file.source], overrides or [], fixed)
-    if print_recipe:
-        typer.echo(base.to_yaml(), nl=False)
+    given = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
+    axes = _axes(given, search)
+    inputs = read_inputs(flags)
+    from mptctl.models.ownership import run_folder
+
+    folder = run_folder(flags.run_root, "tune" if flags.name is None else flags.name)
+    _check_outputs(
+        flags.run_root / (flags.name or "tune"), flags.run_root, flags.recipe, [old, *(ref or ["ref"])]
+    )
+    keys = method_keys(f"mpt-{distance_of(inputs.recipe)}") | {"runtime.cache_teachers": cache_teachers}
+    recipe = inputs.with_keys(keys)
+    if flags.print_recipe:
+        typer.echo(recipe.to_yaml(), nl=False)
         return
     # Here, because it takes seconds to import.
     from mptctl.machine.device import choose_device
     from mptctl.models.run_folder import find_checkpoint
-
-    if gpus_per_trial is None:
-        gpus_per_trial = 1.0 if choose_device(base.runtime.device).type == "cuda" else 0.0
     from mptctl.tune.request import TuneRequest
 
+    if gpus_per_trial is None:
+        gpus_per_trial = 1.0 if choose_device(recipe.runtime.device).type == "cuda" else 0.0
     request = TuneRequest(
-        recipe=base,
-        split=split,
+        recipe=recipe,
+        split=inputs.split,
         folder=folder,
-        old=find_checkpoint(old, run_root),
-        refs=tuple(find_checkpoint(run, run_root) for run in ref or ["ref"]),
+        old=find_checkpoint(old, flags.run_root),
+        refs=tuple(find_checkpoint(run, flags.run_root) for run in ref or ["ref"]),
         axes=axes,
-        search=search.value,
+        search=search,
         trials=trials or 8,
         asha=asha,
         max_er_increase=max_er_increase / 100,
@@ -213,17 +188,16 @@ def tune(
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
         max_concurrent=max_concurrent,
-        resume=resume,
-        overwrite=overwrite,
-        resume_command=resume_command(),
+        resume=flags.resume,
+        overwrite=flags.overwrite,
     )
-    if dry_run:
-        _say_what_would_be_done(request, as_json)
+    if flags.dry_run:
+        _say_what_would_be_done(request, flags.as_json)
     else:
-        _search(request, as_json)
+        _search(request, flags.as_json)
 
 
-def _axes(flags: dict[str, str | None], search: Any) -> Any:
+def _axes(flags: dict[str, str | None], search: Search) -> Any:
     from mptctl.tune.space import DEFAULT_K, parse_axis
 
     given = {name: text for name, text in flags.items() if text is not None}
@@ -254,7 +228,7 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     def say(text: str) -> None:
         plain_line(console, text)
 
-    with watching(console) as on_update:
+    with resumable(), watching(console) as on_update:
         report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
     written = save_tune_figure(report, request.folder)
     if as_json:

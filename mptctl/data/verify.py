@@ -17,6 +17,7 @@ from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.errors import DataError
+from mptctl.machine.facts import usable_cores
 
 Verify = Literal["header", "decode"]
 Progress = Callable[[int, int], None]
@@ -137,7 +138,7 @@ def check_files(
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
     chunks = [(root, paths[start : start + _CHUNK], verify) for start in starts]
-    with _without_warnings(), ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    with _without_warnings(), ThreadPoolExecutor(workers or usable_cores()) as pool:
         for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
             columns[:, start : start + rows.shape[1]] = rows
             problems += [(start + row, problem) for row, problem in bad]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from types import FrameType
 from typing import Any
 
-from mptctl.errors import MptctlError, UsageError
+from mptctl.errors import MptctlError, UsageError, one_line
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.ray_folder import ray_folder
-from mptctl.machine.signals import StopRequest
+from mptctl.machine.signals import StopRequest, interruptible
 
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
 OBJECT_STORE_BYTES = 80 * 2**20
@@ -108,32 +106,8 @@ def _init(options: dict[str, Any], address: str | None) -> None:
             if address is not None or attempt + 1 == START_ATTEMPTS:
                 where = f"--ray-address {address}" if address else "Ray"
                 raise (UsageError if address else MptctlError)(
-                    f"{where}: cannot be used: {' '.join(str(error).split())[:200]}"
+                    f"{where}: cannot be used: {one_line(error)[:200]}"
                 ) from error
-
-
-@contextmanager
-def interruptible(stop: StopRequest) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into KeyboardInterrupt, and end at once on the second.
-
-    What was set before comes back afterwards.
-
-    Args:
-        stop: is told which signal it was, since Ray replaces an exception by one of its own.
-    """
-
-    def handle(signum: int, frame: FrameType | None) -> None:
-        if stop:
-            os._exit(128 + signum)
-        stop.signum = signum
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _refuse_what_does_not_fit(there: dict[str, float], cpus: int, gpus: float) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import torch
 
 from mptctl.errors import UsageError
+from mptctl.machine.facts import local_rank
 
 
 def choose_device(name: str) -> torch.device:
@@ -25,7 +24,7 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cpu":
         return device
     if device.index is None:
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        device = torch.device("cuda", local_rank())
     if device.index >= torch.cuda.device_count():
         raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
     return device

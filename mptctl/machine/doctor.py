@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import sys
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from mptctl.errors import one_line
+from mptctl.machine.facts import has_package, usable_cores, version_of
+from mptctl.schema import Model
 
 State = Literal["ok", "missing", "unusable"]
+# Less free disk than this, in bytes, and a run of a few checkpoints may not fit.
+LEAST_FREE = 10**9
 
 
-class Check(BaseModel):
+class Check(Model):
     """One thing that was looked at."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="what was looked at")
     state: State = Field(description="ok, missing or unusable")
@@ -66,7 +68,7 @@ def _gpu() -> Check:
     try:
         torch.ones(8, device="cuda").sum().item()
     except RuntimeError as error:
-        text = " ".join(str(error).split())[:80]
+        text = one_line(error)[:80]
         return Check(name="GPU", state="unusable", found=text, advice="check the driver with nvidia-smi")
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return Check(name="GPU", state="ok", found=", ".join(names))
@@ -75,14 +77,14 @@ def _gpu() -> Check:
 def _triton() -> Check:
     import torch
 
-    if importlib.util.find_spec("triton") is None:
+    version = version_of("triton")
+    if version is None:
         return Check(
             name="Triton",
             state="missing",
             found="none",
             advice="pip install triton; the reference loss is used",
         )
-    version = metadata.version("triton")
     if not torch.cuda.is_available():
         return Check(
             name="Triton",
@@ -94,7 +96,7 @@ def _triton() -> Check:
 
 
 def _dali() -> Check:
-    if importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None:
+    if not has_package("nvidia.dali"):
         return Check(
             name="DALI",
             state="missing",
@@ -112,7 +114,7 @@ def _dali() -> Check:
         pipe.build()
         pipe.run()
     except Exception as error:  # whatever DALI raises, it cannot be used
-        text = " ".join(str(error).split())[:80]
+        text = one_line(error)[:80]
         return Check(name="DALI", state="unusable", found=text, advice="set data.loader=threaded")
     return Check(name="DALI", state="ok", found=str(version))
 
@@ -122,23 +124,32 @@ def _ray() -> Check:
 
 
 def _cores() -> Check:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Check(name="cores", state="ok", found=str(usable))
+    return Check(name="cores", state="ok", found=str(usable_cores()))
 
 
 def _storage(run_root: Path) -> Check:
     folder = run_root.absolute()
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free / 1e9
     if not os.access(folder, os.W_OK):
         return Check(name="storage", state="unusable", found=str(folder), advice="choose another --run-root")
-    if free < 1.0:
-        return Check(name="storage", state="unusable", found=f"{free:.1f} GB free", advice="make room")
-    return Check(name="storage", state="ok", found=f"{free:.0f} GB free at {folder}")
+    return judge_storage(folder, shutil.disk_usage(folder).free)
+
+
+def judge_storage(folder: Path, free: int) -> Check:
+    """Whether there is room for runs.
+
+    Args:
+        folder: where run folders go, or would be made.
+        free: bytes that are free there.
+    """
+    if free < LEAST_FREE:
+        return Check(name="storage", state="unusable", found=f"{free / 1e9:.1f} GB free", advice="make room")
+    return Check(name="storage", state="ok", found=f"{free / 1e9:.0f} GB free at {folder}")
 
 
 def _package(name: str, package: str, advice: str) -> Check:
-    if importlib.util.find_spec(package) is None:
+    version = version_of(package)
+    if version is None:
         return Check(name=name, state="missing", found="none", advice=advice)
-    return Check(name=name, state="ok", found=metadata.version(package))
+    return Check(name=name, state="ok", found=version)

@@ -1,8 +1,7 @@
-"""What machine a number was measured on."""
+"""What the machine has: cores, packages and their versions, and which of several workers this process is."""
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import platform
@@ -11,14 +10,13 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from mptctl.schema import Model
 
 
-class Machine(BaseModel):
+class Machine(Model):
     """Hardware and versions that stand beside every measured number."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cpu: str = Field(description="model of the processor")
     cores: int = Field(description="cores that this process may use")
@@ -34,19 +32,20 @@ class Machine(BaseModel):
 
 def this_machine() -> Machine:
     """Look at the machine that this process runs on."""
+    import torch  # here, since it takes seconds, and cores and versions are asked for where it is not needed
 
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         cpu=_cpu(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=usable_cores(),
         load=round(os.getloadavg()[0], 2),
         memory_gb=round(pages / 1e9, 1),
         gpu=torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         python=platform.python_version(),
         torch=torch.__version__,
-        torchvision=_version("torchvision"),
-        dali=_version("nvidia-dali-cuda130"),
-        triton=_version("triton"),
+        torchvision=version_of("torchvision"),
+        dali=version_of("nvidia-dali-cuda130"),
+        triton=version_of("triton"),
     )
 
 
@@ -58,30 +57,50 @@ def _cpu() -> str:
         return platform.machine()
 
 
-def _version(package: str) -> str | None:
+def usable_cores() -> int:
+    """Cores that this process may run on; where the system does not say (macOS), those that there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def has_package(module: str) -> bool:
+    """Whether a module is installed, such as ``triton`` or ``nvidia.dali``; it is not imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be in is not there
+        return False
+
+
+def version_of(package: str) -> str | None:
+    """Version of an installed package by its name on PyPI; None where it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
 
-def has_nvidia() -> bool:
-    return importlib.util.find_spec("nvidia") is not None
+def rank() -> int:
+    """Number of this process among the workers that `torchrun` started, from 0; 0 where it is alone."""
+    return int(os.environ.get("RANK", "0"))
 
 
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
+def local_rank() -> int:
+    """Number of this process among the workers on this machine, from 0."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def world_size() -> int:
+    """Number of workers that `torchrun` started on all machines; 1 where it started none."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that compute."""
-    found = {"python": platform.python_version()}
-    for package in ("mptctl", "torch", "torchvision", "nvidia-dali-cuda130", "triton", "numpy", "ray"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+    packages = ("mptctl", "torch", "torchvision", "nvidia-dali-cuda130", "triton", "numpy", "ray")
+    found = {package: version_of(package) for package in packages}
+    return {"python": platform.python_version()} | {name: v for name, v in found.items() if v is not None}
 
 
 @cache

@@ -27,13 +27,13 @@ class StopRequest:
         Raises:
             KeyboardInterrupt: a signal came, or had come before.
         """
-        self._breaks_off = True
+        before, self._breaks_off = self._breaks_off, True
         try:
             if self:
                 raise KeyboardInterrupt
             yield
         finally:
-            self._breaks_off = False
+            self._breaks_off = before
 
     def heard(self, signum: int) -> None:
         """Take a signal in.
@@ -47,24 +47,41 @@ class StopRequest:
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[StopRequest]:
+def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
     """Catch SIGINT and SIGTERM while a run goes on; the handlers that were there come back afterwards.
 
     Outside the main thread, where Python allows no handlers (a trial of a sweep), nothing is caught.
+
+    Args:
+        request: is told of the signals; default: one of its own.
     """
-    request = StopRequest()
+    asked = StopRequest() if request is None else request
     if threading.current_thread() is not threading.main_thread():
-        yield request
+        yield asked
         return
 
     def handle(signum: int, frame: FrameType | None) -> None:
-        if request:
+        if asked:
             os._exit(128 + signum)
-        request.heard(signum)
+        asked.heard(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield request
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible(stop: StopRequest) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into KeyboardInterrupt, and end at once on the second.
+
+    Args:
+        stop: is told which signal it was, since Ray replaces an exception by one of its own.
+
+    Raises:
+        KeyboardInterrupt: a signal came, or had come before.
+    """
+    with stop_on_signals(stop), stop.breaks_off():
+        yield

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from mptctl.machine.facts import rank
 from mptctl.models.run_folder import MetricsLine
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.observer import Observer
@@ -17,7 +17,7 @@ from mptctl.training.result import FitResult
 def observer() -> Observer:
     """The observer that suits standard error; workers that do not lead stay silent."""
     console = Console(stderr=True)
-    if os.environ.get("RANK", "0") != "0":
+    if rank() != 0:
         return Silent()
     return Live(console) if console.is_terminal else Plain(console)
 

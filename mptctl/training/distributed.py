@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -13,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from mptctl.errors import MptctlError
+from mptctl.machine.facts import world_size
 
 T = TypeVar("T")
 # How long a worker waits for another one before it gives up; a validation pass of one worker lies in between.
@@ -95,7 +95,7 @@ class ProcessGroup:
 @contextmanager
 def workers(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the workers that `torchrun` started, over NCCL on GPUs and gloo elsewhere; alone otherwise."""
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = world_size()
     if size == 1:
         yield ProcessGroup()
         return

@@ -155,8 +155,7 @@ def _validate(run: Run, meter: MetricsLogger) -> Validation:
 def _save_and_stop(run: Run, meter: MetricsLogger) -> NoReturn:
     _save_last(run, meter)
     raise Stopped(
-        f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}; "
-        f"go on with: {run.resume_command}",
+        f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}",
         run.stop.signum or signal.SIGTERM,
     )
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import interruptible, quiet, ray_cluster, silence_stdout
-from mptctl.machine.signals import StopRequest
+from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
 from mptctl.tune.choice import choose, objective
@@ -63,8 +63,7 @@ def sweep(
                 report = _run_trials(request, measure.report, points, on_update, stop)
         except KeyboardInterrupt:
             raise Stopped(
-                f"{request.folder}: stopped; what is done is kept, and the rest goes on with: "
-                f"{request.resume_command}",
+                f"{request.folder}: stopped; what is done is kept",
                 stop.signum or signal.SIGINT,
             ) from None
         ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from mptctl.machine.doctor import Check, examine
-from tests.common import mptctl_process
+from mptctl.machine.doctor import LEAST_FREE, Check, examine, judge_storage
+from tests.common import CommandLine
 
 
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
@@ -19,10 +19,15 @@ def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path)
     assert checks["torch"].found == torch.__version__
     assert (checks["GPU"].state == "ok") == torch.cuda.is_available()
     assert all(check.advice for check in checks.values() if check.state != "ok")
-    assert checks["storage"].state == "ok"
 
 
-def test_json_is_one_object() -> None:
-    out = mptctl_process("doctor", "--json")
+def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
+    enough, short = judge_storage(tmp_path, LEAST_FREE), judge_storage(tmp_path, LEAST_FREE - 1)
+    assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
+    assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
+
+
+def test_json_is_one_object(mptctl: CommandLine) -> None:
+    out = mptctl("doctor", "--json")
     assert out.returncode == 0, out.stderr
     assert Check.model_validate(json.loads(out.stdout)["checks"][0]).name == "Python"

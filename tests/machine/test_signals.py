@@ -43,6 +43,37 @@ def test_the_first_signal_asks_and_the_second_ends_at_once(number: int) -> None:
     assert (twice.returncode, twice.stdout) == (128 + number, "")
 
 
+BROKEN_OFF = """
+import os, sys, time
+from mptctl.machine.signals import StopRequest, interruptible
+times, stop = int(sys.argv[1]), StopRequest()
+try:
+    with interruptible(stop):
+        with interruptible(stop):
+            pass
+        for _ in range(times):
+            try:
+                os.kill(os.getpid(), 15)
+                time.sleep(1)
+            except KeyboardInterrupt:
+                print("broken off", stop.signum, flush=True)
+        with interruptible(stop):
+            print("went on")
+except KeyboardInterrupt:
+    print("heard before")
+"""
+
+
+def test_what_can_be_broken_off_is_also_after_an_inner_block_and_before_the_next() -> None:
+    def send(times: int) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", BROKEN_OFF, str(times)]
+        return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+
+    once, twice = send(1), send(2)
+    assert (once.returncode, once.stdout) == (0, "broken off 15\nheard before\n"), once.stderr
+    assert (twice.returncode, twice.stdout) == (143, "broken off 15\n")
+
+
 def started(*words: str | Path) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, env=environment())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.machine.facts import has_nvidia
+from mptctl.machine.facts import has_package
 from mptctl.names import Part
 from mptctl.recipe import DataRecipe
 
@@ -83,7 +82,7 @@ def choose_loader(work: LoadPlan) -> tuple[str, str]:
     data, files = work.data, work.split.manifest.has_files
     gigabytes = work.resident_bytes / 1e9
     fits = gigabytes <= data.resident_limit_gb
-    has_dali = importlib.util.find_spec("nvidia.dali") is not None if has_nvidia() else False
+    has_dali = has_package("nvidia.dali")
     if data.loader == "resident":
         if work.crops_as_stored:
             raise UsageError(

@@ -1,16 +1,12 @@
-"""What a run is: a frozen, validated recipe, made of a preset, a file and overrides."""
+"""What a run is: the groups and keys of a recipe, frozen and validated."""
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -25,20 +21,11 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError
 from mptctl.names import LoaderName, MethodName
-
-# Presets that a split's source stands for when no recipe is named.
-DEFAULT_PRESET: dict[str, str] = {
-    "digits": "digits",
-    "cifar10": "cifar10",
-    "cifar100": "cifar100",
-    "imagefolder": "imagenet",
-}
-# A recipe is a page of text; more is a mistake or an attack.
-MAX_RECIPE_BYTES = 256 * 1024
+from mptctl.schema import Model
 
 
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class _Group(Model):
+    model_config = ConfigDict(allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -211,47 +198,6 @@ class Recipe(_Group):
         return str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
 
 
-def preset_folder() -> Path:
-    """Folder of the presets: inside an installed package, or beside it in a checkout."""
-    installed = Path(__file__).parent / "configs"
-    return installed if installed.is_dir() else Path(__file__).parent.parent / "configs"
-
-
-def preset_names() -> list[str]:
-    """Names that ``--recipe`` takes, sorted."""
-    return sorted(path.stem for path in preset_folder().glob("*.yaml"))
-
-
-def load_recipe(
-    name_or_file: str,
-    overrides: Sequence[str] = (),
-    fixed: Mapping[str, Any] | None = None,
-) -> Recipe:
-    """Read a preset or a file, apply overrides, and validate the whole.
-
-    Args:
-        name_or_file: a preset's name, or a path to a YAML file.
-        overrides: ``key.sub=value`` strings, applied in order.
-        fixed: dotted keys and values that the verb decides; they win over everything.
-
-    Raises:
-        UsageError: no such recipe, a file that is not safe YAML, or a key or value that is not valid.
-    """
-    base = _read_yaml(name_or_file)
-    for override in overrides:
-        key, equals, _ = override.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
-    try:
-        merged = OmegaConf.merge(OmegaConf.create(base), OmegaConf.from_dotlist(list(overrides)))
-        for key, value in (fixed or {}).items():
-            OmegaConf.update(merged, key, value)
-        content = OmegaConf.to_container(merged, resolve=False)
-    except (OmegaConfBaseException, yaml.YAMLError) as error:
-        raise UsageError(f"recipe {name_or_file}: {_one_line(error)}") from error
-    return validate_recipe(content, name_or_file)
-
-
 def validate_recipe(content: object, where: str) -> Recipe:
     """Turn plain data into a recipe.
 
@@ -302,70 +248,23 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str]
     return lines
 
 
-class _SafeLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
-    """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            line = self.peek_event().start_mark.line
-            raise yaml.YAMLError(f"line {line + 1}: aliases are not allowed")
-        return super().compose_node(parent, index)
-
-
-_SafeLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$"),
-    list("-+0123456789"),
-)
-
-
-def _read_yaml(name_or_file: str) -> dict[str, Any]:
-    path = Path(name_or_file).expanduser()
-    if not path.is_file():
-        named = preset_folder() / f"{name_or_file}.yaml"
-        if not named.is_file():
-            raise UsageError(
-                f"recipe {name_or_file}: no such file or preset{_nearest(name_or_file, preset_names())}"
-            )
-        path = named
-    if path.stat().st_size > MAX_RECIPE_BYTES:
-        raise UsageError(
-            f"recipe {name_or_file}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe"
-        )
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_SafeLoader)
-    # ValueError: a date that is none; RecursionError: brackets in brackets without end.
-    except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
-        raise UsageError(f"recipe {name_or_file}: {_one_line(error)}") from error
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise UsageError(
-            f"recipe {name_or_file}: must be a mapping of groups ({', '.join(Recipe.model_fields)})"
-        )
-    return content
-
-
 def _explain(key: str, problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
         names = list(recipe_keys()) if "." in key else list(Recipe.model_fields)
-        return f"unknown key {key}{_nearest(key, names)}"
+        return f"unknown key {key}{nearest(key, names)}"
     got = problem.get("input")
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return message
-    nearest = ""
+    meant = ""
     if problem["type"] == "literal_error" and isinstance(got, str):
         field = recipe_keys().get(key)
         choices = [c for c in get_args(field.annotation) if isinstance(c, str)] if field else []
-        nearest = _nearest(got, choices)
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}{nearest}"
+        meant = nearest(got, choices)
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}{meant}"
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a message on an unknown name: the one that was probably meant, or those that there are."""
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f"; valid: {', '.join(names[:12])}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -1,0 +1,151 @@
+"""Reads a recipe: a preset or a file as safe YAML, and over it what ``--set`` and the verb say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mptctl.errors import UsageError, one_line
+from mptctl.names import Source
+from mptctl.recipe.fields import Recipe, nearest, validate_recipe
+
+# Presets that a split's source stands for when no recipe is named.
+DEFAULT_PRESET: dict[Source, str] = {
+    "digits": "digits",
+    "cifar10": "cifar10",
+    "cifar100": "cifar100",
+    "imagefolder": "imagenet",
+}
+# A recipe is a page of text; more is a mistake or an attack.
+MAX_RECIPE_BYTES = 256 * 1024
+
+
+def preset_folder() -> Path:
+    """Folder of the presets: inside an installed package, or beside it in a checkout."""
+    package = Path(__file__).parent.parent
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parent / "configs"
+
+
+def preset_names() -> list[str]:
+    """Names that ``--recipe`` takes, sorted."""
+    return sorted(path.stem for path in preset_folder().glob("*.yaml"))
+
+
+def load_recipe(
+    name_or_file: str,
+    overrides: Sequence[str] = (),
+    fixed: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Read a preset or a file, apply overrides, and validate the whole.
+
+    Args:
+        name_or_file: a preset's name, or a path to a YAML file.
+        overrides: ``key.sub=value`` strings, applied in order; values are read as a file's are.
+        fixed: dotted keys and values that the verb decides; they win over everything.
+
+    Raises:
+        UsageError: no such recipe, a file that is not safe YAML, or a key or value that is not valid.
+    """
+    content = _read_file(name_or_file)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
+        content = _merge(content, _nested(key, _read_yaml(value, f"--set {key}")))
+    for key, value in (fixed or {}).items():
+        content = _merge(content, _nested(key, value))
+    return validate_recipe(content, name_or_file)
+
+
+def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:
+    """The recipe with other values of some keys.
+
+    Args:
+        recipe: stays as it is.
+        fixed: dotted keys and their values.
+        where: what to call it in a message.
+
+    Raises:
+        UsageError: a key or value that is not valid.
+    """
+    content: Any = recipe.model_dump()
+    for key, value in fixed.items():
+        content = _merge(content, _nested(key, value))
+    return validate_recipe(content, where)
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    """``optim.lr`` and 0.1 as ``{"optim": {"lr": 0.1}}``."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    """``one`` with the values of ``other`` over it, mappings key by key, everything else as a whole."""
+    merged = dict(one)
+    for key, value in other.items():
+        there = merged.get(key)
+        if isinstance(there, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(there, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+class _SafeLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
+    """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            line = self.peek_event().start_mark.line
+            raise yaml.YAMLError(f"line {line + 1}: aliases are not allowed")
+        return super().compose_node(parent, index)
+
+
+_SafeLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$"),
+    list("-+0123456789"),
+)
+
+
+def _read_file(name_or_file: str) -> dict[Any, Any]:
+    where = f"recipe {name_or_file}"
+    path = Path(name_or_file).expanduser()
+    if not path.is_file():
+        named = preset_folder() / f"{name_or_file}.yaml"
+        if not named.is_file():
+            raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names())}")
+        path = named
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MAX_RECIPE_BYTES + 1)
+        content = _read_yaml(text.decode("utf-8"), where)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: {one_line(error)}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UsageError(f"{where}: must be a mapping of groups ({', '.join(Recipe.model_fields)})")
+    for group, keys in content.items():  # here, since an override would else take its place
+        if group in Recipe.model_fields and not isinstance(keys, dict | None):
+            raise UsageError(f"{where}: {group}: must be a mapping of keys, got {keys!r}")
+    return content
+
+
+def _read_yaml(text: str, where: str) -> Any:
+    """Plain data of a text: a whole recipe, or one value of ``--set``."""
+    if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
+        raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
+    try:
+        return yaml.load(text, Loader=_SafeLoader)
+    # ValueError: a date that is none; RecursionError: brackets in brackets without end.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: {one_line(error)}") from error
