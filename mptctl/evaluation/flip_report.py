@@ -11,10 +11,11 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.evaluation.gate import Gate
-from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates, ReportModel
+from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
+from mptctl.schema import Model
 
 
-class Bin(ReportModel):
+class Bin(Model):
     """One bar of a reliability diagram."""
 
     low: float = Field(description="lower edge of confidence, exclusive but in the first bin")
@@ -24,7 +25,7 @@ class Bin(ReportModel):
     accuracy: float | None = Field(description="share of right answers in the bin")
 
 
-class Errors(ReportModel):
+class Errors(Model):
     """Error rates of one model by the class of the sample."""
 
     old_classes: Rate = Field(description="over samples of old classes")
@@ -32,7 +33,7 @@ class Errors(ReportModel):
     all_classes: Rate = Field(description="over all test samples")
 
 
-class ModelSummary(ReportModel):
+class ModelSummary(Model):
     """One model by itself."""
 
     name: str = Field(description="where its answers came from")
@@ -50,14 +51,14 @@ class ModelSummary(ReportModel):
     reliability: list[Bin] | None = Field(description="the bins of `ece`")
 
 
-class Difference(ReportModel):
+class Difference(Model):
     """A paired difference of error rates over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
     ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
 
 
-class Equivalence(ReportModel):
+class Equivalence(Model):
     """Is NFR below a margin?"""
 
     margin: float = Field(description="the margin, a fraction")
@@ -68,7 +69,7 @@ class Equivalence(ReportModel):
     )
 
 
-class NoiseFloor(ReportModel):
+class NoiseFloor(Model):
     """What another training of the old model would flip by itself."""
 
     name: str = Field(description="the third model")
@@ -80,7 +81,7 @@ class NoiseFloor(ReportModel):
     er_old_classes: float = Field(description="error of the third model on samples of old classes")
 
 
-class ConfidenceRow(ReportModel):
+class ConfidenceRow(Model):
     """Flips among right answers of the old model, by its confidence in them."""
 
     low: float = Field(description="lower edge of the old model's confidence, inclusive")
@@ -88,7 +89,7 @@ class ConfidenceRow(ReportModel):
     flips: Rate = Field(description="negative flips / right answers of the old model in this range")
 
 
-class Destinations(ReportModel):
+class Destinations(Model):
     """Where the flipped samples went."""
 
     to_old_class: Rate = Field(description="flips whose new answer is another old class / flips")
@@ -97,7 +98,7 @@ class Destinations(ReportModel):
     )
 
 
-class MarginGroup(ReportModel):
+class MarginGroup(Model):
     """Logit margins (true class minus best other class) of one model on one group of samples."""
 
     model: Literal["old", "new"] = Field(description="whose logits")
@@ -109,14 +110,14 @@ class MarginGroup(ReportModel):
     histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
 
 
-class Margins(ReportModel):
+class Margins(Model):
     """Logit margins before and after (Pleiss et al. 2020)."""
 
     edges: list[float] = Field(description="edges of the histograms, common to all groups")
     groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
 
 
-class SweepPoint(ReportModel):
+class SweepPoint(Model):
     """The rates when `bias` is taken off the logits of the new classes after training."""
 
     bias: float = Field(description="logits: the smallest, in double precision, at which these rates hold")
@@ -126,7 +127,7 @@ class SweepPoint(ReportModel):
     er_all: float = Field(description="error on all samples")
 
 
-class SweepCurve(ReportModel):
+class SweepCurve(Model):
     """What a bias after training buys for free, with one model's logits."""
 
     name: str = Field(description="the model whose logits are biased")
@@ -142,7 +143,7 @@ class SweepCurve(ReportModel):
     at_new_error: SweepPoint | None = Field(description="where that is: its bias and its errors")
 
 
-class ClassRow(ReportModel):
+class ClassRow(Model):
     """One old class."""
 
     label: str = Field(description="the true class")
@@ -155,7 +156,7 @@ class ClassRow(ReportModel):
     taken_by: str | None = Field(description="the answer that took most of its flips")
 
 
-class PairRow(ReportModel):
+class PairRow(Model):
     """Flips from one class to one wrong answer."""
 
     label: str = Field(description="the true class")
@@ -164,7 +165,7 @@ class PairRow(ReportModel):
     flips: int = Field(description="negative flips")
 
 
-class WrongAnswerRow(ReportModel):
+class WrongAnswerRow(Model):
     """Flips that one wrong answer took from all classes."""
 
     answer: str = Field(description="the new model's answer")
@@ -172,7 +173,7 @@ class WrongAnswerRow(ReportModel):
     flips: int = Field(description="negative flips")
 
 
-class FlippedSample(ReportModel):
+class FlippedSample(Model):
     """One negative flip."""
 
     id: str = Field(description="the sample")
@@ -183,7 +184,7 @@ class FlippedSample(ReportModel):
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
 
 
-class FlipReport(ReportModel):
+class FlipReport(Model):
     """The comparison of two models."""
 
     n: int = Field(description="test samples")

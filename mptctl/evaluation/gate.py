@@ -8,8 +8,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from mptctl.errors import UsageError
-from mptctl.evaluation.rates import Counts, Interval, ReportModel
+from mptctl.errors import GateFailed, UsageError
+from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
 from mptctl.evaluation.statistics import (
     er_increase,
@@ -20,6 +20,7 @@ from mptctl.evaluation.statistics import (
     relative_nfr_interval,
     wilson,
 )
+from mptctl.schema import Model
 
 # Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
 ROUNDING = 1e-12
@@ -83,7 +84,7 @@ LIMITS = (
 )
 
 
-class Limits(ReportModel):
+class Limits(Model):
     """What a release must keep to, in fractions; null sets no limit.
 
     Raises:
@@ -119,7 +120,7 @@ class Limits(ReportModel):
         return [(kind, limit) for kind, limit in limits if limit is not None]
 
 
-class GateCheck(ReportModel):
+class GateCheck(Model):
     """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
 
     name: str = Field(description="the option that set the limit, or the condition")
@@ -140,6 +141,13 @@ class Gate(Limits):
     checks: list[GateCheck] = Field(
         default_factory=list, description="every condition that failed, and every limit that was set"
     )
+
+    def require_passed(self) -> None:
+        """Raise GateFailed where a limit or a condition failed; it names each with its option."""
+        failed = [check for check in self.checks if not check.passed]
+        if failed:
+            reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
+            raise GateFailed(f"gate failed: {'; '.join(reasons)}")
 
 
 def check_gate(

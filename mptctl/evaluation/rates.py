@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from mptctl.schema import Model
 
 Interval = tuple[float, float]
 Answer = Literal["yes", "no", "undecided"]
 
 
-class ReportModel(BaseModel):
-    """A part of a report: does not change, and holds what it declares and nothing else."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Rate(ReportModel):
+class Rate(Model):
     """A rate beside its count, its denominator and its interval."""
 
     value: float | None = Field(description="count / of; null where `of` is zero")
@@ -25,7 +21,7 @@ class Rate(ReportModel):
     ci95: Interval | None = Field(description="95 % interval: Wilson, or profile likelihood for Rel-NFR")
 
 
-class Counts(ReportModel):
+class Counts(Model):
     """The four cells of the flip table, over test samples of the old classes."""
 
     both_right: int = Field(description="old right, new right")
@@ -53,7 +49,7 @@ class Wording(NamedTuple):
     meaning: str
 
 
-class Rates(ReportModel):
+class Rates(Model):
     """The flip rates with their counts and intervals."""
 
     nfr: Annotated[Rate, Wording("NFR", "right before, wrong now")] = Field(

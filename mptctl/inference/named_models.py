@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.evaluation.predictions import Predictions, is_predictions_file, read_predictions
+from mptctl.evaluation.predictions import Predictions, read_predictions
+from mptctl.evaluation.readers import is_predictions_file
 from mptctl.names import Part
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
+from mptctl.names import SortKey
 from mptctl.report.wording import (
-    SortKey,
     format_count,
     format_interval,
     model_lines,

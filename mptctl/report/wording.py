@@ -8,9 +8,9 @@ from typing import Literal
 from mptctl.evaluation.flip_report import ClassRow, FlipReport
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
-SortKey = Literal["flips", "nfr", "error", "name"]
 
 
 @dataclass(frozen=True)
