@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError
+from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError, one_line
 from mptctl.evaluation.columns import as_text, first, shown
 from mptctl.evaluation.readers import READERS, SUFFIXES, is_predictions_file
 from mptctl.files import writing
@@ -153,7 +153,7 @@ def read_predictions(path: Path) -> Predictions:
             "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
         ) from error
     except Exception as error:  # the readers raise a dozen types on a damaged file
-        detail = shown(" ".join(str(error).split()), 200) or type(error).__name__
+        detail = shown(one_line(error), 200)
         raise DataError(f"{name}: cannot be read as {path.suffix[1:]} ({detail}); write it again") from error
     missing = [key for key in ("id", "label") if key not in columns]
     if missing:
