@@ -164,7 +164,7 @@ def evaluate(
     from mptctl.evaluation.gate import Limits
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions
-    from mptctl.report.flips_files import FlipFiles, picture_reader
+    from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
 
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
@@ -194,7 +194,7 @@ def evaluate(
         unfinished=found.unfinished,
         warnings=found.warnings,
     )
-    for path in files.write(result, found.models, picture_reader(data_root, found.split)):
+    for path in files.write(result, found.models, data_root, found.split):
         typer.echo(f"wrote {path}", err=True)
     _print(result, as_json, markdown == "-", sort, rows)
     result.gate.require_passed()

@@ -48,14 +48,15 @@ class FlipFiles:
         self,
         report: FlipReport,
         models: Mapping[str, Predictions],
-        picture: Callable[[str], NDArray[np.uint8] | None] | None,
+        data_root: Path | None,
+        split: Split | None,
     ) -> list[Path]:
         """Write what was asked for.
 
         Args:
             report: the comparison.
             models: the predictions behind it, by role.
-            picture: reads the picture of a sample for the page; None where there are no pictures.
+            data_root, split: where the page finds pictures of flipped samples, the first of them that is there.
 
         Returns:
             The paths written.
@@ -73,7 +74,8 @@ class FlipFiles:
         if self.page is not None:
             from mptctl.report.flips_page import render_html
 
-            written.append(_write_text(self.page, render_html(report, picture)))
+            page = render_html(report, _picture_reader(data_root, split))
+            written.append(_write_text(self.page, page))
         if self.figures is not None:
             from mptctl.report.flips_figures import save_figures
 
@@ -85,7 +87,7 @@ class FlipFiles:
         return written
 
 
-def picture_reader(
+def _picture_reader(
     data_root: Path | None, split: Split | None
 ) -> Callable[[str], NDArray[np.uint8] | None] | None:
     """A reader of test pictures by sample id: below a folder, or else of a split; None where there is neither."""
