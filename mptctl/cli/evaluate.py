@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.evaluation.readers import SUFFIXES
+from mptctl.names import SortKey
 
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
-    from mptctl.inference.named_models import Answers
+    from mptctl.report.flips_files import FlipFiles
 
-MODEL = "run name, run folder, .pt file, or predictions file (.npz, .csv, .parquet)"
-
-
-class Sort(StrEnum):
-    """Columns that classes can be sorted by."""
-
-    flips = "flips"
-    nfr = "nfr"
-    error = "error"
-    name = "name"
+MODEL = f"run name, run folder, .pt file, or predictions file ({SUFFIXES})"
 
 
 def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:
@@ -71,8 +63,12 @@ def evaluate(
             rich_help_panel="Release gate",
         ),
     ] = False,
+    nfr_margin: Annotated[
+        float | None, _percent("--nfr-margin", "Say whether NFR is below this: yes, no, undecided.")
+    ] = None,
     margin: Annotated[
-        float | None, _percent("--margin", "Say whether NFR is below this: yes, no, undecided.")
+        float | None,
+        typer.Option("--margin", min=0, max=100, hidden=True, help="The former name of --nfr-margin."),
     ] = None,
     old_classes: Annotated[
         Path | None,
@@ -141,7 +137,7 @@ def evaluate(
             rich_help_panel="More output",
         ),
     ] = None,
-    sort: Annotated[Sort, typer.Option("--sort", help="Order of the classes.")] = Sort.flips,
+    sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
     rows: Annotated[
         int | None,
         typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
@@ -164,22 +160,18 @@ def evaluate(
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
     """
-    from mptctl.errors import GateFailed, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.files import read_names
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.report.flips_files import FlipFiles
+    from mptctl.report.progress_bars import progress_bars
 
-    if as_json and markdown == "-":
-        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
-    _check_outputs(
-        [old, new, noise_floor, baseline],
-        run_root,
-        old_classes,
-        report,
-        figures,
-        markdown,
-        save_predictions,
-        prints=as_json,
-    )
+    names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+    given = {role: name for role, name in names.items() if name is not None}
+    markdown_file = None if markdown in (None, "-") else Path(str(markdown))
+    files = FlipFiles(report, figures, markdown_file, save_predictions)
+    _check_outputs(files, list(given.values()), run_root, old_classes, as_json, markdown == "-")
     limits = Limits(
         max_nfr=_fraction(max_nfr),
         max_lost=_fraction(max_lost),
@@ -189,133 +181,64 @@ def evaluate(
         allow_identical=allow_identical,
         allow_unfinished=allow_unfinished,
     )
-    names = _read_labels(old_classes) if old_classes is not None else None
-    others = [model for model in (noise_floor, baseline) if model is not None]
-    answers = _answers([old, new, *others], run_root, device)
-    models = list(answers.models[2:])
+    labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
+    with progress_bars() as progress:
+        found = load_predictions(given, run_root, part="test", device=device, progress=progress)
     result = compare(
-        answers.models[0],
-        answers.models[1],
-        old_classes=names,
-        noise_floor=models.pop(0) if noise_floor is not None else None,
-        baseline=models.pop(0) if baseline is not None else None,
+        **found.models,
+        old_classes=labels,
         limits=limits,
-        margin=_fraction(margin),
+        nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
         worst=gallery,
-        identical=answers.identical,
-        unfinished=[sentence for sentence in answers.unfinished[:2] if sentence],
+        identical=found.identical,
+        unfinished=found.unfinished,
+        warnings=found.warnings,
     )
-    notes = [*answers.warnings, *(sentence for sentence in answers.unfinished[2:] if sentence)]
-    result = result.model_copy(update={"warnings": [*notes, *result.warnings]})
-    _write(result, answers, report, figures, markdown, save_predictions, data_root)
-    if as_json:
-        typer.echo(result.model_dump_json())
-    elif markdown == "-":
-        from mptctl.report.flips_markdown import render_markdown
-
-        typer.echo(render_markdown(result), nl=False)
-    else:
-        from rich.console import Console
-
-        from mptctl.report.flips_terminal import print_report
-
-        print_report(result, Console(), sort.value, rows)
-    failed = [check for check in result.gate.checks if not check.passed]
-    if failed:
-        reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
-        raise GateFailed(f"gate failed: {'; '.join(reasons)}")
+    for path in files.write(result, found.models, data_root, found.split):
+        typer.echo(f"wrote {path}", err=True)
+    _print(result, as_json, markdown == "-", sort, rows)
+    result.gate.require_passed()
 
 
 def _fraction(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def _read_labels(path: Path) -> list[str]:
-    from mptctl.errors import UsageError
-
-    try:
-        labels = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--old-classes {path}: cannot be read ({error}); write one label a line") from error
-    if not any(labels):
-        raise UsageError(f"--old-classes {path}: names no class; write one label a line")
-    return [label for label in labels if label]
-
-
-def _answers(names: list[str], run_root: Path, device: str) -> Answers:
-    from mptctl.inference.named_models import load_predictions
-    from mptctl.report.progress_bars import progress_bars
-
-    with progress_bars() as progress:
-        return load_predictions(names, run_root, device, progress)
-
-
 def _check_outputs(
-    models: list[str | None],
+    files: FlipFiles,
+    models: list[str],
     run_root: Path,
     old_classes: Path | None,
-    report: Path | None,
-    figures: Path | None,
-    markdown: str | None,
-    save_predictions: Path | None,
-    *,
-    prints: bool,
+    as_json: bool,
+    as_markdown: bool,
 ) -> None:
     """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
-    from mptctl.cli.outputs import FIGURES, PREDICTIONS, Outputs, read_for_models
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.report.flips_files import FIGURES, PREDICTIONS
 
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
-    outputs.file("--report", report)
-    outputs.folder("--figures", figures, FIGURES)
-    outputs.file("--markdown", None if markdown in (None, "-") else Path(str(markdown)))
-    outputs.folder("--save-predictions", save_predictions, PREDICTIONS)
+    outputs.file("--report", files.page)
+    outputs.folder("--figures", files.figures, FIGURES)
+    outputs.file("--markdown", files.markdown)
+    outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = read_for_models(models, run_root)
-    outputs.check([*inputs, old_classes] if old_classes else inputs, prints=prints or markdown == "-")
+    outputs.check([*inputs, old_classes] if old_classes else inputs, prints=as_json or as_markdown)
 
 
-def _write(
-    result: FlipReport,
-    answers: Answers,
-    report: Path | None,
-    figures: Path | None,
-    markdown: str | None,
-    save_predictions: Path | None,
-    data_root: Path | None,
-) -> None:
-    """Write the files that were asked for, and say on standard error what was written."""
-    from mptctl.files import writing
-
-    written: list[Path] = []
-    if save_predictions is not None:
-        from mptctl.evaluation.predictions import save_predictions as save
-
-        for name, model in zip(("old", "new"), answers.models, strict=False):
-            save(model, save_predictions / f"{name}.npz")
-            written.append(save_predictions / f"{name}.npz")
-    if report is not None:
-        from mptctl.report.flips_page import render_html
-        from mptctl.report.gallery import pictures_below
-
-        picture = None
-        if data_root is not None:
-            picture = pictures_below(data_root)
-        elif answers.split is not None:
-            from mptctl.inference.predict import image_reader
-
-            picture = image_reader(answers.split)
-        page = render_html(result, picture)
-        with writing(report) as stream:
-            stream.write(page.encode())
-        written.append(report)
-    if figures is not None:
-        from mptctl.report.flips_figures import save_figures
-
-        written += save_figures(result, figures)
-    if markdown is not None and markdown != "-":
+def _print(report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None) -> None:
+    """Print a comparison in the form that was asked for."""
+    if as_json:
+        typer.echo(report.model_dump_json())
+    elif as_markdown:
         from mptctl.report.flips_markdown import render_markdown
 
-        with writing(Path(markdown)) as stream:
-            stream.write(render_markdown(result).encode())
-        written.append(Path(markdown))
-    for path in written:
-        typer.echo(f"wrote {path}", err=True)
+        typer.echo(render_markdown(report), nl=False)
+    else:
+        from rich.console import Console
+
+        from mptctl.report.flips_terminal import print_report
+
+        print_report(report, Console(), sort, rows)

@@ -9,14 +9,6 @@ from pathlib import Path
 
 from mptctl.errors import UsageError
 
-PREDICTIONS = ("old.npz", "new.npz")
-# What `mptctl.report.figures.draw_figures` draws at most; it is not asked, because drawing takes long to import.
-FIGURES = tuple(
-    f"{name}.{suffix}"
-    for name in ("margins", "reliability", "confidence", "flow", "bias")
-    for suffix in ("png", "svg")
-)
-
 
 class Outputs:
     """The files that one call will write, each with the option that named it."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError
+from mptctl.errors import DataError, some
 
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 WRITE = "write integers or text"
@@ -22,10 +22,9 @@ def shown(name: str, length: int = 60) -> str:
     return name if len(name) <= length else f"{name[: length - 3]}..."
 
 
-def first(names: Sequence[str]) -> str:
-    """The first three of some names, and how many more there are."""
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(shown(name) for name in names[:3]) + more
+def first(names: Iterable[str]) -> str:
+    """The first three of some names as a message may hold them, and how many more there are."""
+    return some(shown(name) for name in names)
 
 
 def rows_named(rows: Sequence[int]) -> str:

@@ -8,67 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Interval = tuple[float, float]
-Answer = Literal["yes", "no", "undecided"]
-CheckName = Literal[
-    "max-nfr",
-    "max-lost",
-    "max-rel-nfr",
-    "max-er-increase",
-    "identical",
-    "unfinished",
-    "old-never-right",
-]
+from mptctl.evaluation.gate import Gate
+from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
+from mptctl.schema import Model
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Rate(_Model):
-    """A rate beside its count, its denominator and its interval."""
-
-    value: float | None = Field(description="count / of; null where `of` is zero")
-    count: int = Field(description="numerator")
-    of: int | float = Field(description="denominator: samples, or the expected number of flips for Rel-NFR")
-    ci95: Interval | None = Field(description="95 % interval: Wilson, or profile likelihood for Rel-NFR")
-
-
-class Counts(_Model):
-    """The four cells of the flip table, over test samples of the old classes."""
-
-    both_right: int = Field(description="old right, new right")
-    negative_flips: int = Field(description="old right, new wrong")
-    positive_flips: int = Field(description="old wrong, new right")
-    both_wrong: int = Field(description="old wrong, new wrong")
-
-    @property
-    def total(self) -> int:
-        return self.both_right + self.negative_flips + self.positive_flips + self.both_wrong
-
-    @property
-    def old_right(self) -> int:
-        return self.both_right + self.negative_flips
-
-    @property
-    def new_wrong(self) -> int:
-        return self.negative_flips + self.both_wrong
-
-
-class Rates(_Model):
-    """The flip rates with their counts and intervals."""
-
-    nfr: Rate = Field(description="negative flips / samples (Eq. 7)")
-    pfr: Rate = Field(description="positive flips / samples")
-    rel_nfr: Rate = Field(description="negative flips / those of independent errors (Eq. 8)")
-    nfi: Rate = Field(description="negative flips / errors of the new model")
-    lost: Rate = Field(description="negative flips / right answers of the old model")
-    churn: Rate = Field(description="changed answers, right or wrong / samples")
-
-
-class Bin(_Model):
+class Bin(Model):
     """One bar of a reliability diagram."""
 
     low: float = Field(description="lower edge of confidence, exclusive but in the first bin")
@@ -78,7 +25,7 @@ class Bin(_Model):
     accuracy: float | None = Field(description="share of right answers in the bin")
 
 
-class Errors(_Model):
+class Errors(Model):
     """Error rates of one model by the class of the sample."""
 
     old_classes: Rate = Field(description="over samples of old classes")
@@ -86,7 +33,7 @@ class Errors(_Model):
     all_classes: Rate = Field(description="over all test samples")
 
 
-class ModelSummary(_Model):
+class ModelSummary(Model):
     """One model by itself."""
 
     name: str = Field(description="where its answers came from")
@@ -104,14 +51,14 @@ class ModelSummary(_Model):
     reliability: list[Bin] | None = Field(description="the bins of `ece`")
 
 
-class Difference(_Model):
+class Difference(Model):
     """A paired difference of error rates over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
     ci95: Interval = Field(description="95 % interval for pairs (Newcombe 1998, method 10)")
 
 
-class Equivalence(_Model):
+class Equivalence(Model):
     """Is NFR below a margin?"""
 
     margin: float = Field(description="the margin, a fraction")
@@ -122,7 +69,7 @@ class Equivalence(_Model):
     )
 
 
-class NoiseFloor(_Model):
+class NoiseFloor(Model):
     """What another training of the old model would flip by itself."""
 
     name: str = Field(description="the third model")
@@ -134,7 +81,7 @@ class NoiseFloor(_Model):
     er_old_classes: float = Field(description="error of the third model on samples of old classes")
 
 
-class ConfidenceRow(_Model):
+class ConfidenceRow(Model):
     """Flips among right answers of the old model, by its confidence in them."""
 
     low: float = Field(description="lower edge of the old model's confidence, inclusive")
@@ -142,7 +89,7 @@ class ConfidenceRow(_Model):
     flips: Rate = Field(description="negative flips / right answers of the old model in this range")
 
 
-class Destinations(_Model):
+class Destinations(Model):
     """Where the flipped samples went."""
 
     to_old_class: Rate = Field(description="flips whose new answer is another old class / flips")
@@ -151,7 +98,7 @@ class Destinations(_Model):
     )
 
 
-class MarginGroup(_Model):
+class MarginGroup(Model):
     """Logit margins (true class minus best other class) of one model on one group of samples."""
 
     model: Literal["old", "new"] = Field(description="whose logits")
@@ -163,14 +110,14 @@ class MarginGroup(_Model):
     histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
 
 
-class Margins(_Model):
+class Margins(Model):
     """Logit margins before and after (Pleiss et al. 2020)."""
 
     edges: list[float] = Field(description="edges of the histograms, common to all groups")
     groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
 
 
-class SweepPoint(_Model):
+class SweepPoint(Model):
     """The rates when `bias` is taken off the logits of the new classes after training."""
 
     bias: float = Field(description="logits: the smallest, in double precision, at which these rates hold")
@@ -180,7 +127,7 @@ class SweepPoint(_Model):
     er_all: float = Field(description="error on all samples")
 
 
-class SweepCurve(_Model):
+class SweepCurve(Model):
     """What a bias after training buys for free, with one model's logits."""
 
     name: str = Field(description="the model whose logits are biased")
@@ -196,7 +143,7 @@ class SweepCurve(_Model):
     at_new_error: SweepPoint | None = Field(description="where that is: its bias and its errors")
 
 
-class ClassRow(_Model):
+class ClassRow(Model):
     """One old class."""
 
     label: str = Field(description="the true class")
@@ -209,7 +156,7 @@ class ClassRow(_Model):
     taken_by: str | None = Field(description="the answer that took most of its flips")
 
 
-class PairRow(_Model):
+class PairRow(Model):
     """Flips from one class to one wrong answer."""
 
     label: str = Field(description="the true class")
@@ -218,7 +165,7 @@ class PairRow(_Model):
     flips: int = Field(description="negative flips")
 
 
-class WrongAnswerRow(_Model):
+class WrongAnswerRow(Model):
     """Flips that one wrong answer took from all classes."""
 
     answer: str = Field(description="the new model's answer")
@@ -226,7 +173,7 @@ class WrongAnswerRow(_Model):
     flips: int = Field(description="negative flips")
 
 
-class FlippedSample(_Model):
+class FlippedSample(Model):
     """One negative flip."""
 
     id: str = Field(description="the sample")
@@ -237,41 +184,7 @@ class FlippedSample(_Model):
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
 
 
-class GateCheck(_Model):
-    """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
-
-    name: CheckName = Field(description="the option that set the limit, or the condition")
-    limit: float | None = Field(description="a fraction; null for a condition")
-    value: float | None = Field(description="the point value")
-    tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
-    passed: bool = Field(description="tested <= limit; false where it is not defined")
-    message: str = Field(description="the same in a sentence")
-
-
-class Gate(_Model):
-    """May this replacement be released?"""
-
-    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
-    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
-    max_er_increase: float | None = Field(
-        default=None, description="limit on the error increase, old classes"
-    )
-    max_lost: float | None = Field(
-        default=None, description="limit on the part of right answers that are lost, a fraction"
-    )
-    confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
-    allow_identical: bool = Field(default=False, description="one and the same model may pass")
-    allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
-    passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
-    failed: list[str] = Field(
-        default_factory=list, description="names of the limits and conditions that failed"
-    )
-    checks: list[GateCheck] = Field(
-        default_factory=list, description="every condition that failed, and every limit that was set"
-    )
-
-
-class FlipReport(_Model):
+class FlipReport(Model):
     """The comparison of two models."""
 
     n: int = Field(description="test samples")
@@ -294,7 +207,7 @@ class FlipReport(_Model):
     gate: Gate = Field(description="the limits and whether they hold")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: Difference = Field(description="change of error on samples of old classes")
-    equivalence: Equivalence | None = Field(description="with --margin")
+    equivalence: Equivalence | None = Field(description="with --nfr-margin")
     noise_floor: NoiseFloor | None = Field(description="with --noise-floor")
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")
     destinations: Destinations = Field(description="old class or new class")

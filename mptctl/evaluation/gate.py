@@ -2,66 +2,152 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from mptctl.errors import UsageError
-from mptctl.evaluation.flip_report import CheckName, Counts, Gate, GateCheck, Interval
+from pydantic import Field, model_validator
+
+from mptctl.errors import GateFailed, UsageError
+from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
-from mptctl.evaluation.statistics import error_difference, relative_nfr, relative_nfr_interval, wilson
+from mptctl.evaluation.statistics import (
+    er_increase,
+    error_difference,
+    lost_share,
+    nfr,
+    relative_nfr,
+    relative_nfr_interval,
+    wilson,
+)
+from mptctl.schema import Model
 
 # Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
 ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a release must keep to, in fractions; None sets no limit.
+class LimitKind:
+    """What one limit holds.
 
     Attributes:
-        max_nfr: largest NFR.
-        max_lost: largest part of the old model's right answers that are lost.
-        max_rel_nfr: largest Rel-NFR.
-        max_er_increase: largest ER_new - ER_old on samples of the old classes.
-        confidence: level of the interval whose upper end must pass; None judges the point value.
-        allow_identical: judge one and the same model too.
-        allow_unfinished: judge models of runs that did not come to their end too.
+        key: its field of `Limits`; with dashes, its option.
+        title: what is limited, in a sentence.
+        value: that rate of a flip table, a fraction; None where it is not defined.
+        interval: its interval at a level.
+        low: smallest limit that means anything, a fraction.
+        high: largest one; None where that is the number of samples.
+    """
+
+    key: str
+    title: str
+    value: Callable[[Counts], float | None]
+    interval: Callable[[Counts, float], Interval | None]
+    low: int = 0
+    high: int | None = 1
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return self.key.replace("_", "-")
+
+    def check_range(self, limit: float) -> None:
+        """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
+        if self.high is None:
+            if not 0 <= limit < float("inf"):
+                raise UsageError(f"--{self.name} {100 * limit:g}: must be finite and at least 0")
+        elif not self.low <= limit <= self.high:
+            raise UsageError(
+                f"--{self.name} {100 * limit:g}: must lie between {100 * self.low} and {100 * self.high}"
+            )
+
+    def check_reach(self, limit: float, samples: int) -> None:
+        """UsageError where no rate of so many samples exceeds the limit."""
+        if self.high is None and limit > samples:
+            raise UsageError(
+                f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
+                f"{100 * samples:,}%; set a limit below that"
+            )
+
+
+LIMITS = (
+    LimitKind("max_nfr", "NFR", nfr, lambda t, level: wilson(t.negative_flips, t.total, level)),
+    LimitKind(
+        "max_lost",
+        "share of right answers lost",
+        lost_share,
+        lambda t, level: wilson(t.negative_flips, t.old_right, level),
+    ),
+    # Rel-NFR is at most n: one flip, and no other right answer before nor wrong one now.
+    LimitKind("max_rel_nfr", "Rel-NFR", relative_nfr, relative_nfr_interval, high=None),
+    LimitKind("max_er_increase", "error increase", er_increase, error_difference, low=-1),
+)
+
+
+class Limits(Model):
+    """What a release must keep to, in fractions; null sets no limit.
 
     Raises:
         UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).
     """
 
-    max_nfr: float | None = None
-    max_lost: float | None = None
-    max_rel_nfr: float | None = None
-    max_er_increase: float | None = None
-    confidence: float | None = None
-    allow_identical: bool = False
-    allow_unfinished: bool = False
+    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
+    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
+    max_er_increase: float | None = Field(
+        default=None, description="limit on the error increase, old classes"
+    )
+    max_lost: float | None = Field(
+        default=None, description="limit on the part of right answers that are lost, a fraction"
+    )
+    confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
+    allow_identical: bool = Field(default=False, description="one and the same model may pass")
+    allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
         # Below one half the "upper" bound would come ever closer to the value itself, and promise nothing.
         if self.confidence is not None and not 0.5 <= self.confidence < 1:
             raise UsageError(
                 f"--confidence {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95"
             )
-        for flag, limit, low in (
-            ("--max-nfr", self.max_nfr, 0),
-            ("--max-lost", self.max_lost, 0),
-            ("--max-er-increase", self.max_er_increase, -1),
-        ):
-            if limit is not None and not low <= limit <= 1:
-                raise UsageError(f"{flag} {100 * limit:g}: must lie between {100 * low} and 100")
-        limit = self.max_rel_nfr
-        if limit is not None and not (limit >= 0 and math.isfinite(limit)):
-            raise UsageError(f"--max-rel-nfr {100 * limit:g}: must be finite and at least 0")
+        for kind, limit in self.given():
+            kind.check_range(limit)
+        return self
 
-    @property
-    def are_set(self) -> bool:
-        """Whether a limit is set."""
-        limits = (self.max_nfr, self.max_lost, self.max_rel_nfr, self.max_er_increase)
-        return any(limit is not None for limit in limits)
+    def given(self) -> list[tuple[LimitKind, float]]:
+        """The limits that are set, in the order in which they are checked."""
+        limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
+        return [(kind, limit) for kind, limit in limits if limit is not None]
+
+
+class GateCheck(Model):
+    """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
+
+    name: str = Field(description="the option that set the limit, or the condition")
+    limit: float | None = Field(description="a fraction; null for a condition")
+    value: float | None = Field(description="the point value")
+    tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
+    passed: bool = Field(description="tested <= limit; false where it is not defined")
+    message: str = Field(description="the same in a sentence")
+
+
+class Gate(Limits):
+    """May this replacement be released?"""
+
+    passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    failed: list[str] = Field(
+        default_factory=list, description="names of the limits and conditions that failed"
+    )
+    checks: list[GateCheck] = Field(
+        default_factory=list, description="every condition that failed, and every limit that was set"
+    )
+
+    def require_passed(self) -> None:
+        """Raise GateFailed where a limit or a condition failed; it names each with its option."""
+        failed = [check for check in self.checks if not check.passed]
+        if failed:
+            reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
+            raise GateFailed(f"gate failed: {'; '.join(reasons)}")
 
 
 def check_gate(
@@ -78,41 +164,13 @@ def check_gate(
     Raises:
         UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
     """
-    n, flips = counts.total, counts.negative_flips
-    # Rel-NFR is at most n: one flip, and no other right answer before nor wrong one now.
-    if limits.max_rel_nfr is not None and limits.max_rel_nfr > n:
-        raise UsageError(
-            f"--max-rel-nfr {100 * limits.max_rel_nfr:g}: Rel-NFR of {n:,} samples is never above {100 * n:,}%; "
-            "set a limit below that"
-        )
-    checks = _conditions(counts, limits, identical, unfinished) if limits.are_set else []
-    level, right = limits.confidence, counts.old_right
-    increase = (flips - counts.positive_flips) / n
-    if limits.max_nfr is not None:
-        interval = wilson(flips, n, level) if level else None
-        checks.append(_check("max-nfr", "NFR", limits.max_nfr, flips / n, level, interval))
-    if limits.max_lost is not None:
-        lost = flips / right if right else None
-        interval = wilson(flips, right, level) if level else None
-        checks.append(
-            _check("max-lost", "share of right answers lost", limits.max_lost, lost, level, interval)
-        )
-    if limits.max_rel_nfr is not None:
-        interval = relative_nfr_interval(counts, level) if level else None
-        value = relative_nfr(counts)
-        checks.append(_check("max-rel-nfr", "Rel-NFR", limits.max_rel_nfr, value, level, interval))
-    if limits.max_er_increase is not None:
-        interval = error_difference(counts, level) if level else None
-        limit = limits.max_er_increase
-        checks.append(_check("max-er-increase", "error increase", limit, increase, level, interval))
+    given = limits.given()
+    for kind, limit in given:
+        kind.check_reach(limit, counts.total)
+    checks = _conditions(counts, limits, identical, unfinished) if given else []
+    checks += [_check(counts, kind, limit, limits.confidence) for kind, limit in given]
     return Gate(
-        max_nfr=limits.max_nfr,
-        max_lost=limits.max_lost,
-        max_rel_nfr=limits.max_rel_nfr,
-        max_er_increase=limits.max_er_increase,
-        confidence=level,
-        allow_identical=limits.allow_identical,
-        allow_unfinished=limits.allow_unfinished,
+        **limits.model_dump(),
         passed=all(check.passed for check in checks),
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
@@ -123,7 +181,7 @@ def _conditions(
     counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str]
 ) -> list[GateCheck]:
     """What makes every limit meaningless, whatever its value."""
-    failed: list[tuple[CheckName, str]] = []
+    failed: list[tuple[str, str]] = []
     if identical and not limits.allow_identical:
         failed.append(("identical", f"{IDENTICAL}; name the replacement, or give --allow-identical"))
     if unfinished and not limits.allow_unfinished:
@@ -137,17 +195,12 @@ def _conditions(
     ]
 
 
-def _check(
-    name: CheckName,
-    what: str,
-    limit: float,
-    value: float | None,
-    level: float | None,
-    interval: Interval | None,
-) -> GateCheck:
+def _check(counts: Counts, kind: LimitKind, limit: float, level: float | None) -> GateCheck:
     """Hold a value, or with a level the upper end of its interval, against a limit."""
+    value = kind.value(counts)
     tested = value
     if level is not None and value is not None:
+        interval = kind.interval(counts, level)
         tested = interval[1] if interval else None
     passed = tested is not None and tested <= limit + ROUNDING
     shown = "n/a" if value is None else f"{100 * value:.2f}%"
@@ -155,10 +208,10 @@ def _check(
         shown += f" (at most {100 * tested:.2f}% with {100 * level:g}% confidence)"
     word = "is within" if passed else "exceeds" if tested is not None else "cannot be held against"
     return GateCheck(
-        name=name,
+        name=kind.name,
         limit=limit,
         value=value,
         tested=tested,
         passed=passed,
-        message=f"{what} {shown} {word} the limit of {100 * limit:g}%",
+        message=f"{kind.title} {shown} {word} the limit of {100 * limit:g}%",
     )

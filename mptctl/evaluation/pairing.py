@@ -1,8 +1,8 @@
-"""Two or more models on the same samples: matched by id, in one label space."""
+"""Models on the same samples: matched by id, in one label space."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,20 +19,20 @@ class Pairing:
     """Samples that all models answered, sorted by id, so that the order in a file never matters.
 
     Attributes:
-        models: the predictions, in the order given.
-        rows: for each model, (N,) the row of each sample in its file.
+        models: the predictions by role, such as `old` and `new`.
+        rows: by role, (N,) the row of each sample in the model's file.
         ids: (N,) sample ids, sorted.
         vocabulary: every label, truth or answer; labels below are places in it.
         truth: (N,) true classes.
-        answers: for each model, (N,) its answers.
+        answers: by role, (N,) the model's answers.
     """
 
-    models: tuple[Predictions, ...]
-    rows: tuple[NDArray[np.int64], ...]
+    models: Mapping[str, Predictions]
+    rows: Mapping[str, NDArray[np.int64]]
     ids: NDArray[np.str_]
     vocabulary: tuple[str, ...]
     truth: NDArray[np.int64]
-    answers: tuple[NDArray[np.int64], ...]
+    answers: Mapping[str, NDArray[np.int64]]
 
     def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
         """(len(vocabulary),) which labels are among `labels`."""
@@ -40,51 +40,56 @@ class Pairing:
         return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
-def pair(models: Sequence[Predictions]) -> Pairing:
-    """Match the samples of `models` by id.
+def pair(models: Mapping[str, Predictions]) -> Pairing:
+    """Match the samples of models, given by role, by id; messages hold the others against the first.
 
     Raises:
         DataError: ids that are repeated, missing or extra, labels that differ, or names that differ only in
             form or are hardly ever known (`check_spelling`), with the first three.
     """
-    rows = tuple(_sorted_rows(model) for model in models)
-    base = models[0]
-    ids = base.ids[rows[0]]
-    labels = base.labels[rows[0]]
-    for model, order in zip(models[1:], rows[1:], strict=True):
-        theirs = model.ids[order]
-        if not np.array_equal(ids, theirs):
-            missing, extra = np.setdiff1d(ids, theirs).tolist(), np.setdiff1d(theirs, ids).tolist()
-            parts = [f"lacks {len(missing)} of its ids ({first(missing)})"] if missing else []
-            parts += [f"has {len(extra)} ids more ({first(extra)})"] if extra else []
-            raise DataError(
-                f"{model.name}: against {base.name} it {' and '.join(parts)}; "
-                "predict the same samples with both"
-            )
-        different = np.flatnonzero(labels != model.labels[order])
-        if different.size:
-            shown = [f"{ids[i]}: {labels[i]} or {model.labels[order][i]}" for i in different]
-            raise DataError(
-                f"{model.name}: {different.size} labels differ from {base.name} ({first(shown)}); "
-                "use the same labels"
-            )
-    check_counted(models)
-    check_spelling(models)
+    rows = {role: _sorted_rows(model) for role, model in models.items()}
+    base, *others = models
+    ids, labels = models[base].ids[rows[base]], models[base].labels[rows[base]]
+    for role in others:
+        _check_same(models[base].name, ids, labels, models[role], rows[role])
+    every = list(models.values())
+    check_counted(every)
+    check_spelling(every)
     vocabulary = sorted(
-        set().union(labels.tolist(), *(set(m.preds.tolist()) | set(m.classes or ()) for m in models))
+        set().union(labels.tolist(), *(set(m.preds.tolist()) | set(m.classes or ()) for m in every))
     )
     place = np.array(vocabulary, dtype=np.str_)
     return Pairing(
-        tuple(models),
-        rows,
-        ids,
-        tuple(vocabulary),
-        np.searchsorted(place, labels).astype(np.int64),
-        tuple(
-            np.searchsorted(place, model.preds[order]).astype(np.int64)
-            for model, order in zip(models, rows, strict=True)
-        ),
+        models=dict(models),
+        rows=rows,
+        ids=ids,
+        vocabulary=tuple(vocabulary),
+        truth=np.searchsorted(place, labels).astype(np.int64),
+        answers={
+            role: np.searchsorted(place, model.preds[rows[role]]).astype(np.int64)
+            for role, model in models.items()
+        },
     )
+
+
+def _check_same(
+    base: str, ids: NDArray[np.str_], labels: NDArray[np.str_], model: Predictions, order: NDArray[np.int64]
+) -> None:
+    """DataError where a model's ids or labels, put in order, are not those of the model called `base`."""
+    theirs = model.ids[order]
+    if not np.array_equal(ids, theirs):
+        missing, extra = np.setdiff1d(ids, theirs).tolist(), np.setdiff1d(theirs, ids).tolist()
+        parts = [f"lacks {len(missing)} of its ids ({first(missing)})"] if missing else []
+        parts += [f"has {len(extra)} ids more ({first(extra)})"] if extra else []
+        raise DataError(
+            f"{model.name}: against {base} it {' and '.join(parts)}; predict the same samples with both"
+        )
+    different = np.flatnonzero(labels != model.labels[order])
+    if different.size:
+        shown = [f"{ids[i]}: {labels[i]} or {model.labels[order][i]}" for i in different]
+        raise DataError(
+            f"{model.name}: {different.size} labels differ from {base} ({first(shown)}); use the same labels"
+        )
 
 
 def choose_old_classes(

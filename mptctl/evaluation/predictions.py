@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError
+from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError, one_line
 from mptctl.evaluation.columns import as_text, first, shown
+from mptctl.evaluation.readers import READERS, SUFFIXES, is_predictions_file
 from mptctl.files import writing
 
-SUFFIXES = (".npz", ".csv", ".parquet")
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
 BLOCK = 2**20
 
@@ -127,11 +127,6 @@ def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:
     return column
 
 
-def is_predictions_file(path: Path) -> bool:
-    """Whether `read_predictions` is meant for this path, by its ending."""
-    return path.suffix.lower() in SUFFIXES
-
-
 def read_predictions(path: Path) -> Predictions:
     """Read a predictions file of any framework.
 
@@ -145,11 +140,11 @@ def read_predictions(path: Path) -> Predictions:
     """
     name = str(path)
     if not is_predictions_file(path):
-        raise UsageError(f"{name}: not a predictions file; use one of {', '.join(SUFFIXES)}")
+        raise UsageError(f"{name}: not a predictions file; use one of {SUFFIXES}")
     if not path.is_file():
         raise DataError(f"{name}: no such file; write predictions there, or name a run folder or a .pt")
     try:
-        columns = _read_columns(path)
+        columns = READERS[path.suffix.lower()](path)
     except MptctlError:
         raise
     except MemoryError as error:
@@ -158,7 +153,7 @@ def read_predictions(path: Path) -> Predictions:
             "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
         ) from error
     except Exception as error:  # the readers raise a dozen types on a damaged file
-        detail = shown(" ".join(str(error).split()), 200) or type(error).__name__
+        detail = shown(one_line(error), 200)
         raise DataError(f"{name}: cannot be read as {path.suffix[1:]} ({detail}); write it again") from error
     missing = [key for key in ("id", "label") if key not in columns]
     if missing:
@@ -174,22 +169,6 @@ def read_predictions(path: Path) -> Predictions:
         columns.get("logits"),
         None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
     )
-
-
-def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    # Imported where they are needed: pyarrow is slow to import, and most files are archives.
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        from mptctl.evaluation.npz_file import read_npz
-
-        return read_npz(path)
-    if suffix == ".csv":
-        from mptctl.evaluation.csv_file import read_csv
-
-        return read_csv(path)
-    from mptctl.evaluation.parquet_file import read_parquet
-
-    return read_parquet(path)
 
 
 def save_predictions(predictions: Predictions, path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.pairing import Pairing
 from mptctl.evaluation.predictions import row_blocks
+from mptctl.evaluation.rates import Counts
 
 IDENTICAL = "old and new are one and the same model: nothing was compared"
 LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
@@ -16,27 +16,26 @@ NEARLY_ALL = 0.9  # of the right answers
 
 
 def same_answers(pairing: Pairing) -> bool:
-    """Whether the first two models give one answer to every sample."""
-    return np.array_equal(pairing.answers[0], pairing.answers[1])
+    """Whether old and new model give one answer to every sample."""
+    return np.array_equal(pairing.answers["old"], pairing.answers["new"])
 
 
 def same_content(pairing: Pairing) -> bool:
-    """Whether the first two models' predictions are equal: answers, logits where there are any, and classes.
+    """Whether predictions of old and new model are equal: answers, logits where there are any, and classes.
 
     The order of samples and of columns does not matter; a file that names no classes may be of any.
     """
-    old, new = pairing.models[:2]
+    old, new = pairing.models["old"], pairing.models["new"]
     if not same_answers(pairing) or (old.logits is None) != (new.logits is None):
         return False
     if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
         return False
-    if old.logits is None or new.logits is None:
+    # Where there are logits, there are classes.
+    if old.logits is None or new.logits is None or old.classes is None or new.classes is None:
         return True
-    assert old.classes is not None
-    assert new.classes is not None
     place = {label: i for i, label in enumerate(new.classes)}
     columns = [place[label] for label in old.classes]
-    first, second = pairing.rows[:2]
+    first, second = pairing.rows["old"], pairing.rows["new"]
     return all(
         np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
         for rows in row_blocks(old.logits)

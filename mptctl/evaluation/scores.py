@@ -35,9 +35,9 @@ class Scores:
     old_first: NDArray[np.bool_]
 
 
-def score(pairing: Pairing, which: int, old_classes: frozenset[str]) -> Scores | None:
-    """Scores of model number `which`; None where it has no logits. Reads them once, in blocks of rows."""
-    model = pairing.models[which]
+def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | None:
+    """Scores of the model in a role; None where it has no logits. Reads them once, in blocks of rows."""
+    model = pairing.models[role]
     if model.logits is None or model.classes is None:
         return None
     n = len(model)
@@ -47,7 +47,7 @@ def score(pairing: Pairing, which: int, old_classes: frozenset[str]) -> Scores |
     column[labels] = np.arange(len(labels))
     # Truth in the order of the file, so that its rows are read one after another.
     truth = np.empty(n, dtype=np.int64)
-    truth[pairing.rows[which]] = column[pairing.truth]
+    truth[pairing.rows[role]] = column[pairing.truth]
     is_old = np.array([label in old_classes for label in model.classes], dtype=np.bool_)
 
     confidence, margin = np.empty(n), np.full(n, np.nan)
@@ -75,7 +75,7 @@ def score(pairing: Pairing, which: int, old_classes: frozenset[str]) -> Scores |
                 both, np.nan, np.where(both, 0, own) - np.where(both, 0, other)
             )
 
-    order = pairing.rows[which]
+    order = pairing.rows[role]
     return Scores(
         confidence[order],
         margin[order],

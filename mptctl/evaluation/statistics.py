@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, xlog1py, xlogy
 from scipy.stats import binomtest, chi2, norm
 
-from mptctl.evaluation.flip_report import Answer, Counts, Interval, Rate
+from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
 # Six rounds of 65 points close in on a logit to 72 / 32^6 = 7e-8, where a log-likelihood of a billion samples is
 # exact to 1e-5.
@@ -18,8 +18,11 @@ GRID_POINTS, GRID_ROUNDS = 65, 6
 
 def wilson(count: int, total: int, confidence: float = 0.95) -> Interval | None:
     """Two-sided Wilson score interval of `count` / `total`; None where `total` is zero (Wilson 1927)."""
-    if total == 0:
-        return None
+    return score_interval(count, total, confidence) if total else None
+
+
+def score_interval(count: int, total: int, confidence: float = 0.95) -> Interval:
+    """The same of at least one sample, where there always is one."""
     # From the upper tail: the quantile of a level next to 1 would round to infinity.
     z = float(norm.isf((1 - confidence) / 2))
     centre = (count + z * z / 2) / (total + z * z)
@@ -30,6 +33,21 @@ def wilson(count: int, total: int, confidence: float = 0.95) -> Interval | None:
 def rate(count: int, total: int) -> Rate:
     """`count` / `total` with its 95 % Wilson interval; not defined where `total` is zero."""
     return Rate(value=count / total if total else None, count=count, of=total, ci95=wilson(count, total))
+
+
+def nfr(counts: Counts) -> float:
+    """NFR (Eq. 7) of at least one sample, a fraction."""
+    return counts.negative_flips / counts.total
+
+
+def lost_share(counts: Counts) -> float | None:
+    """Part of the old model's right answers that are lost; None where it has none."""
+    return counts.negative_flips / counts.old_right if counts.old_right else None
+
+
+def er_increase(counts: Counts) -> float:
+    """ER_new - ER_old over at least one sample of the old classes, a fraction."""
+    return (counts.negative_flips - counts.positive_flips) / counts.total
 
 
 def mcnemar(counts: Counts) -> float:
@@ -71,9 +89,7 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     """
     a, b, c, d = _cells(counts)
     n = counts.total
-    first, second = wilson(a + b, n, confidence), wilson(a + c, n, confidence)
-    assert first is not None
-    assert second is not None
+    first, second = score_interval(a + b, n, confidence), score_interval(a + c, n, confidence)
     p1, p2 = (a + b) / n, (a + c) / n
     covariance: float = a * d - b * c
     if covariance > 0:

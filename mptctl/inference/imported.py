@@ -13,7 +13,7 @@ from mptctl.data.classes import label_map
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import SPLIT_NAME, Split, load_split
 from mptctl.errors import DataError
-from mptctl.evaluation.flip_report import Rate
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint

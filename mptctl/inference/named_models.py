@@ -3,103 +3,122 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.evaluation.predictions import Predictions, is_predictions_file, read_predictions
+from mptctl.evaluation.predictions import Predictions, read_predictions
+from mptctl.evaluation.readers import is_predictions_file
+from mptctl.names import Part
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
     from mptctl.models.checkpoint import Checkpoint
 
+# Whom a comparison judges: it says itself where their runs are not finished.
+JUDGED = ("old", "new")
+
 
 @dataclass(frozen=True)
-class Answers:
+class NamedModels:
     """What `load_predictions` found.
 
     Attributes:
-        models: predictions, in the order asked for.
+        models: predictions by role, in the order asked for.
         split: the split of the run root, where a model of ours was asked; None with files alone.
         warnings: what a reader of the numbers should know.
-        unfinished: for each model, a sentence where its run is known not to have come to its end.
-        identical: the first two are known to be one model.
+        unfinished: sentences on those of `old` and `new` whose run is known not to have come to its end.
+        identical: `old` and `new` are known to be one model.
     """
 
-    models: list[Predictions]
-    split: Split | None
-    warnings: list[str]
-    unfinished: list[str | None]
-    identical: bool
+    models: dict[str, Predictions]
+    split: Split | None = None
+    warnings: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    identical: bool = False
 
 
 def load_predictions(
-    names: Sequence[str],
+    names: Mapping[str, str],
     run_root: Path,
+    *,
+    part: Part,
     device: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
-) -> Answers:
+) -> NamedModels:
     """Predictions of models of any kind.
 
     Args:
-        names: each a predictions file, a run's name, a run folder, or a ``.pt`` file of ours; a file that is not
-            there is looked for below `run_root`.
+        names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt`` file of
+            ours; a file that is not there is looked for below `run_root`.
         run_root: where runs and the split are; run folders of another root, named by path, bring their own.
+        part: which pictures of the split models of ours are asked for; a file holds what it holds.
         device: where models of ours compute.
         progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         DataError, NonFiniteError: a predictions file that is missing, damaged, or holds NaN.
-        DataError: the split is damaged, or the first model, which is the old one, is of another split and its
-            classes are not this one's old ones.
+        DataError: the split is damaged, or `old` is of another split and its classes are not this one's old ones.
         CheckpointError: no such model, a damaged one, or one of classes that the split does not know.
         UsageError: there is no split, or no such device.
     """
-    ours = {i: name for i, name in enumerate(names) if not is_predictions_file(Path(name).expanduser())}
+    ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
     if ours:
         _refuse_without_split(list(ours.values()), run_root)
-    files: dict[int, Predictions] = {}
-    for i, name in enumerate(names):
-        if i not in ours:
-            path = Path(name).expanduser()
-            below = run_root / path
-            files[i] = read_predictions(below if below.is_file() and not path.is_file() else path)
+    files = {role: _read_file(name, run_root) for role, name in names.items() if role not in ours}
     if not ours:
-        return Answers([files[i] for i in range(len(names))], None, [], [None] * len(names), False)
+        return NamedModels(files)
 
     # torch is slow to import, and files need none of it.
-    from mptctl.data.split import SPLIT_NAME, load_split
     from mptctl.inference.predict import one_model, predict
     from mptctl.models.checkpoint import load_checkpoint
-    from mptctl.models.finished import unfinished
     from mptctl.models.run_folder import find_checkpoint
 
-    paths = [find_checkpoint(name, run_root) for name in ours.values()]
-    checkpoints = [load_checkpoint(path) for path in paths]
-    # Run folders that are named by their path are tested on the split that lies beside them.
+    checkpoints = {role: load_checkpoint(find_checkpoint(name, run_root)) for role, name in ours.items()}
+    split = _split_of([checkpoint.path for checkpoint in checkpoints.values()], run_root)
+    if "old" in checkpoints:
+        _refuse_other_old_classes(checkpoints["old"], split)
+    computed = predict(checkpoints, split, part=part, device=device, progress=progress)
+    warnings, unfinished = _doubts(checkpoints, split)
+    return NamedModels(
+        {role: (files | computed)[role] for role in names},
+        split,
+        tuple(warnings),
+        tuple(unfinished),
+        all(role in checkpoints for role in JUDGED) and one_model(checkpoints["old"], checkpoints["new"]),
+    )
+
+
+def _read_file(name: str, run_root: Path) -> Predictions:
+    path = Path(name).expanduser()
+    below = run_root / path
+    return read_predictions(below if below.is_file() and not path.is_file() else path)
+
+
+def _split_of(paths: list[Path], run_root: Path) -> Split:
+    """The split of the run root; run folders that are named by their path are tested on the split beside them."""
+    from mptctl.data.split import SPLIT_NAME, load_split
+
     roots = {path.resolve().parent.parent for path in paths}
     if roots != {run_root.resolve()} and len(roots) == 1 and (found := roots.pop() / SPLIT_NAME).is_file():
         run_root = found.parent
-    split = load_split(run_root)
-    if 0 in ours:
-        _refuse_other_old_classes(checkpoints[0], split)
-    computed = dict(zip(ours, predict(checkpoints, split, device, progress), strict=True))
+    return load_split(run_root)
+
+
+def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[str], list[str]]:
+    """Warnings on models of ours, and sentences on those that are judged and whose run is not finished."""
+    from mptctl.models.finished import unfinished
+
     warnings = [
-        f"{c.path} was trained on another split than {run_root}: pictures tested here may have trained it"
-        for c in checkpoints
+        f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained it"
+        for c in checkpoints.values()
         if c.meta.split_fingerprint not in (None, split.fingerprint)
     ]
-    ends = {i: unfinished(c.path, c.meta) for i, c in zip(ours, checkpoints, strict=True)}
-    warnings += [end.sentence for end in ends.values() if end is not None and not end.certain]
-    states = [ends.get(i) for i in range(len(names))]
-    return Answers(
-        [(files | computed)[i] for i in range(len(names))],
-        split,
-        warnings,
-        [state.sentence if state is not None and state.certain else None for state in states],
-        list(ours)[:2] == [0, 1] and one_model(checkpoints[0], checkpoints[1]),
-    )
+    ends = {role: end for role, c in checkpoints.items() if (end := unfinished(c.path, c.meta)) is not None}
+    warnings += [end.sentence for end in ends.values() if not end.certain]
+    warnings += [end.sentence for role, end in ends.items() if end.certain and role not in JUDGED]
+    return warnings, [ends[role].sentence for role in JUDGED if role in ends and ends[role].certain]
 
 
 def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:

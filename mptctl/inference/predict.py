@@ -1,81 +1,75 @@
-"""From models of ours to their predictions on the test part of the split."""
+"""From models of ours to their predictions on one part of the split."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.networks import load_model
+from mptctl.names import Part
 from mptctl.recipe import DataRecipe
-
-if TYPE_CHECKING:
-    pass
 
 
 def predict(
-    checkpoints: Sequence[Checkpoint],
+    checkpoints: Mapping[str, Checkpoint],
     split: Split,
+    *,
+    part: Part,
     device: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
-) -> list[Predictions]:
-    """Logits of models of ours on the whole test part; models that see pictures the same way share one pass.
+) -> dict[str, Predictions]:
+    """Logits of models of ours on one whole part; models that see pictures the same way share one pass.
 
     Args:
-        checkpoints: the models; each sees pictures as its own recipe says, and computes in float32.
-        split: whose test part is asked.
+        checkpoints: the models by role; each sees pictures as its own recipe says, and computes in float32.
+        split: whose pictures are asked.
+        part: which of them; pictures of other parts are not read.
         device: where they compute.
         progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: a model knows classes that the split does not.
-        DataError: the split has no test picture, or pictures that are gone or damaged.
+        DataError: the split has no picture of that part, or pictures that are gone or damaged.
         NonFiniteError: logits that are NaN.
     """
-    rows = split.indices("test")
+    rows = split.indices(part)
     if not len(rows):
-        raise DataError("the split has no test picture; add a test part to the data and run split again")
-    for checkpoint in checkpoints:
-        unknown = [name for name in checkpoint.meta.class_names if name not in set(split.classes.names)]
-        if unknown:
-            raise CheckpointError(
-                f"{checkpoint.path}: knows {len(unknown)} classes that the split does not ({first(unknown)}); "
-                "use a model of this split's class names, or run split with these classes"
-            )
-    groups: dict[DataRecipe, list[int]] = {}
-    for i, checkpoint in enumerate(checkpoints):
-        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), []).append(i)
-    logits: dict[int, NDArray[np.float32]] = {}
+        advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
+        raise DataError(f"the split has no {part} picture; {advice} again")
+    for checkpoint in checkpoints.values():
+        _refuse_unknown_classes(checkpoint, split)
+    groups: dict[DataRecipe, dict[str, Checkpoint]] = {}
+    for role, checkpoint in checkpoints.items():
+        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
+    logits: dict[str, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        shown = (
-            None if progress is None else _PassProgress(progress, number * len(rows), len(groups) * len(rows))
-        )
-        found = _one_pass([checkpoints[i] for i in members], split, rows, data, choose_device(device), shown)
-        logits |= dict(zip(members, found, strict=True))
+        shown = _PassProgress(progress, part, number * len(rows), len(groups) * len(rows))
+        logits |= _one_pass(members, split, part, data, choose_device(device), shown)
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
-    return [
-        build_predictions(
+    return {
+        role: build_predictions(
             str(checkpoint.path),
             ids,
             labels,
-            logits=logits[i],
+            logits=logits[role],
             classes=checkpoint.meta.class_names,
             origin="checkpoint",
         )
-        for i, checkpoint in enumerate(checkpoints)
-    ]
+        for role, checkpoint in checkpoints.items()
+    }
 
 
 def one_model(first: Checkpoint, second: Checkpoint) -> bool:
@@ -90,9 +84,9 @@ def one_model(first: Checkpoint, second: Checkpoint) -> bool:
     )
 
 
-def image_reader(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
-    """A reader of test pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
-    rows = split.indices("test")
+def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint8] | None]:
+    """A reader of one part's pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
+    rows = split.indices(part)
     row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
 
     def read(sample: str) -> NDArray[np.uint8] | None:
@@ -108,15 +102,27 @@ def image_reader(split: Split) -> Callable[[str], NDArray[np.uint8] | None]:
 class _PassProgress:
     """Where one pass of several is, for whoever watches them all: ``before`` pictures were seen in earlier ones."""
 
-    progress: Callable[[str, int, int], None]
+    progress: Callable[[str, int, int], None] | None
+    part: Part
     before: int
     total: int
 
     def decoded(self, done: int, total: int) -> None:
-        self.progress("decoding pictures", done, total)
+        if self.progress is not None:
+            self.progress("decoding pictures", done, total)
 
     def seen(self, count: int) -> None:
-        self.progress("test pictures", self.before + count, self.total)
+        if self.progress is not None:
+            self.progress(f"{self.part} pictures", self.before + count, self.total)
+
+
+def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split) -> None:
+    unknown = [name for name in checkpoint.meta.class_names if name not in set(split.classes.names)]
+    if unknown:
+        raise CheckpointError(
+            f"{checkpoint.path}: knows {len(unknown)} classes that the split does not ({first(unknown)}); "
+            "use a model of this split's class names, or run split with these classes"
+        )
 
 
 def _evaluation_view(data: DataRecipe) -> DataRecipe:
@@ -126,47 +132,50 @@ def _evaluation_view(data: DataRecipe) -> DataRecipe:
     return data.model_copy(update={key: getattr(plain, key) for key in only_training})
 
 
-@torch.inference_mode()
+def _load(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    model = load_model(checkpoint).to(device)
+    if checkpoint.meta.recipe.runtime.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+    return model
+
+
 def _one_pass(
-    checkpoints: list[Checkpoint],
+    checkpoints: Mapping[str, Checkpoint],
     split: Split,
-    rows: NDArray[np.int64],
+    part: Part,
     data: DataRecipe,
     device: torch.device,
-    shown: _PassProgress | None,
-) -> list[NDArray[np.float32]]:
-    """Logits (n, C) of each model for the test rows, in their order."""
-    models = []
-    for checkpoint in checkpoints:
-        model = load_model(checkpoint).eval().to(device)
-        if checkpoint.meta.recipe.runtime.channels_last:
-            model = model.to(memory_format=torch.channels_last)
-        models.append(model)
+    shown: _PassProgress,
+) -> dict[str, NDArray[np.float32]]:
+    """Logits (n, C) of each model for the part's rows, in their order."""
+    rows = split.indices(part)
+    models = [_load(checkpoint, device) for checkpoint in checkpoints.values()]
+    logits = {
+        role: np.empty((len(rows), len(checkpoint.meta.class_names)), dtype=np.float32)
+        for role, checkpoint in checkpoints.items()
+    }
     place = np.full(len(split.manifest), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    logits = [np.empty((len(rows), len(c.meta.class_names)), dtype=np.float32) for c in checkpoints]
     seen = SeenMask(len(split.manifest))
-    batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in checkpoints)
     loader = make_loader(
         split,
         data,
-        "test",
-        batch_size=batch_size,
+        part,
+        batch_size=max(checkpoint.meta.recipe.optim.batch_size for checkpoint in checkpoints.values()),
         seed=0,
         train=False,
         device=device,
-        progress=shown.decoded if shown else None,
+        progress=shown.decoded,
     )
     try:
         count = 0
-        for batch in loader.epoch(0):
+        for batch, found in forward(models, loader, autocast=False):
             seen.add(batch.index)
             at = place[batch.index.numpy()]
-            for model, out in zip(models, logits, strict=True):
-                out[at] = model(batch.images).float().cpu().numpy()
+            for out, answer in zip(logits.values(), found, strict=True):
+                out[at] = answer.cpu().numpy()
             count += len(at)
-            if shown is not None:
-                shown.seen(count)
+            shown.seen(count)
     finally:
         loader.close()
     seen.check(rows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
+from mptctl.names import SortKey
+from mptctl.report.tables import make_table
 from mptctl.report.wording import (
-    SortKey,
     format_count,
     format_interval,
     model_lines,
@@ -19,7 +19,7 @@ from mptctl.report.wording import (
     verdict,
 )
 
-STYLES = {"passed": "bold green", "failed": "bold red", "open": "bold"}
+STYLES = {"passed": "bold green", "failed": "bold red", "ungated": "bold"}
 # Rows of a list where there is no terminal whose height could say, and the least where there is one.
 PIPE_ROWS, LEAST_ROWS = 10, 5
 # Old confidence from which an answer counts as sure.
@@ -64,12 +64,11 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
         *(Text(f"Note: {warning}.", style="yellow") for warning in report.warnings),
     ]
     counts = report.counts
-    cells = _table(console, "", "new right", "new wrong")
+    cells = make_table(console, "", "new right", "new wrong")
     cells.add_row("old right", f"{counts.both_right:,}", Text(f"{counts.negative_flips:,}", style="bold red"))
     cells.add_row("old wrong", Text(f"{counts.positive_flips:,}", style="green"), f"{counts.both_wrong:,}")
 
-    rates = _table(console, "rate", "", "value", "95% interval", "count")
-    rates.columns[1].justify = "left"
+    rates = make_table(console, "rate", "", "value", "95% interval", "count", left=("",))
     for line in rate_lines(report):
         rates.add_row(
             line.name,
@@ -79,7 +78,7 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
             format_count(line.rate),
         )
 
-    models = _table(console, "model", "old", "new")
+    models = make_table(console, "model", "old", "new")
     for row in model_lines(report):
         models.add_row(row.name, row.old, row.new)
 
@@ -104,8 +103,9 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
 
 
 def _classes(rows: list[ClassRow], console: Console) -> Table:
-    table = _table(console, "class", "flips", "NFR", "error old", "error new", "most to")
-    table.columns[-1].justify = "left"
+    table = make_table(
+        console, "class", "flips", "NFR", "error old", "error new", "most to", left=("most to",)
+    )
     for row in rows:
         table.add_row(
             Text(row.label),
@@ -119,9 +119,7 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
 
 
 def _pairs(rows: list[PairRow], console: Console) -> Table:
-    table = _table(console, "class", "new answer", "which is", "flips")
-    table.columns[1].justify = "left"
-    table.columns[2].justify = "left"
+    table = make_table(console, "class", "new answer", "which is", "flips", left=("new answer", "which is"))
     for row in rows:
         kind = "a new class" if row.new_class else "an old class"
         table.add_row(Text(row.label), Text(row.answer), kind, f"{row.flips:,}")
@@ -135,16 +133,3 @@ def _heading(what: str, limit: int = 0, total: int = 0) -> Text:
 
 def _classes_known(classes: int | None) -> str:
     return "" if classes is None else f" ({classes:,} classes)"
-
-
-def _table(console: Console, *columns: str) -> Table:
-    table = Table(
-        box=box.SIMPLE_HEAD if console.is_terminal else None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1 if console.is_terminal else 2, 0, 0),
-        header_style="dim",
-    )
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    return table

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from mptctl import __version__
 from mptctl.files import replacing
-from mptctl.report.svg import SIZE, inline_svg, style
+from mptctl.report.page import inline_figure, render_page
+from mptctl.report.svg import SIZE, style
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import sentences
-from mptctl.report.wording import format_count, format_interval, percent
 from mptctl.tune.tune_report import TuneReport
 
 
@@ -39,14 +36,6 @@ def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
 
 def render_tune_html(report: TuneReport) -> str:
     """One page that needs nothing but itself."""
-    environment = Environment(
-        loader=PackageLoader("mptctl.report", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "span": format_interval, "ratio": format_count}
     figures = []
     for name, caption, draw in (
         ("over-k", "Bars: error on all classes. Lines: NFR with its 95% interval.", draw_over_k),
@@ -55,7 +44,5 @@ def render_tune_html(report: TuneReport) -> str:
         with style():
             figure = Figure(figsize=SIZE)
             draw(figure.subplots(), report)
-        figures.append((name, caption, Markup(inline_svg(name, figure))))
-    return environment.get_template("tune.html.j2").render(
-        report=report, sentences=sentences(report), figures=figures, version=__version__
-    )
+        figures.append(inline_figure(name, caption, figure))
+    return render_page("tune", report=report, sentences=sentences(report), figures=figures)

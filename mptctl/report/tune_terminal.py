@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from mptctl.report.tables import make_table
 from mptctl.report.wording import format_count, format_interval, p_value, percent
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
@@ -41,15 +41,8 @@ def print_tune(report: TuneReport, console: Console) -> None:
 
 def trials_table(report: TuneReport, console: Console) -> Table:
     """Every trial with its figures on the validation part."""
-    table = Table(
-        box=box.SIMPLE_HEAD if console.is_terminal else None,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1 if console.is_terminal else 2, 0, 0),
-        header_style="dim",
-    )
-    for name in ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", ""):
-        table.add_column(name, justify="left" if name in ("trial", "state", "") else "right", overflow="fold")
+    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", "")
+    table = make_table(console, *headings, left=("state", ""))
     for trial in report.trials:
         nfr = trial.val_nfr
         table.add_row(

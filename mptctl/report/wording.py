@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, Interval, Rate
+from mptctl.evaluation.flip_report import ClassRow, FlipReport
+from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
-SortKey = Literal["flips", "nfr", "error", "name"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Verdict:
     """What stands on top.
 
     Attributes:
-        state: of the gate; ``open`` where no limit is set.
+        state: of the gate; ``ungated`` where no limit is set.
         title: a few words.
         sentences: what it rests on, the most important first.
     """
 
-    state: Literal["passed", "failed", "open"]
+    state: Literal["passed", "failed", "ungated"]
     title: str
     sentences: tuple[str, ...]
 
@@ -69,16 +70,8 @@ def p_value(p: float) -> str:
 
 
 def rate_lines(report: FlipReport) -> list[RateLine]:
-    """The flip rates, over test samples of the old classes."""
-    rates = report.rates
-    lines = [
-        RateLine("NFR", "right before, wrong now", rates.nfr),
-        RateLine("PFR", "wrong before, right now", rates.pfr),
-        RateLine("Rel-NFR", "flips / expected by chance", rates.rel_nfr),
-        RateLine("NFI", "flips / new errors", rates.nfi),
-        RateLine("lost", "flips / right before", rates.lost),
-        RateLine("churn", "answer changed", rates.churn),
-    ]
+    """The flip rates, over test samples of the old classes; their names and meanings stand at the fields of `Rates`."""
+    lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
     if report.noise_floor is not None:
         third = "old retrained" if report.noise_floor.same_classes else "the third model"
         lines.append(RateLine("noise floor", f"NFR of {third}", report.noise_floor.nfr))
@@ -140,7 +133,7 @@ def verdict(report: FlipReport) -> Verdict:
             sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
     if not gate.checks:
         title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
-        return Verdict("open", title, tuple(sentences))
+        return Verdict("ungated", title, tuple(sentences))
     if gate.passed:
         return Verdict("passed", "Gate passed", tuple(sentences))
     return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))

@@ -109,8 +109,9 @@ def quickstart(
             overwrite=overwrite,
         )
         train(job, observer())
-    reports = {name: _compare(run_root, name) for name, *_ in RUNS}
-    write_atomically(page, render_html(reports["mpt-kl"], image_reader(split)).encode())
+    models = load_predictions({name: name for name in folders}, run_root, part="test").models
+    reports = {name: compare(models["old"], model) for name, model in models.items()}
+    write_atomically(page, render_html(reports["mpt-kl"], image_reader(split, part="test")).encode())
     rows = {name: _row(name, report) for name, report in reports.items()}
     return QuickstartResult(
         rows=list(rows.values()),
@@ -119,11 +120,6 @@ def quickstart(
         report=str(page),
         seconds=round(time.monotonic() - started, 1),
     )
-
-
-def _compare(run_root: Path, name: str) -> FlipReport:
-    models = load_predictions(["old", name], run_root).models
-    return compare(models[0], models[1])
 
 
 def _row(name: str, report: FlipReport) -> QuickstartRow:

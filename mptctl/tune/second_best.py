@@ -8,7 +8,7 @@ import torch
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.split import Split
-from mptctl.evaluation.flip_report import Counts
+from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import mcnemar
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import Recipe

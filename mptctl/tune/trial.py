@@ -12,7 +12,7 @@ from ray import tune
 
 from mptctl.data.split import load_split
 from mptctl.errors import MptctlError
-from mptctl.evaluation.flip_report import Rate
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import is_free
 from mptctl.models.run_folder import MetricsLine, RunDir

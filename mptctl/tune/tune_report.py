@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.evaluation.flip_report import Rate
+from mptctl.evaluation.rates import Rate
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value
 

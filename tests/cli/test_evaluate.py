@@ -13,6 +13,7 @@ import torch
 
 from mptctl.cli.app import main
 from mptctl.data.split import Split, make_split
+from mptctl.evaluation.readers import READERS
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import MetricsLine
@@ -183,6 +184,7 @@ def test_old_classes_that_the_new_file_lacks_are_named(call) -> None:  # type: i
         ("old.npz", "new.npz", "--confidence", "1e-9"),
         ("old.npz", "new.npz", "--confidence", "nan"),
         ("old.npz", "new.npz", "--margin", "0"),
+        ("old.npz", "new.npz", "--nfr-margin", "0"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
         ("old.npz", "new.npz", "--json", "--markdown", "-"),
@@ -255,9 +257,18 @@ def test_noise_floor_and_baseline(call) -> None:  # type: ignore[no-untyped-def]
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
 
 
-def test_margin_of_equivalence(call) -> None:  # type: ignore[no-untyped-def]
-    done = call("old.npz", "new.npz", "--margin", "2")
+@pytest.mark.parametrize("flag", ["--nfr-margin", "--margin"])
+def test_margin_of_equivalence_under_its_name_and_the_former_one(call, flag: str) -> None:  # type: ignore[no-untyped-def]
+    done = call("old.npz", "new.npz", flag, "2")
     assert "Is NFR below 2% with 95% confidence? no." in done.out
+    words = call("--help").out.split()
+    assert "--nfr-margin" in words
+    assert "--margin" not in words
+
+
+def test_help_names_every_format_that_can_be_read(call) -> None:  # type: ignore[no-untyped-def]
+    said = " ".join(call("--help").out.replace("│", " ").split())
+    assert ", ".join(READERS) in said
 
 
 def test_rows_and_order_of_the_classes(call) -> None:  # type: ignore[no-untyped-def]

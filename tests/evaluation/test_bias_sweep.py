@@ -24,8 +24,8 @@ def curve_of(
     ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
     classes = tuple(str(c) for c in range(logits.shape[1]))
     model = build_predictions("m", ids, labels, logits=logits, classes=classes)
-    pairing = pair([model])
-    scores = score(pairing, 0, frozenset(old))
+    pairing = pair({"new": model})
+    scores = score(pairing, "new", frozenset(old))
     assert scores is not None
     return sweep_bias(
         "m", "new", scores, pairing.truth, np.isin(labels, [int(c) for c in old]), old_right, limit

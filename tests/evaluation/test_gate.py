@@ -7,8 +7,8 @@ import math
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.flip_report import Counts
 from mptctl.evaluation.gate import Limits, check_gate
+from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import wilson
 
 

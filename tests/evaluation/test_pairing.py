@@ -18,33 +18,33 @@ def model(name: str, ids: list[str], labels: list[str] | None = None) -> Predict
 def test_samples_are_matched_in_any_order() -> None:
     one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
     two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
-    pairing = pair([one, two])
+    pairing = pair({"old": one, "new": two})
     assert pairing.ids.tolist() == ["x", "y"]
     assert pairing.vocabulary == ("a", "b", "c")
     assert pairing.truth.tolist() == [0, 1]
-    assert [answers.tolist() for answers in pairing.answers] == [[1, 2], [0, 1]]
-    assert [rows.tolist() for rows in pairing.rows] == [[0, 1], [1, 0]]
+    assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
+    assert {role: rows.tolist() for role, rows in pairing.rows.items()} == {"old": [0, 1], "new": [1, 0]}
 
 
 def test_repeated_ids() -> None:
     ids = ["a", "b", "b", "c", "c", "c", "d", "d", "e", "e"]
     with pytest.raises(DataError, match=r"two: 4 ids stand there more than once \(b, c, d and 1 more\)"):
-        pair([model("one", ["a"]), model("two", ids)])
+        pair({"old": model("one", ["a"]), "new": model("two", ids)})
 
 
 def test_missing_ids() -> None:
     with pytest.raises(DataError, match=r"two: against one it lacks 4 of its ids \(b, c, d and 1 more\)"):
-        pair([model("one", ["a", "b", "c", "d", "e"]), model("two", ["a"])])
+        pair({"old": model("one", ["a", "b", "c", "d", "e"]), "new": model("two", ["a"])})
 
 
 def test_extra_ids() -> None:
     with pytest.raises(DataError, match=r"two: against one it has 1 ids more \(z\)"):
-        pair([model("one", ["a"]), model("two", ["z", "a"])])
+        pair({"old": model("one", ["a"]), "new": model("two", ["z", "a"])})
 
 
 def test_missing_and_extra_ids() -> None:
     with pytest.raises(DataError, match=r"lacks 1 of its ids \(b\) and has 1 ids more \(z\)"):
-        pair([model("one", ["a", "b"]), model("two", ["a", "z"])])
+        pair({"old": model("one", ["a", "b"]), "new": model("two", ["a", "z"])})
 
 
 def test_different_labels_for_one_id() -> None:
@@ -52,13 +52,13 @@ def test_different_labels_for_one_id() -> None:
     two = model("two", ["d", "c", "b", "a"], ["9", "9", "9", "9"])
     expected = r"two: 4 labels differ from one \(a: 1 or 9, b: 2 or 9, c: 3 or 9 and 1 more\)"
     with pytest.raises(DataError, match=expected) as caught:
-        pair([one, two])
+        pair({"old": one, "new": two})
     assert caught.value.exit_code == 4
 
 
 def test_a_third_model_is_matched_too() -> None:
     with pytest.raises(DataError, match="three: against one"):
-        pair([model("one", ["a"]), model("two", ["a"]), model("three", ["b"])])
+        pair({"old": model("one", ["a"]), "new": model("two", ["a"]), "baseline": model("three", ["b"])})
 
 
 def answers(
@@ -96,16 +96,16 @@ class TestSpelling:
         ],
     )
     @pytest.mark.parametrize("share", [0.1, 1.0])
-    @pytest.mark.parametrize("which", [0, 1])
+    @pytest.mark.parametrize("which", ["old", "new"])
     def test_answers_that_differ_from_a_label_only_in_form(
-        self, label: str, written: str, share: float, which: int
+        self, label: str, written: str, share: float, which: str
     ) -> None:
         labels = [label] * 10 + ["other"] * 10
         wrong = [written if i < 10 * share else truth for i, truth in enumerate(labels)]
-        models = [answers("old", labels, labels), answers("new", labels, labels)]
+        models = {"old": answers("old", labels, labels), "new": answers("new", labels, labels)}
         models[which] = answers("odd", labels, wrong)
         count = int(10 * share)
-        for check in (pair, lambda both: choose_old_classes(*both)):
+        for check in (pair, lambda both: choose_old_classes(**both)):
             with pytest.raises(DataError, match=rf"odd: {count} of 20 answers .* spelled .* for ") as caught:
                 check(models)
             assert caught.value.exit_code == 4
@@ -115,28 +115,28 @@ class TestSpelling:
         labels = ["1", "2", "3", "4", "1"]
         odd = answers("odd", labels, ["1.0", "2.0", "3.0", "4.0", "1.0"])
         with pytest.raises(DataError, match=r"'1\.0' for '1', '2\.0' for '2', '3\.0' for '3' and 1 more"):
-            pair([answers("old", labels, labels), odd])
+            pair({"old": answers("old", labels, labels), "new": odd})
 
     def test_two_unicode_forms_are_told_apart_in_the_message(self) -> None:
         odd = answers("odd", ["caf\u00e9"], ["cafe\u0301"])
         with pytest.raises(DataError, match=r"'cafe\\u0301' for 'caf\\xe9'"):
-            pair([odd])
+            pair({"new": odd})
 
     @pytest.mark.parametrize("share", [0.1, 1.0])
     def test_a_place_instead_of_a_name(self, share: float) -> None:
         labels = ["cat", "dog"] * 10
         places = [("0", "1")[i % 2] if i < 20 * share else truth for i, truth in enumerate(labels)]
         with pytest.raises(DataError, match=r"odd: \d+ of 20 answers .*\('0'.*place.*'(cat|dog)'"):
-            pair([answers("old", labels, labels), answers("odd", labels, places)])
+            pair({"old": answers("old", labels, labels), "new": answers("odd", labels, places)})
 
     @pytest.mark.parametrize(
         ("labels", "classes"), [(["cat", "dog"], ("0", "1")), (["0", "1"], ("cat", "dog"))]
     )
     def test_places_in_the_class_list(self, labels: list[str], classes: tuple[str, ...]) -> None:
         old, new = answers("old", labels, list(classes), classes), answers("new", labels, labels)
-        for check in (pair, lambda both: choose_old_classes(*both, given=labels)):
+        for check in (pair, lambda both: choose_old_classes(**both, given=labels)):
             with pytest.raises(DataError, match=r"old: none of its 2 classes .* is a label"):
-                check([old, new])
+                check({"old": old, "new": new})
 
     def test_more_than_half_of_the_answers_unknown(self) -> None:
         labels = ["cat", "dog"] * 10
@@ -144,13 +144,13 @@ class TestSpelling:
         with pytest.raises(
             DataError, match=r"odd: 11 of 20 answers, 1 names, .*nearest: 'hound' for '(dog|cat)'"
         ):
-            pair([answers("old", labels, labels), answers("odd", labels, strange)])
+            pair({"old": answers("old", labels, labels), "new": answers("odd", labels, strange)})
 
     def test_a_few_unknown_answers_are_counted_in_a_warning(self) -> None:
         labels = ["cat", "dog"] * 10
         few = ["hound" if i < 10 else truth for i, truth in enumerate(labels)]
         old, new = answers("old", labels, labels, ("cat", "dog")), answers("new", labels, few)
-        assert pair([old, new]).answers[1].size == 20
+        assert pair({"old": old, "new": new}).answers["new"].size == 20
         _, warnings = choose_old_classes(old, new)
         assert len(warnings) == 1
         assert "new: 10 of 20 answers" in warnings[0]
@@ -160,7 +160,7 @@ class TestSpelling:
         labels = ["cat"] * 4
         old = answers("old", labels, ["emu"] * 4)
         new = answers("new", labels, ["cat"] * 4, ("cat", "emu"))
-        pair([old, new])
+        pair({"old": old, "new": new})
         assert len(choose_old_classes(old, new)[1]) == 1  # that all labels count as old
 
     @pytest.mark.parametrize("new_classes", [None, ("c0", "c1", "c2")])
@@ -176,15 +176,15 @@ class TestSpelling:
             classes=new_classes,
             origin=origin,  # type: ignore[arg-type]
         )
-        for check in (pair, lambda both: choose_old_classes(*both)):
+        for check in (pair, lambda both: choose_old_classes(**both)):
             with pytest.raises(DataError, match=r"old: 1 of its classes .*'C0' for 'c0'") as caught:
-                check([old, new])
+                check({"old": old, "new": new})
             assert caught.value.exit_code == 4
 
     def test_an_old_class_without_samples_spelled_unlike_the_new_models(self) -> None:
         old = answers("old", ["b"], ["b"], ("b", "C0"))
         with pytest.raises(DataError, match=r"'C0' for 'c0'|'c0' for 'C0'"):
-            pair([old, answers("new", ["b"], ["b"], ("b", "c0"))])
+            pair({"old": old, "new": answers("new", ["b"], ["b"], ("b", "c0"))})
 
     @pytest.mark.parametrize(
         ("labels", "old_classes", "new_classes"),
@@ -205,14 +205,14 @@ class TestSpelling:
         known = [label for label in labels if old_classes is None or label in old_classes]
         old = answers("old", labels, [known[0]] * len(labels), old_classes)
         new = answers("new", labels, labels, new_classes)
-        assert pair([old, new]).truth.size == len(labels)
+        assert pair({"old": old, "new": new}).truth.size == len(labels)
         choose_old_classes(old, new)
 
     @pytest.mark.parametrize(("one", "other"), [("cat", "cat "), ("1", "1.0"), ("caf\u00e9", "cafe\u0301")])
     def test_labels_that_only_a_blank_or_a_unicode_form_tells_apart(self, one: str, other: str) -> None:
         model = answers("odd", [one, other, one], [one, one, one])
         with pytest.raises(DataError, match=r"odd: .*labels .*spelled"):
-            pair([model])
+            pair({"new": model})
 
 
 class TestLogitsWithoutClasses:
@@ -226,22 +226,22 @@ class TestLogitsWithoutClasses:
     def test_labels_that_the_old_model_lacks_and_the_new_one_has_are_new_classes(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2), self.logits("new", [0, 1, 2, 3], 4)
         assert choose_old_classes(old, new) == (frozenset("01"), [])
-        pair([old, new])
+        pair({"old": old, "new": new})
 
     def test_labels_that_the_new_model_lacks(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2), self.logits("new", [0, 1, 2, 3], 3)
-        for check in (pair, lambda both: choose_old_classes(*both)):
+        for check in (pair, lambda both: choose_old_classes(**both)):
             with pytest.raises(DataError, match=r"new: 1 of 4 labels .*0\.\.2 \(3\)"):
-                check([old, new])
+                check({"old": old, "new": new})
 
     def test_an_old_model_whose_labels_begin_at_1_beside_one_that_does_not_say_what_it_knows(self) -> None:
         labels = [1, 2, 3, 3]
         old = build_predictions("old", np.arange(4), np.array(labels), logits=np.eye(3)[[1, 2, 0, 0]])
         new = answers("new", list(map(str, labels)), list(map(str, labels)))
         with pytest.raises(DataError, match=r"old: 2 of 4 labels .*0\.\.2 \(3\)"):
-            pair([old, new])
+            pair({"old": old, "new": new})
 
     def test_where_classes_are_given_it_is_a_warning(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2, True), self.logits("new", [0, 1, 2, 3], 3, True)
-        pair([old, new])
+        pair({"old": old, "new": new})
         assert "cannot answer 1 classes" in choose_old_classes(old, new)[1][0]

@@ -25,8 +25,8 @@ def test_scores_equal_the_plain_computation(block: int, monkeypatch: pytest.Monk
     labels = rng.choice([*classes, "unknown"], n)
     ids = rng.permutation(n)
     model = build_predictions("m", ids, labels, logits=logits, classes=classes)
-    pairing = pair([model])
-    found = score(pairing, 0, frozenset("ac"))
+    pairing = pair({"new": model})
+    found = score(pairing, "new", frozenset("ac"))
     assert found is not None
     order = np.argsort(model.ids)
     for i, row in enumerate(order):
@@ -45,7 +45,7 @@ def test_scores_equal_the_plain_computation(block: int, monkeypatch: pytest.Monk
 def test_extreme_logits_give_finite_numbers() -> None:
     logits = np.array([[1e4, -1e4], [-np.inf, 0.0], [-1e300, 1e300]])
     model = build_predictions("m", np.arange(3), np.array([0, 0, 0]), logits=logits)
-    found = score(pair([model]), 0, frozenset("0"))
+    found = score(pair({"new": model}), "new", frozenset("0"))
     assert found is not None
     assert found.confidence.tolist() == [1, 1, 1]
     assert found.margin.tolist() == [2e4, -np.inf, -2e300]
@@ -53,7 +53,7 @@ def test_extreme_logits_give_finite_numbers() -> None:
 
 def test_one_class_has_no_margin() -> None:
     model = build_predictions("m", np.arange(2), np.array([0, 0]), logits=np.zeros((2, 1)))
-    found = score(pair([model]), 0, frozenset("0"))
+    found = score(pair({"new": model}), "new", frozenset("0"))
     assert found is not None
     assert np.isnan(found.margin).all()
     assert margin_summary([("old", "old classes", found.margin)]) is None
@@ -79,7 +79,7 @@ def test_at_a_tie_the_first_column_wins() -> None:
             logits=np.array([[1.0, 1.0], [0.0, 1.0]]),
             classes=classes,
         )
-        scores = score(pair([model]), 0, frozenset("a"))
+        scores = score(pair({"new": model}), "new", frozenset("a"))
         assert scores is not None
         assert scores.old_first.tolist() == [wins, wins]
         assert model.preds[0] == classes[0]

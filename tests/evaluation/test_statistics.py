@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import xlogy
 
-from mptctl.evaluation.flip_report import Counts
+from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
     below,
     error_difference,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +14,21 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.predictions import save_predictions
-from mptctl.inference.named_models import load_predictions
-from mptctl.inference.predict import image_reader
+from mptctl.inference.named_models import NamedModels, load_predictions
+from mptctl.inference.predict import image_reader, predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import load_recipe
+from tests.common import make_folder
 
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
     return make_split("digits", run_root=tmp_path_factory.mktemp("runs"))
+
+
+Progress = Callable[[str, int, int], None]
 
 
 def save_run(
@@ -49,17 +55,23 @@ def save_run(
     return model.eval()
 
 
+def ask(names: list[str], run_root: Path, progress: Progress | None = None) -> NamedModels:
+    """The old model, the new one and a third one, on the test part."""
+    roles = dict(zip(("old", "new", "baseline"), names, strict=False))
+    return load_predictions(roles, run_root, part="test", device="cpu", progress=progress)
+
+
 def test_a_run_folder_answers_the_test_part(split: Split) -> None:
     model = save_run(split, "ref", split.classes.names)
-    found = load_predictions(["ref"], split.run_root, "cpu")
-    (predictions,) = found.models
+    found = ask(["ref"], split.run_root)
+    (predictions,) = found.models.values()
     rows = split.indices("test")
     assert predictions.ids.tolist() == split.ids(rows).tolist()
     assert predictions.labels.tolist() == [split.classes.names[i] for i in split.labels[rows]]
     assert (predictions.classes, predictions.origin, found.warnings) == (
         split.classes.names,
         "checkpoint",
-        [],
+        (),
     )
     # The first picture, normalised by hand.
     data = load_recipe("digits").data
@@ -74,9 +86,7 @@ def test_a_run_folder_answers_the_test_part(split: Split) -> None:
 def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
     save_run(split, "old", split.classes.old)
     save_run(split, "ref", split.classes.names, seed=1)
-    old, new = load_predictions(
-        ["old", str(split.run_root / "ref" / "best.pt")], split.run_root, "cpu"
-    ).models
+    old, new = ask(["old", str(split.run_root / "ref" / "best.pt")], split.run_root).models.values()
     report = compare(old, new)
     assert report.n == len(split.indices("test"))
     assert report.n_old == len(split.indices("test", split.classes.num_old))
@@ -102,7 +112,7 @@ def test_one_model_under_two_names_is_recognised(split: Split, tmp_path: Path, h
         meta = known.meta.model_copy(update={"origin": "imported", "split_fingerprint": None})
         save_checkpoint(other, meta, known.model)
     second = {"name": "one", "path": str(path)}.get(how, str(other))
-    assert load_predictions(["one", second], split.run_root, "cpu").identical
+    assert ask(["one", second], split.run_root).identical
 
 
 def test_other_weights_class_names_or_views_are_other_models(split: Split, tmp_path: Path) -> None:
@@ -116,9 +126,9 @@ def test_other_weights_class_names_or_views_are_other_models(split: Split, tmp_p
     recipe = load_recipe("digits", ["data.mean=[0.9,0.9,0.9]"])
     save_checkpoint(dark, known.meta.model_copy(update={"recipe": recipe}), known.model)
     for other in ("two", str(turned), str(dark)):
-        assert not load_predictions(["one", other], split.run_root, "cpu").identical
+        assert not ask(["one", other], split.run_root).identical
     # A third model that is the first one's twin says nothing of the second.
-    assert not load_predictions(["one", "two", "one"], split.run_root, "cpu").identical
+    assert not ask(["one", "two", "one"], split.run_root).identical
 
 
 def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None:
@@ -128,10 +138,13 @@ def test_an_unfinished_run_is_told_of_the_model_that_it_is(split: Split) -> None
         lines = [MetricsLine(event="epoch", epoch=1, step=12), MetricsLine(event=last, epoch=2, step=24)]
         text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in lines)
         (split.run_root / name / "metrics.jsonl").write_text(text)
-    found = load_predictions(["whole", "killed", "whole"], split.run_root, "cpu")
-    assert [sentence is None for sentence in found.unfinished] == [True, False, True]
-    assert "killed/best.pt: its run is not finished (epoch 2 of" in str(found.unfinished[1])
-    assert found.warnings == []
+    found = ask(["whole", "killed", "whole"], split.run_root)
+    (sentence,) = found.unfinished
+    assert "killed/best.pt: its run is not finished (epoch 2 of" in sentence
+    assert found.warnings == ()
+    # A third model is not judged: a warning is enough.
+    found = ask(["whole", "whole", "killed"], split.run_root)
+    assert (found.unfinished, found.warnings) == ((), (sentence,))
 
 
 def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split, tmp_path: Path) -> None:
@@ -139,15 +152,15 @@ def test_a_checkpoint_that_cannot_say_whether_its_run_was_finished(split: Split,
     known = load_checkpoint(split.run_root / "one" / "best.pt")
     alone = tmp_path / "alone.pt"
     save_checkpoint(alone, known.meta.model_copy(update={"epoch": 3, "global_step": 36}), known.model)
-    found = load_predictions([str(alone), "one"], split.run_root, "cpu")
-    assert found.unfinished == [None, None]
+    found = ask([str(alone), "one"], split.run_root)
+    assert found.unfinished == ()
     assert len(found.warnings) == 1
     assert "alone.pt: saved after epoch 3 of" in found.warnings[0]
 
 
 def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
     model = save_run(split, "old", split.classes.old)
-    (straight,) = load_predictions(["old"], split.run_root, "cpu").models
+    (straight,) = ask(["old"], split.run_root).models.values()
     order = [2, 0, 1, 4, 3]
     state = model.state_dict()
     head = [key for key, value in state.items() if value.shape[:1] == (5,)]
@@ -161,7 +174,7 @@ def test_another_order_of_classes_is_mapped_by_name(split: Split) -> None:
     )
     (split.run_root / "turned").mkdir(exist_ok=True)
     save_checkpoint(split.run_root / "turned" / "best.pt", meta, turned)
-    (mixed,) = load_predictions(["turned"], split.run_root, "cpu").models
+    (mixed,) = ask(["turned"], split.run_root).models.values()
     assert mixed.preds.tolist() == straight.preds.tolist()
     assert compare(straight, mixed).churn == 0
 
@@ -171,7 +184,7 @@ def test_classes_that_the_split_does_not_know_are_named(split: Split) -> None:
     with pytest.raises(
         CheckpointError, match=r"knows 4 classes that the split does not \(emu, fox, gnu and 1 more\)"
     ):
-        load_predictions(["foreign"], split.run_root, "cpu")
+        ask(["foreign"], split.run_root)
 
 
 @pytest.mark.parametrize("case", ["more", "fewer"])
@@ -183,16 +196,16 @@ def test_an_old_model_of_other_old_classes_is_refused(split: Split, case: str) -
     save_run(split, "foreign", names, fingerprint="0" * 32)
     save_run(split, "ours", names)
     with pytest.raises(DataError, match=rf"{said}.*of the split 000000000000, .* {split.fingerprint[:12]}"):
-        load_predictions(["foreign", "ref"], split.run_root, "cpu")
+        ask(["foreign", "ref"], split.run_root)
     with pytest.raises(CheckpointError, match=said):
-        load_predictions(["ours", "ref"], split.run_root, "cpu")
-    assert len(load_predictions(["ref", "foreign"], split.run_root, "cpu").models) == 2
+        ask(["ours", "ref"], split.run_root)
+    assert len(ask(["ref", "foreign"], split.run_root).models) == 2
 
 
 def test_an_old_class_that_the_new_run_lacks_is_named(split: Split) -> None:
     save_run(split, "old", split.classes.old)
     save_run(split, "narrow", (*split.classes.old[1:], *split.classes.new))
-    old, narrow = load_predictions(["old", "narrow"], split.run_root, "cpu").models
+    old, narrow = ask(["old", "narrow"], split.run_root).models.values()
     with pytest.raises(CheckpointError, match=rf"\({split.classes.old[0]}\)"):
         compare(old, narrow)
 
@@ -202,7 +215,7 @@ def test_models_that_see_pictures_differently_get_passes_of_their_own(split: Spl
     save_run(split, "large", split.classes.names, data__image_size="16")
     save_run(split, "flipless", split.classes.names, data__flip="true", data__padding="3")
     seen: list[tuple[str, int, int]] = []
-    load_predictions(["small", "large", "flipless"], split.run_root, "cpu", lambda *step: seen.append(step))
+    ask(["small", "large", "flipless"], split.run_root, lambda *step: seen.append(step))
     n = len(split.indices("test"))
     # Training's flip and padding mean nothing here: two passes for three models.
     assert seen[-1] == ("test pictures", 2 * n, 2 * n)
@@ -215,20 +228,20 @@ def test_weights_that_are_nan_name_their_file(split: Split) -> None:
     meta = CheckpointMeta(recipe=load_recipe("digits"), class_names=split.classes.names, num_old=5)
     save_checkpoint(split.run_root / "broken" / "best.pt", meta, state)
     with pytest.raises(NonFiniteError, match=r"broken/best\.pt: \d+ of \d+ rows"):
-        load_predictions(["broken"], split.run_root, "cpu")
+        ask(["broken"], split.run_root)
 
 
 def test_a_run_of_another_split_is_told(split: Split) -> None:
     save_run(split, "stranger", split.classes.names, fingerprint="0" * 32)
-    (warning,) = load_predictions(["stranger"], split.run_root, "cpu").warnings
+    (warning,) = ask(["stranger"], split.run_root).warnings
     assert "another split" in warning
 
 
 def test_a_file_and_a_run_go_together(split: Split, tmp_path: Path) -> None:
     save_run(split, "ref", split.classes.names)
-    (model,) = load_predictions(["ref"], split.run_root, "cpu").models
+    (model,) = ask(["ref"], split.run_root).models.values()
     save_predictions(model, tmp_path / "ref.npz")
-    from_file, from_run = load_predictions([str(tmp_path / "ref.npz"), "ref"], split.run_root, "cpu").models
+    from_file, from_run = ask([str(tmp_path / "ref.npz"), "ref"], split.run_root).models.values()
     assert compare(from_file, from_run).churn == 0
 
 
@@ -238,22 +251,61 @@ def test_without_a_split_it_says_what_to_do(split: Split, tmp_path: Path) -> Non
     alone.parent.mkdir()
     alone.write_bytes((split.run_root / "ref" / "best.pt").read_bytes())
     with pytest.raises(UsageError, match="mptctl split"):
-        load_predictions([str(alone)], tmp_path, "cpu")
+        ask([str(alone)], tmp_path)
 
 
 def test_run_folders_named_by_path_are_tested_on_their_own_split(split: Split, tmp_path: Path) -> None:
     save_run(split, "ref", split.classes.names)
     make_split("digits", run_root=tmp_path, seed=5)
-    found = load_predictions([str(split.run_root / "ref")], tmp_path, "cpu")
+    found = ask([str(split.run_root / "ref")], tmp_path)
     assert found.split is not None
     assert found.split.fingerprint == split.fingerprint
-    assert found.warnings == []
+    assert found.warnings == ()
 
 
 def test_pictures_by_id(split: Split) -> None:
     rows = split.indices("test")
-    read = image_reader(split)
+    read = image_reader(split, part="test")
     found = read(str(split.ids(rows[:1])[0]))
     assert found is not None
     np.testing.assert_array_equal(found, split.picture(int(rows[0])))
     assert read("nowhere") is None
+
+
+@pytest.fixture
+def folder_split(tmp_path: Path) -> Split:
+    """Pictures in files, a run `old` that fits them, and a test part whose files are gone."""
+    folder = make_folder(tmp_path / "data", size=16)
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=folder, val_fraction=0.2)
+    save_run(split, "old", split.classes.names)
+    for row in split.indices("test"):
+        Path(split.manifest.file(int(row))).unlink()
+    return split
+
+
+def test_asked_for_the_validation_part_no_test_picture_is_read(folder_split: Split) -> None:
+    names = {"old": "old"}
+    found = load_predictions(names, folder_split.run_root, part="val", device="cpu").models["old"]
+    assert found.ids.tolist() == folder_split.ids(folder_split.indices("val")).tolist()
+    # The test would pass where nothing is read at all: the same question for the test part fails.
+    with pytest.raises(DataError):
+        load_predictions(names, folder_split.run_root, part="test", device="cpu")
+
+
+@pytest.mark.parametrize("ask_for_a_part", [load_predictions, predict, image_reader])
+def test_every_call_names_its_part(ask_for_a_part: Callable[..., object]) -> None:
+    part = inspect.signature(ask_for_a_part).parameters["part"]
+    assert (part.default, part.kind) == (part.empty, part.KEYWORD_ONLY)
+
+
+def test_all_names_are_asked_in_one_pass(split: Split) -> None:
+    save_run(split, "old", split.classes.old)
+    save_run(split, "ref", split.classes.names, seed=1)
+    seen: list[tuple[str, int, int]] = []
+    names = {"old": "old", "ref": "ref", "again": "ref"}
+    found = load_predictions(
+        names, split.run_root, part="test", device="cpu", progress=lambda *step: seen.append(step)
+    )
+    assert list(found.models) == list(names)
+    n = len(split.indices("test"))
+    assert seen[-1] == ("test pictures", n, n)

@@ -1,0 +1,77 @@
+"""Answers of old and new model to the same samples: who was right, which samples count, and what flipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.evaluation.pairing import Pairing
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.scores import Scores, score
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+# Whose logits a comparison reads; of the noise floor it needs answers alone.
+SCORED = ("old", "new", "baseline")
+
+
+@dataclass(frozen=True)
+class PairedAnswers:
+    """Models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
+
+    Attributes:
+        pairing: their answers, matched by id.
+        old_classes: labels of the old classes.
+    """
+
+    pairing: Pairing
+    old_classes: frozenset[str]
+
+    @cached_property
+    def is_old_class(self) -> BoolArray:
+        """(labels of the vocabulary,) which are old classes."""
+        return self.pairing.among(self.old_classes)
+
+    @cached_property
+    def of_old(self) -> BoolArray:
+        """(N,) which samples are of an old class."""
+        return self.is_old_class[self.pairing.truth]
+
+    @cached_property
+    def right(self) -> dict[str, BoolArray]:
+        """(N,) which answers are right, by role."""
+        return {role: answers == self.pairing.truth for role, answers in self.pairing.answers.items()}
+
+    @cached_property
+    def to_keep(self) -> BoolArray:
+        """(N,) samples of old classes that the old model got right."""
+        return self.of_old & self.right["old"]
+
+    @cached_property
+    def flipped(self) -> BoolArray:
+        """(N,) of these, the ones that the new model gets wrong: the negative flips."""
+        return self.to_keep & ~self.right["new"]
+
+    @cached_property
+    def scores(self) -> dict[str, Scores]:
+        """Confidences, margins and best logits of the models that have logits, by role."""
+        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in self.right}
+        return {role: scores for role, scores in found.items() if scores is not None}
+
+    def counts(self, replacement: str = "new") -> Counts:
+        """The flip table of the old model and the one in a role, over samples of old classes."""
+        old, new = self.right["old"][self.of_old], self.right[replacement][self.of_old]
+        return Counts(
+            both_right=int((old & new).sum()),
+            negative_flips=int((old & ~new).sum()),
+            positive_flips=int((~old & new).sum()),
+            both_wrong=int((~old & ~new).sum()),
+        )
+
+    def changed(self, replacement: str = "new") -> int:
+        """How many samples of old classes the model in a role answers in another way than the old one."""
+        answers = self.pairing.answers
+        return int((answers["old"] != answers[replacement])[self.of_old].sum())

@@ -1,0 +1,81 @@
+"""A rate beside its count and its interval, the flip table, and the rates that follow from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from mptctl.schema import Model
+
+Interval = tuple[float, float]
+Answer = Literal["yes", "no", "undecided"]
+
+
+class Rate(Model):
+    """A rate beside its count, its denominator and its interval."""
+
+    value: float | None = Field(description="count / of; null where `of` is zero")
+    count: int = Field(description="numerator")
+    of: int | float = Field(description="denominator: samples, or the expected number of flips for Rel-NFR")
+    ci95: Interval | None = Field(description="95 % interval: Wilson, or profile likelihood for Rel-NFR")
+
+
+class Counts(Model):
+    """The four cells of the flip table, over test samples of the old classes."""
+
+    both_right: int = Field(description="old right, new right")
+    negative_flips: int = Field(description="old right, new wrong")
+    positive_flips: int = Field(description="old wrong, new right")
+    both_wrong: int = Field(description="old wrong, new wrong")
+
+    @property
+    def total(self) -> int:
+        return self.both_right + self.negative_flips + self.positive_flips + self.both_wrong
+
+    @property
+    def old_right(self) -> int:
+        return self.both_right + self.negative_flips
+
+    @property
+    def new_wrong(self) -> int:
+        return self.negative_flips + self.both_wrong
+
+
+class Wording(NamedTuple):
+    """How reports call a rate."""
+
+    title: str
+    meaning: str
+
+
+class Rates(Model):
+    """The flip rates with their counts and intervals."""
+
+    nfr: Annotated[Rate, Wording("NFR", "right before, wrong now")] = Field(
+        description="negative flips / samples (Eq. 7)"
+    )
+    pfr: Annotated[Rate, Wording("PFR", "wrong before, right now")] = Field(
+        description="positive flips / samples"
+    )
+    rel_nfr: Annotated[Rate, Wording("Rel-NFR", "flips / expected by chance")] = Field(
+        description="negative flips / those of independent errors (Eq. 8)"
+    )
+    nfi: Annotated[Rate, Wording("NFI", "flips / new errors")] = Field(
+        description="negative flips / errors of the new model"
+    )
+    lost: Annotated[Rate, Wording("lost", "flips / right before")] = Field(
+        description="negative flips / right answers of the old model"
+    )
+    churn: Annotated[Rate, Wording("churn", "answer changed")] = Field(
+        description="changed answers, right or wrong / samples"
+    )
+
+    def worded(self) -> list[tuple[Wording, Rate]]:
+        """Every rate, with how reports call it, in the order of the fields."""
+        return [
+            (wording, getattr(self, name))
+            for name, field in type(self).model_fields.items()
+            for wording in field.metadata
+            if isinstance(wording, Wording)
+        ]

@@ -1,0 +1,108 @@
+"""The files that a comparison is written to: which there are, and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mptctl.files import writing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mptctl.data.split import Split
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.predictions import Predictions
+
+# The models whose predictions are kept, each in a file of its name.
+KEPT = ("old", "new")
+PREDICTIONS = tuple(f"{role}.npz" for role in KEPT)
+# What `flips_figures.draw_figures` draws at most; it is not asked, because drawing takes long to import.
+FIGURES = tuple(
+    f"{name}.{suffix}"
+    for name in ("margins", "reliability", "confidence", "flow", "bias")
+    for suffix in ("png", "svg")
+)
+
+
+@dataclass(frozen=True)
+class FlipFiles:
+    """Where a comparison goes besides standard output; None is a file that nobody asked for.
+
+    Attributes:
+        page: one HTML page.
+        figures: a folder for the figures as PNG and SVG.
+        markdown: Markdown for a pull request.
+        predictions: a folder for `old.npz` and `new.npz`.
+    """
+
+    page: Path | None = None
+    figures: Path | None = None
+    markdown: Path | None = None
+    predictions: Path | None = None
+
+    def write(
+        self,
+        report: FlipReport,
+        models: Mapping[str, Predictions],
+        data_root: Path | None,
+        split: Split | None,
+    ) -> list[Path]:
+        """Write what was asked for.
+
+        Args:
+            report: the comparison.
+            models: the predictions behind it, by role.
+            data_root, split: where the page finds pictures of flipped samples, the first of them that is there.
+
+        Returns:
+            The paths written.
+
+        Raises:
+            StorageError: a file cannot be written.
+        """
+        written: list[Path] = []
+        if self.predictions is not None:
+            from mptctl.evaluation.predictions import save_predictions
+
+            for role, name in zip(KEPT, PREDICTIONS, strict=True):
+                save_predictions(models[role], self.predictions / name)
+                written.append(self.predictions / name)
+        if self.page is not None:
+            from mptctl.report.flips_page import render_html
+
+            page = render_html(report, _picture_reader(data_root, split))
+            written.append(_write_text(self.page, page))
+        if self.figures is not None:
+            from mptctl.report.flips_figures import save_figures
+
+            written += save_figures(report, self.figures)
+        if self.markdown is not None:
+            from mptctl.report.flips_markdown import render_markdown
+
+            written.append(_write_text(self.markdown, render_markdown(report)))
+        return written
+
+
+def _picture_reader(
+    data_root: Path | None, split: Split | None
+) -> Callable[[str], NDArray[np.uint8] | None] | None:
+    """A reader of test pictures by sample id: below a folder, or else of a split; None where there is neither."""
+    if data_root is not None:
+        from mptctl.report.gallery import pictures_below
+
+        return pictures_below(data_root)
+    if split is None:
+        return None
+    from mptctl.inference.predict import image_reader
+
+    return image_reader(split, part="test")
+
+
+def _write_text(path: Path, text: str) -> Path:
+    with writing(path) as stream:
+        stream.write(text.encode())
+    return path

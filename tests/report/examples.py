@@ -1,0 +1,40 @@
+"""A comparison with everything that a report can show, and names that try to be more than text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate import Limits
+from mptctl.evaluation.predictions import build_predictions
+
+HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
+
+
+@cache
+def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -> FlipReport:
+    """Four old and two new classes, 400 samples; `many` more old classes of one sample each."""
+    rng = np.random.default_rng(0)
+    classes = (first_class, "bee", "cow", "dog", *(f"old{i}" for i in range(many)), "emu", "fox")
+    c, n = len(classes), 400
+    truth = np.concatenate([rng.integers(0, c, n - many), np.arange(4, 4 + many)])
+    ids = np.array([f"{i:04d}{first_class if not i else ''}" for i in range(n)])
+    labels = np.array(classes)[truth]
+    logits = rng.normal(size=(2, n, c)) * 1.5
+    logits[:, np.arange(n), truth] += 2
+    if not with_logits:
+        old = np.array(classes)[logits[0][:, : c - 2].argmax(1)]
+        new = np.array(classes)[logits[1].argmax(1)]
+        return compare(
+            build_predictions("old", ids, labels, old, classes=classes[: c - 2]),
+            build_predictions("new", ids, labels, new, classes=classes),
+        )
+    return compare(
+        build_predictions("old", ids, labels, logits=logits[0][:, : c - 2], classes=classes[: c - 2]),
+        build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
+        limits=Limits(max_nfr=0.01),
+        nfr_margin=0.02,
+    )

@@ -1,0 +1,140 @@
+"""The page of a comparison: it needs no network, and text stays text."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+from rich.console import Console
+
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.predictions import build_predictions
+from mptctl.report.flips_markdown import render_markdown
+from mptctl.report.flips_page import render_html
+from mptctl.report.flips_terminal import print_report
+from tests.report.examples import HOSTILE, example
+
+
+@cache
+def example_page() -> str:
+    return render_html(example())
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes, and the text outside scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == [], "every tag is closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "img"):
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"script", "style"} & set(self._open):
+            self.text += data
+
+
+def test_it_needs_nothing_but_itself() -> None:
+    text = example_page()
+    page = Page(text)
+    for tag, attributes in page.tags:
+        assert tag not in ("link", "iframe", "object", "base")
+        for name in ("src", "href", "srcset", "action", "xlink:href"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("data:", "#")), (tag, name, value)
+    assert "http" not in re.sub(r'http-equiv="Content-Security-Policy"', "", text)
+    assert "@import" not in text
+    assert all(url.startswith("#") for url in re.findall(r"url\(([^)]*)\)", text))
+    policy = next(a["content"] for t, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "default-src 'none'" in policy
+
+
+def test_the_verdict_stands_before_everything_else() -> None:
+    report = example()
+    page = Page(render_html(report))
+    assert page.text.index("Gate failed: max-nfr") < page.text.index("negative flips")
+    assert f"{report.counts.negative_flips}" in page.text
+    assert f"{100 * report.nfr:.2f}%" in page.text
+
+
+def test_every_figure_is_there_and_no_id_twice() -> None:
+    page = Page(example_page())
+    figures = [a["id"] for tag, a in page.tags if tag == "figure"]
+    assert figures == ["margins", "reliability", "confidence", "flow", "bias"]
+    ids = [a["id"] for _, a in page.tags if a.get("id")]
+    assert len(ids) == len(set(ids))
+    wanted = {f"#{i}" for i in ids}
+    text = example_page()
+    assert set(re.findall(r"url\((#[^)]*)\)", text)) <= wanted
+    assert set(re.findall(r'href="(#[^"]*)"', text)) <= wanted
+
+
+def test_names_stay_text() -> None:
+    report = example(HOSTILE)
+    text = render_html(report)
+    assert "<script>alert" not in text
+    assert "<SCRIPT" not in text
+    page = Page(text)
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert HOSTILE in page.text
+
+
+def test_without_logits_there_is_still_a_page() -> None:
+    page = Page(render_html(example(with_logits=False)))
+    assert [a["id"] for tag, a in page.tags if tag == "figure"] == ["flow"]
+    assert "n/a" in page.text
+
+
+def test_without_flips_there_is_still_a_page() -> None:
+    same = build_predictions("m", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 2]))
+    page = Page(render_html(compare(same, same)))
+    assert "NFR 0.00%" in page.text
+    assert page.text.index("Old and new are one and the same model") < page.text.index("NFR 0.00%")
+
+
+def test_lost_right_answers_stand_beside_the_other_rates() -> None:
+    report = example()
+    right = report.counts.both_right + report.counts.negative_flips
+    page = Page(render_html(report))
+    console = Console(width=80, file=io.StringIO())
+    print_report(report, console)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for text in (page.text, render_markdown(report), shown):
+        assert "flips / right before" in text
+        assert f"{report.counts.negative_flips} / {right}" in text
+        assert f"{100 * report.counts.negative_flips / right:.2f}%" in text
+
+
+def test_the_gallery_shows_pictures_and_both_answers() -> None:
+    report = example()
+    asked: list[str] = []
+
+    def read(sample: str) -> np.ndarray | None:
+        asked.append(sample)
+        return None if len(asked) == 2 else np.full((8, 8, 3), 200, dtype=np.uint8)
+
+    page = Page(render_html(report, read))
+    assert asked == [flip.id for flip in report.worst_flips]
+    pictures = [a["src"] for tag, a in page.tags if tag == "img"]
+    assert len(pictures) == len(asked) - 1
+    worst = report.worst_flips[0]
+    assert worst.id in page.text
+    assert worst.old_confidence is not None
+    assert f"{100 * worst.old_confidence:.0f}%" in page.text
