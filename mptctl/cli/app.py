@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
 from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError
-
-# What the parser raises for wrong flags and values: typer has a name only for one kind of it.
-ParserError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="mptctl",
@@ -91,7 +88,7 @@ def main() -> None:
         # Whoever read the output has closed it; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except ParserError as error:
+    except typer.TyperException as error:
         code = _fail(f"{error.format_message().rstrip('.')}; mptctl --help lists what there is", 2, error)
     except (
         Exception

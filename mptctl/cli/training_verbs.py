@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from mptctl.training.dry_run import DryRun
 
 DEFAULT_OLD = "old"
+
+prints_run = prints(
+    {"--json": "mptctl.training.result:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, read_inputs, resumable
 from mptctl.names import Search
@@ -28,6 +29,9 @@ def _axis(flag: str, text: str) -> typer.models.OptionInfo:
     return option
 
 
+@prints(
+    {"--json": "mptctl.tune.tune_report:TuneReport", "--dry-run --json": "mptctl.tune.dry_run:TuneDryRun"}
+)
 @training_flags()
 def tune(
     flags: TrainingFlags,
