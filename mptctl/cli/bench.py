@@ -137,14 +137,16 @@ def kernel(
 
         mptctl bench kernel --rows 128 --classes 1000 --json
     """
+    numbers = _numbers("--rows", rows), _numbers("--classes", classes)
+    # Here, because it takes seconds to import.
     from mptctl.bench.kernel import bench_kernel
     from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
     from mptctl.machine.device import choose_device
 
     found = bench_kernel(
         choose_device(device or "auto"),
-        rows=_numbers("--rows", rows) or ROWS,
-        classes=_numbers("--classes", classes) or CLASSES,
+        rows=numbers[0] or ROWS,
+        classes=numbers[1] or CLASSES,
         dtypes=_dtypes(dtypes) or tuple(DTYPES),
         repeats=repeats,
         say=lambda line: typer.echo(line, err=True),

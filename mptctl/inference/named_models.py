@@ -68,14 +68,15 @@ def load_predictions(
     if not ours:
         return Answers([files[i] for i in range(len(names))], None, [], [None] * len(names), False)
 
+    from mptctl.models.run_folder import find_checkpoint
+
+    paths = [find_checkpoint(name, run_root) for name in ours.values()]
     # torch is slow to import, and files need none of it.
     from mptctl.data.split import SPLIT_NAME, load_split
     from mptctl.inference.predict import one_model, predict
     from mptctl.models.checkpoint import load_checkpoint
     from mptctl.models.finished import unfinished
-    from mptctl.models.run_folder import find_checkpoint
 
-    paths = [find_checkpoint(name, run_root) for name in ours.values()]
     checkpoints = [load_checkpoint(path) for path in paths]
     # Run folders that are named by their path are tested on the split that lies beside them.
     roots = {path.resolve().parent.parent for path in paths}

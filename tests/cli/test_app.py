@@ -178,12 +178,16 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "train-mpt --k nan",
         "train-mpt --name ../x",
         "train-baseline elodix",
+        "train-mpt",
+        "train-mpt --old older",
+        "tune",
+        "evaluate a b",
         "tune --run-root empty",
         "tune --k 0:8",
         "tune --trials 3",
         "evaluate a.npz b.npz",
         "bench kernel --rows x",
-        "bench kernel --dtypes x",
+        "bench kernel --classes 1",
     ]
     script = (
         "import contextlib, sys\n"

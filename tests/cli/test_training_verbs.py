@@ -147,10 +147,10 @@ def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> Non
     words = ["/usr/bin/mptctl", "train-mpt", "--name", "my run", "--overwrite"]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(Stopped) as ended, resumable():
-        raise Stopped("runs/x: saved at step 2 of 4", 15)
+        raise Stopped("runs/x: saved at step 2 of 4", 15, resumable=True)
     assert ended.value.exit_code == 143
     said, _, typed = str(ended.value).partition("; go on with: ")
     assert said == "runs/x: saved at step 2 of 4"
     assert shlex.split(typed) == ["mptctl", "train-mpt", "--name", "my run", "--resume"]
     with pytest.raises(Stopped, match=r"^nothing was saved$"), resumable():
-        raise Stopped("nothing was saved", 2, saved=False)
+        raise Stopped("nothing was saved", 2)
