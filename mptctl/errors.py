@@ -52,7 +52,7 @@ class StorageError(MptctlError):
 
 
 class Stopped(MptctlError):
-    """A run that ended on a signal.
+    """A run that saved its state and ended on a signal.
 
     Args:
         message: what was saved; the command line adds how to go on.

@@ -7,9 +7,9 @@ from typing import Literal
 
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.names import SortKey as SortKey
 
 NOT_DEFINED = "n/a"
-SortKey = Literal["flips", "nfr", "error", "name"]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.training_verbs import resumable
 from mptctl.data.split import make_split
 from mptctl.errors import Stopped
+from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
 from tests.common import CommandLine
 
@@ -91,6 +92,11 @@ def test_the_method_is_the_verbs(recipe: Any, tmp_path: Path) -> None:
     assert method("train-old", "--recipe", tuned) == ("no-treatment", 2.0)
     assert method("train-baseline elodi", "--recipe", tuned) == ("elodi", 2.0)
     assert method("train-baseline mpt-nodistill", "--k", "3") == ("mpt-nodistill", 3.0)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_every_method_has_its_name_on_the_command_line(name: str, recipe: Any) -> None:
+    assert recipe(f"train-baseline {name}")["method"]["name"] == name
 
 
 def test_teacher_logits_are_cached_where_it_is_asked_for(recipe: Any) -> None:
