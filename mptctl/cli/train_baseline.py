@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.training_verbs import TrainingFlags, start
+from mptctl.names import Role
 
 
 def train_baseline(
@@ -81,6 +82,6 @@ def train_baseline(
         name=method,
         fixed=fixed,
         old=old,
-        refs=(ref or ["ref"]) if chosen.needs_ref else ref,
-        needs_old=chosen.needs_old,
+        refs=(ref or ["ref"]) if Role.REF in chosen.teachers else ref,
+        needs_old=Role.OLD in chosen.teachers,
     )

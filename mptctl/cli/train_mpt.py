@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mptctl import names
 from mptctl.cli import options as opt
 from mptctl.cli.training_verbs import TrainingFlags, start
 
@@ -57,7 +58,10 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    method = f"mpt-{distance or distance_of(recipe)}"
+    from mptctl.data.split import load_split
+
+    load_split(run_root)  # whose absence is to be said at once: methods take seconds to import
+    method = method_with(distance.value if distance is not None else None, recipe)
     fixed: dict[str, Any] = {"method.name": method}
     if k is not None:
         fixed["method.k"] = k
@@ -79,10 +83,12 @@ def train_mpt(
     start(flags, name=method, fixed=fixed, old=old, refs=ref or ["ref"])
 
 
-def distance_of(recipe: str | None) -> str:
-    """The distance that a recipe's own method has, so that a tuned recipe needs no flag; kl where it has none."""
-    if recipe is None:
-        return "kl"
+def method_with(distance: names.Distance | None, recipe: str | None) -> names.MethodName:
+    """The method with a distance: that of the flag, or of the recipe's own method, so that a tuned recipe needs no
+    flag, or else kl."""
+    from mptctl.methods.table import distance_of, mpt_method
     from mptctl.recipe import load_recipe
 
-    return "lm" if load_recipe(recipe).method.name == "mpt-lm" else "kl"
+    if distance is None and recipe is not None:
+        distance = distance_of(load_recipe(recipe).method.name)
+    return mpt_method(distance or "kl")

@@ -162,7 +162,7 @@ def tune(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    from mptctl.cli.train_mpt import distance_of
+    from mptctl.cli.train_mpt import method_with
     from mptctl.cli.training_verbs import resume_command
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
@@ -179,7 +179,7 @@ def tune(
     split = load_split(run_root)
     _check_outputs(run_root / (name or "tune"), run_root, recipe, [old, *(ref or ["ref"])])
     fixed: dict[str, Any] = {
-        "method.name": f"mpt-{distance_of(recipe)}",
+        "method.name": method_with(None, recipe),
         "runtime.cache_teachers": cache_teachers,
     }
     if device is not None:
