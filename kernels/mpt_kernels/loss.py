@@ -10,6 +10,7 @@ from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.types import Distance, LossSettings, MptLossOutput, Reduction
 
 Backend = Literal["auto", "reference", "triton"]
+_DEFAULT = LossSettings(num_old=0)
 
 
 def mpt_loss(
@@ -19,18 +20,18 @@ def mpt_loss(
     ref_logits: Tensor | None = None,
     *,
     num_old: int,
-    k: float | Tensor = 0.0,
-    distance: Distance | None = "kl",
-    lam: float = 1.0,
+    k: float | Tensor = _DEFAULT.k,
+    distance: Distance | None = _DEFAULT.distance,
+    lam: float = _DEFAULT.lam_old,
     lam_old: float | None = None,
     lam_ref: float | None = None,
-    alpha: float = 1.0,
-    beta: float = 5.0,
-    tau: float = 5.0,
-    tau_squared: bool = False,
-    lm_reduction: Reduction = "mean",
-    ce_focal_weight: float = 0.0,
-    ignore_index: int = -100,
+    alpha: float = _DEFAULT.alpha,
+    beta: float = _DEFAULT.beta,
+    tau: float = _DEFAULT.tau,
+    tau_squared: bool = _DEFAULT.tau_squared,
+    lm_reduction: Reduction = _DEFAULT.lm_reduction,
+    ce_focal_weight: float = _DEFAULT.ce_focal_weight,
+    ignore_index: int = _DEFAULT.ignore_index,
     normalizer: float | Tensor | None = None,
     grad_scale: float | Tensor | None = None,
     backend: Backend = "auto",
@@ -38,7 +39,8 @@ def mpt_loss(
     """Margin preserving training: loss, its terms, its gradient and the number of right answers, in one pass.
 
     loss = ce + fd_old + fd_ref, each the sum over valid rows divided by `normalizer` (Eq. 3):
-    ce is -log softmax(z + Delta)[y], Delta = k on new classes (Eq. 1, 2), times 1 + ce_focus * 1(old right);
+    ce is -log softmax(z + Delta)[y], Delta = k on new classes (Eq. 1, 2), times
+    1 + ce_focal_weight * 1(old right);
     fd_x is lam_x * (alpha + beta * 1(teacher right)) * distance(teacher, z) (Eq. 4 to 6), without the bias.
     Nothing here waits for the device. The result is detached: call `logits.backward(out.grad)`, or use
     `MPTLoss`.
@@ -58,7 +60,7 @@ def mpt_loss(
         tau: temperature of the KL distance, > 0.
         tau_squared: multiply the KL distance by tau^2.
         lm_reduction: "mean" (as the published code) or "sum" over classes.
-        ce_focus: extra weight of the cross-entropy where the old model is right (1 in PCT-naive).
+        ce_focal_weight: extra weight of the cross-entropy where the old model is right (1 in PCT-naive).
         ignore_index: rows with this target count nowhere, and their gradient is 0.
         normalizer: what sums over rows are divided by, a number or a scalar tensor; None: the number of valid
             rows. At 0 loss and gradient are 0.
@@ -81,8 +83,9 @@ def mpt_loss(
         lm_reduction=lm_reduction,
         ce_focal_weight=ce_focal_weight,
         ignore_index=ignore_index,
+        k=k,
     )
-    _check(logits, target, old_logits, ref_logits, k, settings)
+    _check(logits, target, old_logits, ref_logits, settings)
     for name, value in {"normalizer": normalizer, "grad_scale": grad_scale}.items():
         if isinstance(value, Tensor) and (value.numel() != 1 or value.device != logits.device):
             raise ValueError(f"{name} must be a number or one value on {logits.device}")
@@ -91,8 +94,8 @@ def mpt_loss(
         # Here, because Triton is not installed everywhere.
         from mpt_kernels.triton_backend import mpt_loss as by_triton
 
-        return by_triton(*inputs, k, settings, normalizer, grad_scale)
-    return loss_by_reference(*inputs, k, settings, normalizer, grad_scale)
+        return by_triton(*inputs, settings, normalizer, grad_scale)
+    return loss_by_reference(*inputs, settings, normalizer, grad_scale)
 
 
 def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
@@ -134,7 +137,6 @@ def _check(
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    k: float | Tensor,
     s: LossSettings,
 ) -> None:
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point():
@@ -150,13 +152,13 @@ def _check(
         if teacher is not None and (teacher.shape != (n, width) or not teacher.is_floating_point()):
             shape = tuple(teacher.shape)
             raise ValueError(f"{name} must be a float ({n}, {width}), not {teacher.dtype} {shape}")
-    if isinstance(k, Tensor) and k.shape not in ((), (1,), (n,)):
-        raise ValueError(f"k must be a number or one per row ({n},), not {tuple(k.shape)}")
+    if isinstance(s.k, Tensor) and s.k.shape not in ((), (1,), (n,)):
+        raise ValueError(f"k must be a number or one per row ({n},), not {tuple(s.k.shape)}")
     for name, tensor in {
         "target": target,
         "old_logits": old_logits,
         "ref_logits": ref_logits,
-        "k": k,
+        "k": s.k,
     }.items():
         if isinstance(tensor, Tensor) and tensor.device != logits.device:
             raise ValueError(f"{name} is on {tensor.device}, the logits are on {logits.device}")
@@ -167,7 +169,9 @@ def _check(
     if s.distance == "kl" and not s.tau > 0:
         raise ValueError(f"tau must be positive, not {s.tau}")
     if s.ce_focal_weight != 0.0 and old_logits is None:
-        raise ValueError("ce_focus needs old_logits: it weights the samples that the old model gets right")
+        raise ValueError(
+            "ce_focal_weight needs old_logits: it weights the samples that the old model gets right"
+        )
     # Looking into a tensor is free on a CPU only; a compiled graph leaves it to gather, which raises too.
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         outside = (target != s.ignore_index) & ((target < 0) | (target >= c))

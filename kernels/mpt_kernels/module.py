@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mpt_kernels.loss import mpt_loss
-from mpt_kernels.reference import compute_dtype, inverse_normalizer
+from mpt_kernels.reference import compute_dtype, invert_normalizer
 from mpt_kernels.types import MptLossOutput
 
 
@@ -42,8 +42,8 @@ class MPTLoss(nn.Module):
         out = mpt_loss(
             logits, target, old_logits, ref_logits, normalizer=rows, grad_scale=rows, **self.settings
         )
-        over = inverse_normalizer(rows, target, ignore_index, compute_dtype(logits))
-        loss: Tensor = _Attach.apply(logits, out.loss, out.grad, over)
+        inverse_normalizer = invert_normalizer(rows, target, ignore_index, compute_dtype(logits))
+        loss: Tensor = _Attach.apply(logits, out.loss, out.grad, inverse_normalizer)
         return out._replace(loss=loss)
 
     def extra_repr(self) -> str:
@@ -54,12 +54,13 @@ class _Attach(torch.autograd.Function):
     """Ties a loss that is already computed to the logits, by a gradient that is already computed."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, loss: Tensor, grad: Tensor, over: Tensor) -> Tensor:
-        ctx.save_for_backward(grad, over)
+    def forward(ctx: Any, logits: Tensor, loss: Tensor, grad: Tensor, inverse_normalizer: Tensor) -> Tensor:
+        ctx.save_for_backward(grad, inverse_normalizer)
         return loss.clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None, None]:
-        grad, over = ctx.saved_tensors
-        return (grad.to(over.dtype) * (upstream[0] * over)).to(grad.dtype), None, None, None
+        grad, inverse_normalizer = ctx.saved_tensors
+        scale = upstream[0] * inverse_normalizer
+        return (grad.to(scale.dtype) * scale).to(grad.dtype), None, None, None

@@ -1,7 +1,7 @@
 """The specification: biased cross-entropy and focal distillation in plain PyTorch, values and gradient.
 
 Equations are those of Ricci, Biondi, Pernici and Del Bimbo, "Margin Preserving Training" (AAAI 2026,
-arXiv 2511.08322). Every other backend is tested against this room, and a CPU uses it.
+arXiv 2511.08322). Every other backend is tested against this module, and a CPU uses it.
 
 Shapes: N rows, C classes of the student, of which the first `num_old` are old. Half precision is
 computed in float32; float64 stays float64.
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mpt_kernels import reference
 from mpt_kernels.types import LossSettings, MptLossOutput, Reduction, RowLosses
 
 
@@ -78,8 +77,20 @@ def biased_cross_entropy(logits: Tensor, target: Tensor, num_old: int, k: float 
     Returns:
         (N,), one loss per sample.
     """
-    log_p = F.log_softmax(biased_logits(logits, num_old, k), dim=1)
-    return -log_p.gather(1, target.long().unsqueeze(1)).squeeze(1)
+    return cross_entropy(biased_logits(logits, num_old, k), target)
+
+
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """-log softmax(z)[y], one per sample.
+
+    Args:
+        logits: (N, C), with the bias where there is one.
+        target: (N,) integer, 0..C-1.
+
+    Returns:
+        (N,).
+    """
+    return -F.log_softmax(logits, dim=1).gather(1, target.long().unsqueeze(1)).squeeze(1)
 
 
 def focal_weight(teacher_logits: Tensor, target: Tensor, alpha: float, beta: float) -> Tensor:
@@ -135,7 +146,6 @@ def mpt_rows(
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    k: float | Tensor,
     s: LossSettings,
 ) -> RowLosses:
     """The parts of Eq. 3 per sample, weighted as they enter the loss: loss = sum of all parts / normaliser.
@@ -143,11 +153,11 @@ def mpt_rows(
     Differentiable in `logits`. Arguments as in `mpt_kernels.mpt_loss`.
     """
     valid = target != s.ignore_index
-    z, y = _masked(logits, valid, compute_dtype(logits)), target.where(valid, 0)
-    old = None if old_logits is None else _masked(old_logits, valid, z.dtype)
-    ref = None if ref_logits is None else _masked(ref_logits, valid, z.dtype)
+    z, y = mask_rows(logits, valid, compute_dtype(logits)), target.where(valid, 0)
+    old = None if old_logits is None else mask_rows(old_logits, valid, z.dtype)
+    ref = None if ref_logits is None else mask_rows(ref_logits, valid, z.dtype)
 
-    ce = biased_cross_entropy(z, y, s.num_old, k)
+    ce = biased_cross_entropy(z, y, s.num_old, s.k)
     if s.ce_focal_weight != 0.0 and old is not None:
         ce = _weighted(focal_weight(old, y, 1.0, s.ce_focal_weight), ce)
     fd_old = fd_ref = None
@@ -165,7 +175,6 @@ def mpt_gradient(
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    k: float | Tensor,
     s: LossSettings,
 ) -> Tensor:
     """d (sum of all parts of a row) / d logits, (N, C) in the compute type; not divided by any normaliser.
@@ -174,25 +183,25 @@ def mpt_gradient(
     lam w (q_s - q_t) / tau for KL or lam w (z_s - z_t) / C_t for logit matching by the mean.
     """
     valid = target != s.ignore_index
-    z, y = _masked(logits, valid, compute_dtype(logits)), target.where(valid, 0)
-    grad = F.softmax(biased_logits(z, s.num_old, k), dim=1)
+    z, y = mask_rows(logits, valid, compute_dtype(logits)), target.where(valid, 0)
+    grad = F.softmax(biased_logits(z, s.num_old, s.k), dim=1)
     label = y.long().unsqueeze(1)
     grad.scatter_add_(1, label, -torch.ones_like(label, dtype=z.dtype))
     if old_logits is not None:
-        old = _masked(old_logits, valid, z.dtype)
+        old = mask_rows(old_logits, valid, z.dtype)
         if s.ce_focal_weight != 0.0:
             grad *= focal_weight(old, y, 1.0, s.ce_focal_weight).unsqueeze(1)
         if s.distance is not None and s.lam_old != 0.0:
             weight = s.lam_old * focal_weight(old, y, s.alpha, s.beta).unsqueeze(1)
             grad[:, : s.num_old] += weight * _distance_gradient(z[:, : s.num_old], old, s)
     if ref_logits is not None and s.distance is not None and s.lam_ref != 0.0:
-        ref = _masked(ref_logits, valid, z.dtype)
+        ref = mask_rows(ref_logits, valid, z.dtype)
         weight = s.lam_ref * focal_weight(ref, y, s.alpha, s.beta).unsqueeze(1)
         grad += weight * _distance_gradient(z, ref, s)
     return grad.where(valid.unsqueeze(1), 0.0)
 
 
-def inverse_normalizer(
+def invert_normalizer(
     normalizer: float | Tensor | None, target: Tensor, ignore_index: int, dtype: torch.dtype
 ) -> Tensor:
     """1 / normalizer as a scalar of `dtype`; 0 where it is 0. None stands for the number of valid rows."""
@@ -209,8 +218,17 @@ def _on_device(value: float | Tensor, device: torch.device, dtype: torch.dtype) 
     return torch.full((), value, device=device, dtype=dtype)
 
 
-def _masked(logits: Tensor, valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """Ignored rows become 0 on the way in, so that a NaN in them cannot come back through a derivative."""
+def mask_rows(logits: Tensor, valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """Logits in another type, ignored rows 0, so that a NaN in them cannot come back through a derivative.
+
+    Args:
+        logits: (N, C).
+        valid: (N,) bool.
+        dtype: see `compute_dtype`.
+
+    Returns:
+        (N, C).
+    """
     return logits.to(dtype).where(valid.unsqueeze(1), 0.0)
 
 
@@ -241,27 +259,48 @@ def _difference(student: Tensor, teacher: Tensor) -> Tensor:
     return student.where(~same, 0.0) - teacher.where(~same, 0.0)
 
 
+def sum_rows(rows: RowLosses, inverse_normalizer: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """From losses of rows to the loss and its terms.
+
+    Args:
+        rows: of `mpt_rows`.
+        inverse_normalizer: of `invert_normalizer`.
+
+    Returns:
+        The loss, and the terms that it is the sum of: "ce" and, where that teacher distils, "fd_old" and "fd_ref".
+        Scalars, differentiable.
+    """
+    terms = {name: row.sum() * inverse_normalizer for name, row in rows._asdict().items() if row is not None}
+    return sum(terms.values(), torch.zeros_like(inverse_normalizer)), terms
+
+
+def count_correct(
+    logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, ignore_index: int
+) -> dict[str, Tensor]:
+    """How many valid rows each model gets right: int64 scalars "student" and, where given, "old" and "ref"."""
+    valid = target != ignore_index
+    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
+    return {
+        name: (is_top1_correct(answer, target) & valid).sum()
+        for name, answer in answers.items()
+        if answer is not None
+    }
+
+
 def loss_by_reference(
     logits: Tensor,
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    k: float | Tensor,
     settings: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
 ) -> MptLossOutput:
-    arguments = (logits, target, old_logits, ref_logits, k, settings)
-    rows = reference.mpt_rows(*arguments)
-    over = reference.inverse_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
-    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
-    scale = over if grad_scale is None else over * grad_scale
-    grad = (reference.mpt_gradient(*arguments) * scale).to(logits.dtype)
-    valid = target != settings.ignore_index
-    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
-    correct = {
-        name: (reference.is_top1_correct(answer, target) & valid).sum()
-        for name, answer in answers.items()
-        if answer is not None
-    }
-    return MptLossOutput(sum(terms.values(), torch.zeros_like(over)), terms, grad, correct)
+    """`mpt_kernels.mpt_loss` on arguments that it has checked."""
+    inputs = (logits, target, old_logits, ref_logits)
+    rows = mpt_rows(*inputs, settings)
+    inverse_normalizer = invert_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
+    loss, terms = sum_rows(rows, inverse_normalizer)
+    scale = inverse_normalizer if grad_scale is None else inverse_normalizer * grad_scale
+    grad = (mpt_gradient(*inputs, settings) * scale).to(logits.dtype)
+    return MptLossOutput(loss, terms, grad, count_correct(*inputs, settings.ignore_index))

@@ -39,7 +39,6 @@ def mpt_loss(
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
-    k: float | Tensor,
     s: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
@@ -47,7 +46,7 @@ def mpt_loss(
     """`mpt_kernels.mpt_loss` on arguments that it has checked."""
     if normalizer is None:
         normalizer = (target != s.ignore_index).sum()
-    k_rows = k.expand(logits.shape[0]) if isinstance(k, Tensor) else None
+    k_rows = s.k.expand(logits.shape[0]) if isinstance(s.k, Tensor) else None
     values, grad, counts = torch.ops.mpt_kernels.fused(
         logits,
         target,
@@ -56,7 +55,7 @@ def mpt_loss(
         k_rows,
         normalizer if isinstance(normalizer, Tensor) else None,
         grad_scale if isinstance(grad_scale, Tensor) else None,
-        0.0 if isinstance(k, Tensor) else float(k),
+        0.0 if isinstance(s.k, Tensor) else float(s.k),
         0.0 if isinstance(normalizer, Tensor) or normalizer == 0 else 1.0 / normalizer,
         1.0 if grad_scale is None or isinstance(grad_scale, Tensor) else float(grad_scale),
         *_as_arguments(s),
@@ -75,16 +74,16 @@ def mpt_loss(
 
 
 def _as_arguments(s: LossSettings) -> list[Any]:
-    # The operator's schema has no string that may be None.
-    return [s.num_old, s.distance or "none", *s[2:]]
+    # The operator's schema has no string that may be None, and has k, the last field, as a number and as a tensor.
+    return [s.num_old, s.distance or "none", *s[2:-1]]
 
 
 torch.library.define(
     "mpt_kernels::fused",
     "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, Tensor? normalizer_at, "
-    "Tensor? grad_scale_at, float k, float over, float grad_scale, int num_old, str distance, float lam_old, "
-    "float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, float ce_focus, "
-    "int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
+    "Tensor? grad_scale_at, float k, float inverse_normalizer, float grad_scale, int num_old, str distance, "
+    "float lam_old, float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, "
+    "float ce_focal_weight, int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
 )
 
 
@@ -98,13 +97,13 @@ def _fused(
     normalizer_at: Tensor | None,
     grad_scale_at: Tensor | None,
     k: float,
-    over: float,
+    inverse_normalizer: float,
     grad_scale: float,
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     s = LossSettings(*settings)
     n = logits.shape[0]
-    values, grad, counts = _fused_outputs(logits)
+    values, grad, counts = empty_outputs(logits)
     rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
     # Without columns there is nothing to read: an old model without classes is never right, and its distance is 0.
     old_logits = old_logits if s.num_old else None
@@ -115,15 +114,16 @@ def _fused(
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
-                n, k, over, grad_scale, s.alpha, s.beta, s.ce_focal_weight, 1.0 / s.tau if s.distance == "kl" else 1.0,
+                n, k, inverse_normalizer, grad_scale, s.alpha, s.beta, s.ce_focal_weight,
+                1.0 / s.tau if s.distance == "kl" else 1.0,
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
             )  # fmt: skip
-        sum_rows[(1,)](rows, normalizer_at, over, values, counts, n, BLOCK=1024, **_options(8))
+        sum_rows[(1,)](rows, normalizer_at, inverse_normalizer, values, counts, n, BLOCK=1024, **_options(8))
     return values, grad, counts
 
 
-def _fused_outputs(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+def empty_outputs(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     values = torch.empty((4,), dtype=torch.float32, device=logits.device)
     counts = torch.empty((3,), dtype=torch.int64, device=logits.device)
     n, c = logits.shape
@@ -132,7 +132,7 @@ def _fused_outputs(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
     return values, grad, counts
 
 
-torch.library.register_fake("mpt_kernels::fused", _fused_outputs)
+torch.library.register_fake("mpt_kernels::fused", empty_outputs)
 
 
 def gradient_stride(logits: Tensor) -> int:
@@ -160,9 +160,9 @@ def plan(
         "DISTANCE": distance,
         "DISTIL_OLD": old_logits is not None and distance != "none" and s.lam_old != 0.0,
         "DISTIL_REF": ref_logits is not None and distance != "none" and s.lam_ref != 0.0,
-        "Z": _layout(logits),
-        "OLD": _layout(old_logits),
-        "REF": _layout(ref_logits),
+        "Z": row_layout(logits),
+        "OLD": row_layout(old_logits),
+        "REF": row_layout(ref_logits),
         "GRAD": (grad.stride(0), 1, grad.stride(0)),
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
@@ -189,7 +189,7 @@ def _options(warps: int) -> dict[str, Any]:
     return {"num_warps": warps, "enable_fp_fusion": True}
 
 
-def _layout(x: Tensor | None) -> tuple[int, int, int]:
+def row_layout(x: Tensor | None) -> tuple[int, int, int]:
     """(row stride, column stride, width up to which a row may be loaded).
 
     Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that none is
@@ -215,8 +215,8 @@ def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:
         return lam * (s.tau * s.tau if s.tau_squared else 1.0), lam * (
             s.tau if s.tau_squared else 1.0 / s.tau
         )
-    over = max(width, 1) if s.lm_reduction == "mean" else 1
-    return 0.5 * lam / over, lam / over
+    divisor = max(width, 1) if s.lm_reduction == "mean" else 1
+    return 0.5 * lam / divisor, lam / divisor
 
 
 def _round_up(x: int, multiple: int) -> int:

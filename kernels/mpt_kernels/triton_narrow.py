@@ -12,8 +12,8 @@ from mpt_kernels.triton_parts import (
     element,
     exp_scaled,
     load_bias,
+    load_inverse_normalizer,
     load_labels,
-    load_over,
     load_scale,
     load_tile,
     max8,
@@ -27,7 +27,7 @@ from mpt_kernels.triton_parts import (
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, over, scale, alpha, beta, ce_focal_weight, inv_tau,
+    n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -39,7 +39,7 @@ def narrow_rows(
     row = row.to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, here, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k, here)
-    mult = load_over(normalizer_ptr, over) * load_scale(scale_ptr, scale)
+    mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
 
     col = tl.arange(0, BLOCK)[None, :]
     label = y[:, None]

@@ -9,6 +9,11 @@ at tau. With m the maximum and S = sum exp((x - m) / tau), KL needs no logarithm
 Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential per
 class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie.
 
+Names in both: `m_` a maximum, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a distance's sum
+over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and new part, `z`
+all of it, `old` and `ref` the teachers, `ro` and `rn` the reference's old and new part. `x_lost` tells whether a class
+keeps the label from being the answer, `w_` is the weight of a term, `a_` a factor of the gradient.
+
 Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and loads
 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one exchange
 between warps, not one each.
@@ -25,7 +30,9 @@ LOWEST = tl.constexpr(-3.0e38)
 
 
 @triton.jit(do_not_specialize=["n_rows"])
-def sum_rows(rows_ptr, normalizer_ptr, over, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr):
+def sum_rows(
+    rows_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr
+):
     """(4, N) row results -> loss and its three terms (4,) over the normaliser, right answers (3,).
 
     One program and a fixed order: the same bits every time.
@@ -47,8 +54,8 @@ def sum_rows(rows_ptr, normalizer_ptr, over, values_ptr, counts_ptr, n_rows, BLO
         student += right & 1
         old += (right >> 1) & 1
         ref += right >> 2
-    over = load_over(normalizer_ptr, over)
-    ce, fd_old, fd_ref = tl.sum(ce, 0) * over, tl.sum(fd_old, 0) * over, tl.sum(fd_ref, 0) * over
+    factor = load_inverse_normalizer(normalizer_ptr, inverse_normalizer)
+    ce, fd_old, fd_ref = tl.sum(ce, 0) * factor, tl.sum(fd_old, 0) * factor, tl.sum(fd_ref, 0) * factor
     tl.store(values_ptr, ce + fd_old + fd_ref)
     tl.store(values_ptr + 1, ce)
     tl.store(values_ptr + 2, fd_old)
@@ -118,12 +125,12 @@ def load_bias(k_ptr, offset, k, here):
 
 
 @triton.jit
-def load_over(normalizer_ptr, over):
+def load_inverse_normalizer(normalizer_ptr, inverse_normalizer):
     """1 / normaliser, 0 where it is 0: of what the pointer points to, or else the number given."""
     if normalizer_ptr is not None:
         normalizer = tl.load(normalizer_ptr).to(tl.float32)
-        over = tl.where(normalizer == 0.0, 0.0, 1.0 / normalizer)
-    return over
+        inverse_normalizer = tl.where(normalizer == 0.0, 0.0, 1.0 / normalizer)
+    return inverse_normalizer
 
 
 @triton.jit

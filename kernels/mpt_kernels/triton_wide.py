@@ -12,8 +12,8 @@ from mpt_kernels.triton_parts import (
     element,
     exp_scaled,
     load_bias,
+    load_inverse_normalizer,
     load_labels,
-    load_over,
     load_scale,
     load_tile,
     max8,
@@ -29,7 +29,7 @@ from mpt_kernels.triton_parts import (
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, over, scale, alpha, beta, ce_focal_weight, inv_tau,
+    n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -45,7 +45,7 @@ def wide_rows(
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, True, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k, True)
-    mult = load_over(normalizer_ptr, over) * load_scale(scale_ptr, scale)
+    mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
 
     z_ptr += row * Z[0]
     z_y = tl.load(z_ptr + element(y, Z[1])).to(tl.float32)

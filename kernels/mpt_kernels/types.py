@@ -29,7 +29,8 @@ Reduction = Literal["mean", "sum"]
 
 
 class LossSettings(NamedTuple):
-    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field."""
+    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field, and takes its defaults
+    from here."""
 
     num_old: int
     distance: Distance | None = "kl"
@@ -42,6 +43,7 @@ class LossSettings(NamedTuple):
     lm_reduction: Reduction = "mean"
     ce_focal_weight: float = 0.0
     ignore_index: int = -100
+    k: float | Tensor = 0.0
 
 
 class RowLosses(NamedTuple):

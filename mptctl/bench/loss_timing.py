@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import mpt_loss
+from mpt_kernels.types import LossSettings
 
 # The sizes that the claims are made for.
 ROWS = (128, 4096)
@@ -25,8 +26,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # A CPU takes minutes for what is larger.
 CPU_LOGITS = 2**22
 
-# The bias, the temperature and the focal weights of the paper.
-K, TAU, ALPHA, BETA = 4.0, 5.0, 1.0, 5.0
+# The paper's bias for CIFAR-100, and the temperature and focal weights that are the loss's defaults.
+_DEFAULT = LossSettings(num_old=0)
+K, TAU, ALPHA, BETA = 4.0, _DEFAULT.tau, _DEFAULT.alpha, _DEFAULT.beta
 
 _SET_BYTES = 2**30  # inputs of all calls of one graph together
 _MOST_SETS = 20

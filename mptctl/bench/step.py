@@ -5,24 +5,27 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from torch import nn
+from torch import Tensor, nn
 
 from mpt_kernels import backend_for
 from mptctl.data.loading.batch import Batch
+from mptctl.machine.device import autocast, place
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.machine.signals import StopRequest
+from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.teachers.source import TeacherLogits
+from mptctl.teachers.source import TeacherSource
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
@@ -73,7 +76,7 @@ def bench_step(
         repeats: turns of each way.
         device: where it computes.
     """
-    ways = _ways(recipe, num_classes, device)
+    ways = ways_to_train(recipe, num_classes, device)
     speeds: dict[str, list[float]] = {name: [] for name in ways}
     batch_size = recipe.optim.batch_size
     for way in ways.values():
@@ -107,13 +110,14 @@ class _Untrained:
 
     def __init__(self, old: nn.Module, ref: nn.Module) -> None:
         self.digests: dict[str, str] = {}
-        self._old, self._ref = old, ref
+        self._models = {Role.OLD: old, Role.REF: ref}
 
     @torch.no_grad()
-    def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
-        return TeacherLogits(
-            self._old(batch.images) if old else None, self._ref(batch.images) if ref else None
-        )
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        return {role: self._models[role](batch.images) for role in roles}
+
+    def open(self) -> None:
+        pass
 
 
 class _OneBatch:
@@ -128,14 +132,13 @@ class _OneBatch:
         pass
 
 
-def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
+def ways_to_train(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
+    """A function for each way of `StepRow`; each call is one step on the same batch. Arguments as in `bench_step`."""
     num_old = num_classes // 2
     method = method_from_recipe(recipe.method, num_old)
-    reduced = recipe.runtime.precision == "bf16"
 
     def model(classes: int) -> nn.Module:
-        made = build_model(recipe.model, classes, recipe.data.image_size).to(device)
-        return made.to(memory_format=torch.channels_last) if recipe.runtime.channels_last else made
+        return place(build_model(recipe.model, classes, recipe.data.image_size), recipe.runtime, device)
 
     torch.manual_seed(0)
     teachers = _Untrained(model(num_old).eval(), model(num_classes).eval())
@@ -148,9 +151,9 @@ def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, C
     labels = torch.randint(0, num_classes, (count,), device=device)
     batch = Batch(images, labels, torch.arange(count))
 
-    def forward() -> torch.Tensor:
-        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=reduced):
-            logits: torch.Tensor = student(images)
+    def forward() -> Tensor:
+        with autocast(device, recipe.runtime.precision):
+            logits: Tensor = student(images)
         return logits
 
     def update() -> None:
@@ -162,12 +165,26 @@ def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, C
         update()
 
     def plain() -> None:
-        answers = teachers.logits(batch, 0, old=method.needs_old, ref=method.needs_ref)
-        loss = method(forward().float(), labels, answers.old, answers.ref)["loss"]
+        answers = teachers.logits(batch, method.teachers)
+        loss = method(forward().float(), labels, answers.get(Role.OLD), answers.get(Role.REF))["loss"]
         loss.backward()  # type: ignore[no-untyped-call]
         update()
         loss.item()  # what a loop does that prints its loss
 
+    ours = _our_step(recipe, student, optimizer, method, teachers, batch, device)
+    return {"student": alone, "plain": plain, "ours": ours}
+
+
+def _our_step(
+    recipe: Recipe,
+    student: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    method: Method,
+    teachers: TeacherSource,
+    batch: Batch,
+    device: torch.device,
+) -> Callable[[], None]:
+    """The training loop's own step on one batch; the only place that knows what it asks for."""
     run = Run(
         recipe=recipe,
         folder=RunDir(Path(tempfile.gettempdir())),
@@ -187,10 +204,10 @@ def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, C
     )
     guard = NonFiniteGuard(student, device)
 
-    def ours() -> None:
-        train_step(run, student, guard, method, batch, count)
+    def step() -> None:
+        train_step(run, student, guard, method, batch, len(batch.labels))
 
-    return {"student": alone, "plain": plain, "ours": ours}
+    return step
 
 
 def _time(way: Callable[[], None], steps: int, device: torch.device) -> float:

@@ -9,7 +9,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
-from mptctl.names import METHOD_NAMES
+from mptctl.names import METHOD_NAMES, Role
 
 # Those of train-mpt are taken too, and not advertised.
 BASELINES = [name for name in METHOD_NAMES if name not in ("mpt-kl", "mpt-lm")]
@@ -56,6 +56,6 @@ def train_baseline(
         method_keys(method, k, cache_teachers),
         name=method,
         old=old,
-        refs=(ref or ["ref"]) if chosen.needs_ref else ref,
-        needs_old=chosen.needs_old,
+        refs=(ref or ["ref"]) if Role.REF in chosen.teachers else ref,
+        needs_old=Role.OLD in chosen.teachers,
     )

@@ -9,7 +9,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
-from mptctl.names import Distance
+from mptctl.names import Distance, MethodName
 
 if TYPE_CHECKING:
     from mptctl.recipe import Recipe
@@ -46,11 +46,13 @@ def train_mpt(
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
     inputs = read_inputs(flags)
-    method = f"mpt-{distance or distance_of(inputs.recipe)}"
+    method = method_with(distance, inputs.recipe)
     keys = method_keys(method, k, cache_teachers)
     run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"])
 
 
-def distance_of(recipe: Recipe) -> Distance:
-    """The distance that a recipe's own method has, so that a tuned recipe needs no flag; kl where it has none."""
-    return "lm" if recipe.method.name == "mpt-lm" else "kl"
+def method_with(distance: Distance | None, recipe: Recipe) -> MethodName:
+    """The method with a distance: the flag's, or that of the recipe's own method, or kl; so a tuned recipe needs no flag."""
+    from mptctl.methods.table import distance_of, mpt_method
+
+    return mpt_method(distance or distance_of(recipe.method.name) or "kl")

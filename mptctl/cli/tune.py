@@ -151,7 +151,7 @@ def tune(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    from mptctl.cli.train_mpt import distance_of
+    from mptctl.cli.train_mpt import method_with
     from mptctl.errors import UsageError
 
     if trials is not None and search == "grid":
@@ -165,7 +165,7 @@ def tune(
     _check_outputs(
         flags.run_root / (flags.name or "tune"), flags.run_root, flags.recipe, [old, *(ref or ["ref"])]
     )
-    keys = method_keys(f"mpt-{distance_of(inputs.recipe)}") | {"runtime.cache_teachers": cache_teachers}
+    keys = method_keys(method_with(None, inputs.recipe)) | {"runtime.cache_teachers": cache_teachers}
     recipe = inputs.with_keys(keys)
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)

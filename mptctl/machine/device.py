@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeVar
+
 import torch
+from torch import nn
 
 from mptctl.errors import UsageError
 from mptctl.machine.facts import local_rank
+from mptctl.recipe import RuntimeRecipe
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 def choose_device(name: str) -> torch.device:
@@ -28,3 +34,16 @@ def choose_device(name: str) -> torch.device:
     if device.index >= torch.cuda.device_count():
         raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
     return device
+
+
+def place(model: Model, runtime: RuntimeRecipe, device: torch.device) -> Model:
+    """Move a model to a device, in the memory format that the recipe names; gives the model back."""
+    model.to(device)
+    if runtime.channels_last:
+        model.to(memory_format=torch.channels_last)
+    return model
+
+
+def autocast(device: torch.device, precision: Literal["fp32", "bf16"]) -> torch.autocast:
+    """A context in which forward passes on a device compute with a precision of the recipe."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from mpt_kernels import mpt_loss
-from mpt_kernels.reference import inverse_normalizer, is_top1_correct, mpt_rows
+from mpt_kernels.reference import invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.errors import UsageError
-from mptctl.methods.topk import topk_lm_distance
+from mptctl.names import Role
 from mptctl.recipe import OptimRecipe
 
+# What the counts of right answers are called among the terms, by whose they are.
+COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
-@dataclass(frozen=True)
-class Method:
-    """A loss with its settings.
+
+@dataclass(frozen=True, kw_only=True)
+class Method(ABC):
+    """A loss with its settings, and whose logits it wants.
 
     Attributes:
         name: as in the recipe.
-        needs_old: the old model's logits are wanted.
-        needs_ref: the reference's logits are wanted; with several references, their mean.
-        settings: of the fused loss.
-        k: bias of the new classes.
-        top_k: match only so many logits of each teacher, outside the fused loss; None: all, inside it.
-        start_epoch: first epoch, counted from 0, with the teachers; before it, plain cross-entropy.
+        settings: of the loss.
+        teachers: whose logits are wanted; of several references, their mean.
+        start_epoch: first epoch, counted from 0, in which the method is on.
+        before: what is minimised until then; None where the method is on from the beginning.
     """
 
     name: str
-    needs_old: bool
-    needs_ref: bool
     settings: LossSettings
-    k: float = 0.0
-    top_k: int | None = None
+    teachers: frozenset[Role] = frozenset()
     start_epoch: int = 0
+    before: Method | None = None
 
     def is_on(self, epoch: int) -> bool:
         """Whether all of the method is at work in an epoch, counted from 0."""
         return epoch >= self.start_epoch
+
+    def for_epoch(self, epoch: int) -> Method:
+        """The method as it is in one epoch: teachers that join later are left out before."""
+        return self if self.before is None or self.is_on(epoch) else self.before
 
     def refuse_if_never_on(self, optim: OptimRecipe, steps_per_epoch: int) -> None:
         """Refuse a run that ends before the method begins: its result would be that of another method.
@@ -64,13 +65,6 @@ class Method:
                 f"(method.elodi_start_epoch {self.start_epoch}, counted from 0); set {key} to at least {least}"
             )
 
-    def for_epoch(self, epoch: int) -> Method:
-        """The method as it is in one epoch: teachers that join later are left out before."""
-        if self.is_on(epoch):
-            return self
-        plain = self.settings._replace(distance=None, ce_focal_weight=0.0)
-        return replace(self, needs_old=False, needs_ref=False, settings=plain, top_k=None, start_epoch=0)
-
     def __call__(
         self,
         logits: Tensor,
@@ -93,11 +87,13 @@ class Method:
         Raises:
             ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.
         """
-        old_logits, ref_logits = self._wanted(old_logits, ref_logits)
-        rows = self._rows(logits, target, old_logits, ref_logits)
-        over = inverse_normalizer(None, target, self.settings.ignore_index, rows.ce.dtype)
-        return loss_terms(rows, over)
+        rows = self.rows(logits, target, *self.wanted(old_logits, ref_logits))
+        loss, terms = sum_rows(
+            rows, invert_normalizer(None, target, self.settings.ignore_index, rows.ce.dtype)
+        )
+        return {"loss": loss, **terms}
 
+    @abstractmethod
     def value_and_grad(
         self,
         logits: Tensor,
@@ -119,67 +115,27 @@ class Method:
         Raises:
             ValueError: as in a call.
         """
-        old_logits, ref_logits = self._wanted(old_logits, ref_logits)
-        if self.top_k is None:
-            out = mpt_loss(
-                logits,
-                target,
-                old_logits,
-                ref_logits,
-                k=self.k,
-                normalizer=normalizer,
-                **_keywords(self.settings),
-            )
-            counts = {_COUNT[role]: count for role, count in out.correct.items()}
-            return {"loss": out.loss, **out.terms, **counts}, out.grad
-        leaf = logits.detach().requires_grad_()
-        with torch.enable_grad():
-            rows = self._rows(leaf, target, old_logits, ref_logits)
-            over = inverse_normalizer(normalizer, target, self.settings.ignore_index, rows.ce.dtype)
-            terms = loss_terms(rows, over)
-            (grad,) = torch.autograd.grad(terms["loss"], leaf)
-        answers = {"student": logits, "old": old_logits, "ref": ref_logits}
-        valid = target != self.settings.ignore_index
-        counts = {
-            _COUNT[role]: (is_top1_correct(answer.detach(), target) & valid).sum()
-            for role, answer in answers.items()
-            if answer is not None
-        }
-        return {name: term.detach() for name, term in terms.items()} | counts, grad
 
-    def _rows(
+    @abstractmethod
+    def rows(
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> RowLosses:
-        if self.top_k is None:
-            return mpt_rows(logits, target, old_logits, ref_logits, self.k, self.settings)
-        s = self.settings
-        valid = target != s.ignore_index
-        rows = mpt_rows(logits, target, None, None, self.k, s._replace(distance=None))
-        z = logits.to(rows.ce.dtype).where(valid.unsqueeze(1), 0.0)
-        matched: list[Tensor | None] = []
-        for teacher, lam, width in ((old_logits, s.lam_old, s.num_old), (ref_logits, s.lam_ref, z.shape[1])):
-            if teacher is None or lam == 0.0:
-                matched.append(None)
-                continue
-            distance = topk_lm_distance(z[:, :width], teacher.to(z.dtype), self.top_k)
-            matched.append(lam * distance.where(valid, 0.0))
-        return RowLosses(rows.ce, matched[0], matched[1])
+        """The terms of each row, weighted as they enter the loss, not divided by any normaliser.
 
-    def _wanted(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Teachers that the method needs; a teacher that it does not need changes nothing."""
-        for role, needed, given in (("old", self.needs_old, old), ("ref", self.needs_ref, ref)):
-            if needed and given is None:
+        Args:
+            logits, target, old_logits, ref_logits: as in a call; None for a teacher that is not wanted.
+
+        Returns:
+            (N,) each, 0 on ignored rows, differentiable in the logits.
+        """
+
+    def wanted(self, old: Tensor | None, ref: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Logits of the teachers that the method needs; a teacher that it does not need changes nothing.
+
+        Raises:
+            ValueError: those of a teacher that it needs are missing.
+        """
+        for role, given in ((Role.OLD, old), (Role.REF, ref)):
+            if role in self.teachers and given is None:
                 raise ValueError(f"{self.name} needs {role}_logits")
-        return (old if self.needs_old else None), (ref if self.needs_ref else None)
-
-
-_COUNT = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
-
-
-def loss_terms(rows: RowLosses, over: Tensor) -> dict[str, Tensor]:
-    terms = {name: row.sum() * over for name, row in rows._asdict().items() if row is not None}
-    return {"loss": torch.stack(list(terms.values())).sum(), **terms}
-
-
-def _keywords(settings: LossSettings) -> dict[str, Any]:
-    return settings._asdict()
+        return (old if Role.OLD in self.teachers else None), (ref if Role.REF in self.teachers else None)

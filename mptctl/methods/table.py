@@ -1,16 +1,22 @@
-"""Methods: name -> which teachers, which terms. A new method is an entry in the table."""
+"""Methods: name -> distance, teachers, bias, and what builds it. A new method is a row of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from mpt_kernels.types import LossSettings
+from mptctl.methods.autograd import AutogradMethod
+from mptctl.methods.criteria import CRITERIA
+from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
+from mptctl.methods.topk import topk_lm_distance
+from mptctl.names import Distance, MethodName, Role
 from mptctl.recipe import MethodRecipe, validate_method
 
 # Weight of each distillation where the recipe names none (the paper's settings).
-LAMBDA = {"kl": 1.0, "lm": 0.4}
+LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
 def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
@@ -29,73 +35,96 @@ def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
 
 def method_from_recipe(recipe: MethodRecipe, num_old: int) -> Method:
     """The method that a recipe describes, for a split with ``num_old`` old classes."""
-    return _TABLE[recipe.name](recipe, num_old)
+    row = _TABLE[recipe.name]
+    return row.build(row, recipe, num_old)
 
 
-def _plain(recipe: MethodRecipe, num_old: int) -> Method:
-    return Method(recipe.name, False, False, LossSettings(num_old, distance=None))
+def distance_of(name: MethodName) -> Distance | None:
+    """How a method compares the student with its teachers; None where it does not."""
+    return _TABLE[name].distance
 
 
-def _pct_naive(recipe: MethodRecipe, num_old: int) -> Method:
+def mpt_method(distance: Distance) -> MethodName:
+    """The name of the method of the paper, with its bias and both teachers, that has a distance."""
+    return next(name for name, row in _TABLE.items() if row == _Row(distance, _BOTH, bias=True))
+
+
+def _focal(row: _Row, recipe: MethodRecipe, num_old: int) -> Method:
+    """Biased cross-entropy, and focal distillation from the row's teachers."""
+    lam = recipe.lam if recipe.lam is not None else LAMBDA[row.distance]
+    settings = LossSettings(
+        num_old,
+        distance=row.distance,
+        lam_old=lam,
+        lam_ref=lam,
+        alpha=recipe.alpha,
+        beta=recipe.beta,
+        tau=recipe.tau,
+        tau_squared=recipe.tau_squared,
+        lm_reduction=recipe.lm_reduction,
+        k=recipe.k if row.bias else 0.0,
+    )
+    return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
+
+
+class _Row(NamedTuple):
+    """What a method is.
+
+    distance: to its teachers; None where it does not distil.
+    teachers: whose logits it wants.
+    bias: whether the recipe's k is added to the logits of new classes.
+    build: makes it of its row, the recipe and the number of old classes.
+    """
+
+    distance: Distance | None
+    teachers: frozenset[Role]
+    bias: bool
+    build: Callable[[_Row, MethodRecipe, int], Method] = _focal
+
+
+def _naive(row: _Row, recipe: MethodRecipe, num_old: int) -> Method:
+    """Cross-entropy that weighs more where the old model is right."""
     settings = LossSettings(num_old, distance=None, ce_focal_weight=recipe.naive_weight)
-    return Method(recipe.name, True, False, settings)
+    return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
 
 
-def _focal(distance: str | None, *, ref: bool, bias: bool) -> Callable[[MethodRecipe, int], Method]:
-    """Focal distillation from the old model, and from the reference where ``ref``; with the bias where ``bias``."""
-
-    def build(recipe: MethodRecipe, num_old: int) -> Method:
-        lam = recipe.lam if recipe.lam is not None else LAMBDA.get(distance or "", 0.0)
-        settings = LossSettings(
-            num_old,
-            distance=distance,  # type: ignore[arg-type]
-            lam_old=lam,
-            lam_ref=lam,
-            alpha=recipe.alpha,
-            beta=recipe.beta,
-            tau=recipe.tau,
-            tau_squared=recipe.tau_squared,
-            lm_reduction=recipe.lm_reduction,
-        )
-        taught = distance is not None
-        return Method(recipe.name, taught, taught and ref, settings, k=recipe.k if bias else 0.0)
-
-    return build
-
-
-def _elodi(*, top_k: bool) -> Callable[[MethodRecipe, int], Method]:
-    def build(recipe: MethodRecipe, num_old: int) -> Method:
-        settings = LossSettings(
-            num_old,
-            distance="lm",
-            lam_old=recipe.elodi_old,
-            lam_ref=recipe.elodi_ref,
-            alpha=1.0,
-            beta=0.0,
-            lm_reduction="mean" if top_k else recipe.lm_reduction,
-        )
-        return Method(
-            recipe.name,
-            True,
-            True,
-            settings,
-            top_k=recipe.elodi_top_k if top_k else None,
-            start_epoch=recipe.elodi_start_epoch,
-        )
-
-    return build
+def _elodi(row: _Row, recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method:
+    """Logit matching without focal weights, from an epoch on; before it, plain cross-entropy."""
+    plain = FusedMethod(name=recipe.name, settings=LossSettings(num_old, distance=None))
+    settings = LossSettings(
+        num_old,
+        distance=row.distance,
+        lam_old=recipe.elodi_old,
+        lam_ref=recipe.elodi_ref,
+        alpha=1.0,
+        beta=0.0,
+        lm_reduction=recipe.lm_reduction,
+    )
+    common: dict[str, Any] = {
+        "name": recipe.name,
+        "settings": settings,
+        "teachers": row.teachers,
+        "start_epoch": recipe.elodi_start_epoch,
+        "before": plain,
+    }
+    if not top_k:
+        return FusedMethod(**common)
+    largest = partial(topk_lm_distance, top_k=recipe.elodi_top_k)
+    return AutogradMethod(criterion=CRITERIA["ce"], distance=largest, **common)
 
 
-_TABLE: dict[str, Callable[[MethodRecipe, int], Method]] = {
-    "no-treatment": _plain,
-    "pct-naive": _pct_naive,
-    "pct-kl": _focal("kl", ref=False, bias=False),
-    "pct-lm": _focal("lm", ref=False, bias=False),
-    "mpt-kl": _focal("kl", ref=True, bias=True),
-    "mpt-lm": _focal("lm", ref=True, bias=True),
-    "mpt-nodistill": _focal(None, ref=False, bias=True),
-    "mpt-kl-nobias": _focal("kl", ref=True, bias=False),
-    "mpt-lm-nobias": _focal("lm", ref=True, bias=False),
-    "elodi": _elodi(top_k=False),
-    "elodi-topk": _elodi(top_k=True),
+_NONE: frozenset[Role] = frozenset()
+_OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
+_TABLE: dict[MethodName, _Row] = {
+    "no-treatment": _Row(None, _NONE, bias=False),
+    "pct-naive": _Row(None, _OLD, bias=False, build=_naive),
+    "pct-kl": _Row("kl", _OLD, bias=False),
+    "pct-lm": _Row("lm", _OLD, bias=False),
+    "mpt-kl": _Row("kl", _BOTH, bias=True),
+    "mpt-lm": _Row("lm", _BOTH, bias=True),
+    "mpt-nodistill": _Row(None, _NONE, bias=True),
+    "mpt-kl-nobias": _Row("kl", _BOTH, bias=False),
+    "mpt-lm-nobias": _Row("lm", _BOTH, bias=False),
+    "elodi": _Row("lm", _BOTH, bias=False, build=_elodi),
+    "elodi-topk": _Row("lm", _BOTH, bias=False, build=partial(_elodi, top_k=True)),
 }

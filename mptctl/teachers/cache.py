@@ -1,6 +1,6 @@
-"""Teacher logits on disk: computed once, when first needed, and shared by all runs that ask the same question.
+"""Teacher logits on disk: computed once, when first needed, and shared by all runs with the same cache key.
 
-A question is a teacher, the pictures of one pass of the epoch plan, and how they are computed; each has a folder
+A cache key is a teacher, the pictures of one pass of the epoch plan, and how they are computed; each has a folder
 of its own below ``cache/teachers``, with one file an epoch. Files are filled batch by batch, by whichever run gets
 to a batch first; a batch carries a digest, so that one that is missing, cut short, damaged or of other samples is
 computed again.
@@ -8,7 +8,9 @@ computed again.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Collection
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,13 +19,12 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
-from mptctl.data.plan import EpochPlan
+from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, narrow
-from mptctl.teachers.source import TeacherLogits, TeacherSource
+from mptctl.teachers.source import TeacherSource, role_of
 
-Role = Literal["old", "ref"]
 # Keys of the data recipe that change how fast pictures come, not what is in them.
 ONLY_SPEED = {"loader", "threads", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
@@ -41,7 +42,7 @@ class CachedTeachers:
         loader: whose batches will be asked for.
         recipe: of the run.
         roles: teachers that will be asked for.
-        room: of the run, in the cache's folder.
+        budget: of the run, in the cache's folder.
 
     Attributes:
         digests: of the teachers.
@@ -51,81 +52,76 @@ class CachedTeachers:
     """
 
     def __init__(
-        self, teachers: TeacherSource, loader: Loader, recipe: Recipe, roles: list[Role], room: CacheBudget
+        self,
+        teachers: TeacherSource,
+        loader: Loader,
+        recipe: Recipe,
+        roles: Collection[Role],
+        budget: CacheBudget,
     ) -> None:
-        work = loader.plan
+        plan = loader.plan
         self.digests = teachers.digests
         self._teachers = teachers
-        self._work = work
-        self._plan = EpochPlan(work.seed, work.data)
-        self._epoch: int | None = None
+        self._budget = budget
+        # Of the epoch that was asked for last: at a million samples an order takes longer than a batch.
+        self._order = lru_cache(maxsize=1)(plan.order)
         self._type = np.dtype(np.float16 if recipe.runtime.cache_precision == "fp16" else np.float32)
-        widths = {"old": work.split.classes.num_old, "ref": len(work.split.classes.names)}
-        self._stores = {
+        classes = plan.split.classes
+        widths = {Role.OLD: classes.num_old, Role.REF: len(classes.names)}
+        self.files = {
             role: LogitFiles(
-                room.folder,
+                budget.folder,
                 _cache_key(role, teachers.digests, loader, recipe),
-                len(work.indices),
+                plan.num_samples,
                 widths[role],
                 self._type,
             )
-            for role in roles
+            for role in Role
+            if role in roles
         }
-        epochs = _epochs(recipe, loader) if work.train else 1
-        self._needed = {store.folder: store.epoch_bytes * epochs for store in self._stores.values()}
-        self._room = room
-        room.claim(self._needed)
+        epochs = _epochs(recipe, loader) if plan.train else 1
+        budget.reserve({files.folder: files.epoch_bytes * epochs for files in self.files.values()})
 
-    def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
-        """Logits of the wanted teachers for a batch of an epoch of the plan, float32, on the batch's device.
+    def open(self) -> None:
+        """Make room on the disk, which may cost idle runs what they kept; see `CacheBudget.evict`."""
+        self._teachers.open()
+        self._budget.evict()
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        """See `TeacherSource.logits`; on the batch's device.
 
         Raises:
             ValueError: the batch is not one of the loader's.
+            RuntimeError: room was never made; call `open` first.
             StorageError: the disk is full or cannot be read.
         """
-        index = batch.index.numpy()
-        start = self._place(epoch, index)
-        asked: dict[Role, bool] = {"old": old, "ref": ref}
-        rows = {role: self._stores[role].read(epoch, start, index) for role in asked if asked[role]}
+        if not self._budget.is_open:
+            raise RuntimeError("the teacher cache was asked before it was opened")
+        index, start = batch.index.numpy(), batch.position
+        if not np.array_equal(self._order(batch.epoch)[start : start + len(index)], index):
+            raise ValueError(f"a batch of {len(index)} samples is not one of epoch {batch.epoch} of the plan")
+        rows = {
+            role: self.files[role].read(batch.epoch, start, index) for role in self.files if role in roles
+        }
         # Of two runs that need a batch at the same time, each computes one teacher while the other computes the other.
         for wait in (False, True):
             for role in rows:
                 if rows[role] is None:
-                    rows[role] = self._fill(role, batch, epoch, start, index, wait=wait)
-        answers = {role: _on_device(found, batch) for role, found in rows.items() if found is not None}
-        return TeacherLogits(answers.get("old"), answers.get("ref"))
+                    rows[role] = self._fill(role, batch, wait=wait)
+        return {role: _on_device(found, batch) for role, found in rows.items() if found is not None}
 
-    def _fill(
-        self, role: Role, batch: Batch, epoch: int, start: int, index: NDArray[np.int64], *, wait: bool
-    ) -> NDArray[Any] | None:
+    def _fill(self, role: Role, batch: Batch, *, wait: bool) -> NDArray[Any] | None:
         """Compute and keep what is not there; None where another run is at it and shall not be waited for."""
-        store = self._stores[role]
-        with store.locked(epoch, wait=wait) as held:
+        files, where = self.files[role], (batch.epoch, batch.position, batch.index.numpy())
+        with files.locked(batch.epoch, wait=wait) as held:
             if not held:
                 return None
-            rows = store.read(epoch, start, index)  # another run may have been faster
+            rows = files.read(*where)  # another run may have been faster
             if rows is None:
-                found = self._teachers.logits(batch, epoch, old=role == "old", ref=role == "ref")
-                logits = found.old if role == "old" else found.ref
-                assert logits is not None
+                logits = self._teachers.logits(batch, {role})[role]
                 rows = narrow(logits.cpu().numpy(), self._type)
-                store.write(epoch, start, index, rows)
+                files.write(*where, rows)
             return rows
-
-    def _place(self, epoch: int, index: NDArray[np.int64]) -> int:
-        """Where in the epoch's order a batch begins."""
-        if self._epoch is None:
-            self._room.make(self._needed)
-        if epoch != self._epoch:
-            work = self._work
-            self._order = self._plan.order(epoch, work.indices) if work.train else work.indices
-            self._position = np.zeros(len(work.split.manifest), dtype=np.int64)
-            self._position[self._order] = np.arange(len(self._order))
-            self._epoch = epoch
-        start = int(self._position[index[0]])
-        if not np.array_equal(self._order[start : start + len(index)], index):
-            raise ValueError(f"a batch of {len(index)} samples is not one of epoch {epoch} of the plan")
-        return start
 
 
 def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
@@ -138,22 +134,22 @@ def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
 
 def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Recipe) -> dict[str, Any]:
     """Everything that a teacher's logits depend on, down to the last bit."""
-    work, runtime = loader.plan, recipe.runtime
-    gpu = work.device.type == "cuda"
+    plan, runtime = loader.plan, recipe.runtime
+    gpu = plan.device.type == "cuda"
     return {
         "layout": CACHE_VERSION,
-        "role": role,
-        "teachers": [digest for name, digest in digests.items() if name.startswith(role)],
-        "split": work.split.fingerprint,
-        "part": work.part,
-        "samples": work.num_samples,
-        "seed": work.seed if work.train else None,
+        "role": role.value,
+        "teachers": [digest for name, digest in digests.items() if role_of(name) is role],
+        "split": plan.split.fingerprint,
+        "part": plan.part,
+        "samples": plan.num_samples,
+        "seed": plan.seed if plan.train else None,
         "data": recipe.data.model_dump(mode="json", exclude=ONLY_SPEED),
         "loader": loader.name,
-        "batch": [work.batch_size, work.world_size, recipe.optim.accumulate if work.train else 1],
+        "batch": [plan.batch_size, plan.world_size, recipe.optim.accumulate if plan.train else 1],
         "kept as": runtime.cache_precision,
         "computed as": [runtime.teacher_precision, runtime.channels_last, runtime.deterministic],
-        "device": torch.cuda.get_device_name(work.device)
+        "device": torch.cuda.get_device_name(plan.device)
         if gpu
         else f"cpu, {torch.get_num_threads()} threads",
         "torch": str(torch.__version__),

@@ -17,45 +17,50 @@ from mptctl.files import locked_folder, storage_error
 from mptctl.recipe import RuntimeRecipe
 
 # The folders that `LogitFiles` makes; nothing else is ever removed.
-_STORE = re.compile(r"(old|ref)-[0-9a-f]{16}")
+_CACHE = re.compile(r"(old|ref)-[0-9a-f]{16}")
 _CLAIM = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.claim")
 
 
 class CacheBudget:
     """What one run takes of the cache's folder.
 
-    Room is made when answers are first asked for, not before, since it may cost other runs what they kept. From then
-    on a file in the folder says what this process may come to take; it is locked, so that the others see that the
-    process is alive. What a run that is alive has claimed is neither removed nor given away.
+    `reserve` says what the run may come to take, and writes nothing; `evict` makes room for it, since that may cost
+    other runs what they kept. From then on a file in the folder, its claim, says what this process may come to take;
+    it is locked, so that the others see that the process is alive. What a run that is alive has claimed is neither
+    removed nor given away.
 
     Args:
         folder: of the cache.
         runtime: how much disk all of it may take, and in which type answers are kept.
+
+    Attributes:
+        is_open: whether room was made for all that is reserved.
     """
 
     def __init__(self, folder: Path, runtime: RuntimeRecipe) -> None:
         self.folder = folder
+        self.is_open = False
         self._runtime = runtime
-        self._claimed: dict[Path, int] = {}
-        self._used: dict[Path, int] = {}
+        self._reserved: dict[Path, int] = {}
 
     @property
     def notes(self) -> list[str]:
         """Where the run keeps answers, and how large that can become; nothing where it keeps none."""
-        if not self._claimed:
+        if not self._reserved:
             return []
-        size = _size(sum(self._claimed.values()))
+        size = _size(sum(self._reserved.values()))
         return [f"teacher logits are kept in {self.folder}: up to {size} ({self._runtime.cache_precision})"]
 
-    def claim(self, needed: dict[Path, int]) -> None:
-        """Say what will be asked for: bytes of each folder. Nothing is written yet.
+    def reserve(self, needed: dict[Path, int]) -> None:
+        """Say what will be taken: bytes of each folder. Nothing is written yet.
 
         Raises:
-            UsageError: the run's claims are larger than ``runtime.cache_limit_gb``, or than what other runs that are
+            UsageError: what is reserved is more than ``runtime.cache_limit_gb``, or than what other runs that are
                 under way leave of it.
         """
-        self._claimed |= needed
-        total, limit = sum(self._claimed.values()), self._runtime.cache_limit_gb
+        self.is_open = False
+        self._reserved |= needed
+        total, limit = sum(self._reserved.values()), self._runtime.cache_limit_gb
         if total > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(total)}; "
@@ -65,8 +70,8 @@ class CacheBudget:
             with locked_folder(self.folder):
                 self._refuse_if_taken(_claims_of_others(self.folder))
 
-    def make(self, needed: dict[Path, int]) -> None:
-        """Make room for what was claimed and is asked for now; the run's other claims are left alone.
+    def evict(self) -> None:
+        """Claim what is reserved, and make room for it.
 
         Caches that no run under way has claimed are removed, the one not written for longest first.
 
@@ -74,19 +79,16 @@ class CacheBudget:
             UsageError: another run has claimed the room since.
             StorageError: the folder cannot be written.
         """
-        self._used |= needed
         with locked_folder(self.folder):
             others = _claims_of_others(self.folder)
             self._refuse_if_taken(others)
-            _write_claim(self.folder, self._claimed)
-            taken = _together(others, self._used)
+            _write_claim(self.folder, self._reserved)
+            self.is_open = True
+            taken = _together(others, self._reserved)
             idle = {
                 path: _on_disk(path)
                 for path in self.folder.iterdir()
-                if path.name not in taken
-                and path not in self._claimed
-                and _STORE.fullmatch(path.name)
-                and not path.is_symlink()
+                if path.name not in taken and _CACHE.fullmatch(path.name) and not path.is_symlink()
             }
             total = sum(taken.values()) + sum(size for size, _ in idle.values())
             for path in sorted(idle, key=lambda p: idle[p][1]):
@@ -96,7 +98,7 @@ class CacheBudget:
                 total -= idle[path][0]
 
     def _refuse_if_taken(self, others: dict[str, int]) -> None:
-        together, limit = sum(_together(others, self._claimed).values()), self._runtime.cache_limit_gb
+        together, limit = sum(_together(others, self._reserved).values()), self._runtime.cache_limit_gb
         if together > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
@@ -111,7 +113,7 @@ _own: dict[Path, tuple[int, Path]] = {}
 
 def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
     """Say what this process may come to take, in place of what it said before; the caller holds the folder."""
-    content = json.dumps({store.name: size for store, size in claimed.items()}).encode()
+    content = json.dumps({path.name: size for path, size in claimed.items()}).encode()
     key = folder.resolve()
     if key in _own and not _is_at(*_own[key]):
         os.close(_own.pop(key)[0])
@@ -128,7 +130,7 @@ def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
 
 
 def _claims_of_others(folder: Path) -> dict[str, int]:
-    """Bytes that other processes that are alive may come to take, by name of the store's folder.
+    """Bytes that other processes that are alive may come to take, by name of the cache's folder.
 
     The caller holds the folder, so that no claim is read between its making and its locking.
     """
@@ -156,7 +158,7 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
 
 def _read_claim(file: int) -> dict[str, int]:
     try:
-        claims: dict[str, int] = json.loads(os.pread(file, 1 << 20, 0))  # a run claims three stores
+        claims: dict[str, int] = json.loads(os.pread(file, 1 << 20, 0))  # a run claims three folders
         return {name: int(size) for name, size in claims.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -170,7 +172,7 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _together(others: dict[str, int], own: dict[Path, int]) -> dict[str, int]:
-    """Bytes by store; one that several runs fill is there once."""
+    """Bytes by cache; one that several runs fill is there once."""
     mine = {path.name: size for path, size in own.items()}
     return {name: max(others.get(name, 0), mine.get(name, 0)) for name in {*others, *mine}}
 

@@ -20,20 +20,24 @@ from mptctl.files import storage_error
 DIGEST_BYTES = 16
 
 
+# Where the cache key of a folder stands.
+KEY_FILE = "question.json"
+
+
 class LogitFiles:
-    """The kept answers of one role to one question: a file an epoch.
+    """The kept logits of one cache key: a file an epoch.
 
     A file holds a digest for each place of the epoch's order (those where a batch begins are used), then the logits
     in that order. Only a digest that fits makes a batch valid, so nothing needs to be written in one piece.
     """
 
     def __init__(
-        self, root: Path, question: dict[str, Any], rows: int, width: int, dtype: np.dtype[Any]
+        self, root: Path, cache_key: dict[str, Any], rows: int, width: int, dtype: np.dtype[Any]
     ) -> None:
         self._open: tuple[int, int, Path] | None = None
-        self._cache_key = json.dumps(question, indent=2, sort_keys=True)
-        self._key = hashlib.blake2b(self._cache_key.encode(), digest_size=DIGEST_BYTES).digest()
-        self.folder = root / f"{question['role']}-{self._key.hex()[:16]}"
+        self._text = json.dumps(cache_key, indent=2, sort_keys=True)
+        self._key = hashlib.blake2b(self._text.encode(), digest_size=DIGEST_BYTES).digest()
+        self.folder = root / f"{cache_key['role']}-{self._key.hex()[:16]}"
         self._rows = rows
         self._width = width
         self._type = dtype
@@ -105,8 +109,8 @@ class LogitFiles:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._open = (epoch, os.open(path, os.O_RDWR | os.O_CREAT, 0o666), path)
-                # In plain text, for whoever wonders what this folder is.
-                (self.folder / "question.json").write_text(self._cache_key, encoding="utf-8")
+                # The cache key in plain text, for whoever wonders what this folder is.
+                (self.folder / KEY_FILE).write_text(self._text, encoding="utf-8")
             except OSError as error:
                 raise storage_error(path, error) from error
         return self._open[1], self._open[2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import torch
@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from mptctl.data.classes import ClassSplit, columns_for
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
+from mptctl.machine.device import autocast, place
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.networks import load_model
+from mptctl.names import Role
 from mptctl.recipe import DataRecipe, RuntimeRecipe
-from mptctl.teachers.source import TeacherLogits
 
 
 class Teacher(nn.Module):
@@ -49,41 +50,62 @@ class Teacher(nn.Module):
                 f"use --set data.image_size={own.image_size} or another model"
             )
         columns = columns_for(checkpoint.meta.class_names, wanted, what)
-        self.model = load_model(checkpoint).requires_grad_(False).eval()
-        if runtime.channels_last:
-            self.model = self.model.to(memory_format=torch.channels_last)
+        self.model = place(load_model(checkpoint).requires_grad_(False).eval(), runtime, device)
         in_order = bool((columns == range(len(columns))).all())
         self.columns = None if in_order else torch.from_numpy(columns).to(device)
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)
-        self.autocast = (device.type, runtime.teacher_precision == "bf16")
+        self.device, self.precision = device, runtime.teacher_precision
         if runtime.teacher_precision == "bf16":
             # As autocast would round them, but once: it keeps no copy of weights that are not trained, and a cast
             # of each in every step would cost as many launches as the layers themselves.
             for layer in self.model.modules():
                 if isinstance(layer, nn.Conv2d | nn.Linear):
                     layer.to(torch.bfloat16)
-        self.to(device)
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
         """images: (B, 3, H, W), normalised for the student -> (B, len(wanted)) float32."""
         if self.rescale is not None:
             images = images * self.rescale[0] + self.rescale[1]
-        device, reduced = self.autocast
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=reduced):
+        with autocast(self.device, self.precision):
             logits: Tensor = self.model(images)
         logits = logits.float()
         return logits if self.columns is None else logits[:, self.columns]
 
 
+class Ensemble(nn.Module):
+    """Teachers of one class order as one: it answers with the mean of their logits.
+
+    Args:
+        members: at least one.
+    """
+
+    def __init__(self, members: Sequence[Teacher]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """images: (B, 3, H, W), normalised for the student -> (B, C) float32."""
+        first, *others = self.members
+        total: Tensor = first(images)
+        for member in others:
+            total = total + member(images)
+        return total / len(self.members)
+
+
 class Teachers:
-    """The teachers of a run, computed batch by batch.
+    """The teachers of a run, computed batch by batch: a `TeacherSource`.
 
     Args:
         old: checkpoint of the old model, or None.
         refs: checkpoints of the references; more than one is an ensemble, whose logits are averaged.
         classes: the split's class order.
         data, runtime, device: of the run.
+
+    Attributes:
+        models: by role; those that were given.
+        digests: of their weights, by name.
+        metas: what each of them says of itself, by its path.
 
     Raises:
         CheckpointError: a checkpoint that is damaged or does not fit the split.
@@ -99,30 +121,28 @@ class Teachers:
         device: torch.device,
     ) -> None:
         self.digests: dict[str, str] = {}
-        # What each of them says of itself, by its path.
         self.metas: dict[Path, CheckpointMeta] = {}
 
-        def teacher(role: str, path: Path, wanted: Sequence[str]) -> Teacher:
+        def teacher(name: str, path: Path, wanted: Sequence[str]) -> Teacher:
             checkpoint = load_checkpoint(path)
-            self.digests[role] = checkpoint.digest
+            self.digests[name] = checkpoint.digest
             self.metas[path] = checkpoint.meta
             return Teacher(checkpoint, wanted, data, device, runtime, str(path))
 
-        self.old = teacher("old", old, classes.old) if old is not None else None
-        self.refs = [
-            teacher("ref" if len(refs) == 1 else f"ref{i}", path, classes.names)
-            for i, path in enumerate(refs)
-        ]
+        self.models: dict[Role, nn.Module] = {}
+        if old is not None:
+            self.models[Role.OLD] = teacher(Role.OLD.value, old, classes.old)
+        if refs:
+            names = [Role.REF.value] if len(refs) == 1 else [f"{Role.REF}{i}" for i in range(len(refs))]
+            members = [teacher(name, path, classes.names) for name, path in zip(names, refs, strict=True)]
+            self.models[Role.REF] = Ensemble(members)
 
-    def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
-        """Logits of the wanted teachers; those that nobody wants are not computed."""
-        old_logits = self.old(batch.images) if old and self.old is not None else None
-        if not ref or not self.refs:
-            return TeacherLogits(old_logits, None)
-        total = self.refs[0](batch.images)
-        for member in self.refs[1:]:
-            total = total + member(batch.images)
-        return TeacherLogits(old_logits, total / len(self.refs))
+    def open(self) -> None:
+        """Models are ready when they are loaded."""
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        """See `TeacherSource.logits`."""
+        return {role: model(batch.images) for role, model in self.models.items() if role in roles}
 
 
 def _rescale(data: DataRecipe, own: DataRecipe, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -67,7 +67,7 @@ def dry_run(job: RunRequest) -> DryRun:
         run=str(job.folder),
         holds_run=RunDir(job.folder).last.exists(),
         method=run.method.name,
-        k=run.method.k,
+        k=float(run.method.settings.k),
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
         weights=sum(p.numel() for p in run.model.parameters() if p.requires_grad),

@@ -15,7 +15,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.errors import Stopped, UsageError
-from mptctl.machine.device import choose_device
+from mptctl.machine.device import choose_device, place
 from mptctl.machine.facts import git_commit, versions
 from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.methods.method import Method
@@ -25,8 +25,9 @@ from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.ownership import left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.teachers.cache import CachedTeachers, Role
+from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
@@ -109,6 +110,9 @@ def train(job: RunRequest, observer: Observer) -> FitResult:
         stack.callback(run.train.close)
         if run.validator is not None:
             stack.callback(run.validator.loader.close)
+        for source in (run.teachers, run.validator.teachers if run.validator is not None else None):
+            if source is not None:
+                source.open()
         if team.is_main:
             if job.overwrite:  # only now that everything else is known to be in order
                 run.notes += left_alone(folder.empty())
@@ -144,13 +148,13 @@ def assemble(
     """
     recipe, split = job.recipe, job.split
     method = settled_method(recipe, split, job.num_classes)
-    for wanted, given, flag in ((method.needs_old, job.old, "--old"), (method.needs_ref, job.refs, "--ref")):
-        if wanted and not given:
+    for wanted, given, flag in ((Role.OLD, job.old, "--old"), (Role.REF, job.refs, "--ref")):
+        if wanted in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
     # A method that does not use the old model still reports flips against it in validation.
     teachers = None
     if job.old is not None or job.refs:
-        refs = job.refs if method.needs_ref else ()
+        refs = job.refs if Role.REF in method.teachers else ()
         teachers = Teachers(job.old, refs, split.classes, recipe.data, recipe.runtime, device)
     names = split.classes.names[: job.num_classes]
     meta = CheckpointMeta(
@@ -164,9 +168,7 @@ def assemble(
     )
     torch.manual_seed(recipe.runtime.seed)
     model = build_model(recipe.model, job.num_classes, recipe.data.image_size)
-    model = model.to(device)
-    if recipe.runtime.channels_last:
-        model = model.to(memory_format=torch.channels_last)
+    model = place(model, recipe.runtime, device)
     optimizer = build_optimizer(recipe.optim, model)
     load = partial(
         loader_of,
@@ -187,16 +189,14 @@ def assemble(
         )
     notes = [loader.reason, *_same_initial_weights(recipe, teachers), *_unfinished(teachers)]
     val = load("val", train=False) if len(split.indices("val", job.num_classes)) else None
-    asked: TeacherSource | None = teachers if method.needs_old or method.needs_ref else None
+    asked: TeacherSource | None = teachers if method.teachers else None
     judge: TeacherSource | None = teachers if job.old is not None else None
     if recipe.runtime.cache_teachers:
         room = CacheBudget((job.cache_dir or split.run_root / "cache") / "teachers", recipe.runtime)
         if asked is not None:
-            needed: dict[Role, bool] = {"old": method.needs_old, "ref": method.needs_ref}
-            roles = [role for role in needed if needed[role]]
-            asked = CachedTeachers(asked, loader, recipe, roles, room)
+            asked = CachedTeachers(asked, loader, recipe, method.teachers, room)
         if judge is not None and val is not None:
-            judge = CachedTeachers(judge, val, recipe, ["old"], room)
+            judge = CachedTeachers(judge, val, recipe, [Role.OLD], room)
         notes += room.notes
     reduced = recipe.runtime.precision == "bf16"
     num_old = split.classes.num_old

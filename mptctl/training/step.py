@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 from mptctl.data.loading.batch import Batch
+from mptctl.machine.device import autocast
 from mptctl.methods.method import Method
+from mptctl.names import Role
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import learning_rate
 from mptctl.training.run import Run
@@ -38,14 +39,10 @@ def train_step(
     totals: dict[str, Tensor] = {}
     pieces = _micro_batches(batch, optim.accumulate)
     for number, piece in enumerate(pieces, start=1):
-        old = ref = None
-        if run.teachers is not None and (method.needs_old or method.needs_ref):
-            answers = run.teachers.logits(
-                piece, run.progress.epoch, old=method.needs_old, ref=method.needs_ref
-            )
-            old, ref = answers.old, answers.ref
+        answers = run.teachers.logits(piece, method.teachers) if run.teachers is not None else {}
+        old, ref = answers.get(Role.OLD), answers.get(Role.REF)
         with run.workers.sync_gradients(student, now=number == len(pieces)):
-            with torch.autocast(run.device.type, dtype=torch.bfloat16, enabled=runtime.precision == "bf16"):
+            with autocast(run.device, runtime.precision):
                 logits = student(piece.images)
             terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
             logits.backward(grad)

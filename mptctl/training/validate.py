@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
+from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource
 
 
@@ -61,8 +62,7 @@ class Validator:
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self.num_old)
             if self.teachers is not None and self._old_right is None:
-                answer = self.teachers.logits(batch, 0, old=True, ref=False).old
-                assert answer is not None
+                answer = self.teachers.logits(batch, {Role.OLD})[Role.OLD]
                 old_right.append(is_top1_correct(answer, batch.labels))
         if not right:
             return NOT_VALIDATED

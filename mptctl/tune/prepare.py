@@ -8,15 +8,15 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
-from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest
+from mptctl.names import Role
 from mptctl.recipe import differences
-from mptctl.teachers.ensemble import Teacher, Teachers
+from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.job import RunRequest, assemble
@@ -74,7 +74,7 @@ def prepare(
         say(note)
     num_old = split.classes.num_old
     teachers = Teachers(request.old, request.refs, split.classes, base.data, base.runtime, device)
-    found = Validator(loader, num_old, None, (device.type, False)).run(_Mean(teachers.refs))
+    found = Validator(loader, num_old, None, (device.type, False)).run(teachers.models[Role.REF])
     rows = split.indices("val")
     assert found.error is not None
     report = TuneReport(
@@ -97,6 +97,7 @@ def prepare(
     if request.resume:
         report = _taken_up(report, request.folder / "trials.json")
     assert run.validator.teachers is not None, "a search has an old model"
+    run.validator.teachers.open()
     return Prepared(report, loader, run.validator.teachers, device)
 
 
@@ -137,14 +138,3 @@ def _taken_up(report: TuneReport, path: Path) -> TuneReport:
         for trial in before.trials
     ]
     return report.model_copy(update={"trials": kept})
-
-
-class _Mean(nn.Module):
-    """Several references as one model."""
-
-    def __init__(self, members: list[Teacher]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def forward(self, images: Tensor) -> Tensor:
-        return torch.stack([member(images) for member in self.members]).mean(dim=0)

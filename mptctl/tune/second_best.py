@@ -11,6 +11,7 @@ from mptctl.data.split import Split
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import mcnemar
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.prepare import Prepared
@@ -53,8 +54,7 @@ def _flipped_by_one(models: list[Teacher], measure: Prepared, num_old: int) -> t
     """How many samples only the first of two models flips, and how many only the second."""
     first = second = 0
     for batch in measure.loader.epoch(0):
-        old = measure.judge.logits(batch, 0, old=True, ref=False).old
-        assert old is not None
+        old = measure.judge.logits(batch, {Role.OLD})[Role.OLD]
         right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
         one, other = (right & ~is_top1_correct(model(batch.images), batch.labels) for model in models)
         first += int((one & ~other).sum())

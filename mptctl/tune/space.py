@@ -107,7 +107,9 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSet
 
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
     """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
-    settings: TrialSettings = {"distance": base.method.name.removeprefix("mpt-"), "k": base.method.k, **point}
+    from mptctl.methods.table import distance_of  # here, because it imports torch
+
+    settings: TrialSettings = {"distance": distance_of(base.method.name) or "kl", "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
 
@@ -122,10 +124,12 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     Raises:
         UsageError: a value that the recipe does not take.
     """
+    from mptctl.methods.table import mpt_method  # here, because it imports torch
+
     content = base.model_dump()
     for name, value in settings.items():
         group, key = KEYS[name].split(".")
-        content[group][key] = f"mpt-{value}" if name == "distance" else value
+        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]
     return validate_recipe(content, f"of trial {name_of(settings)}")
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from mptctl.bench.step import _ways
+from mptctl.bench.step import ways_to_train
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.training.guard import NonFiniteGuard
@@ -45,7 +45,7 @@ def test_a_step_never_waits(method: str, precision: str, optimizer: str) -> None
         "method.elodi_start_epoch=0",
         method=method,
     )
-    step = _ways(recipe, 10, DEVICE)["ours"]
+    step = ways_to_train(recipe, 10, DEVICE)["ours"]
     for _ in range(2):  # compiles, and makes the optimizer's state
         step()
     with no_waiting():

@@ -46,7 +46,7 @@ def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Mo
             assert torch.equal(one, model(batch.images))
         assert torch.equal(two, one.clamp(-0.5, 0.5))
         assert not one.requires_grad
-    assert index == loader.work.split.indices("val").tolist()
+    assert index == loader.plan.split.indices("val").tolist()
     assert not model.training
     # Statistics of batch normalisation would move if the model were still training.
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

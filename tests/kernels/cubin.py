@@ -81,7 +81,7 @@ def compile_launch(
 ) -> Cubin:
     """The row kernel that `mpt_loss` would launch on these tensors (meta tensors will do)."""
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
-    grad = triton_backend._fused_outputs(logits)[1]
+    grad = triton_backend.empty_outputs(logits)[1]
     launch = triton_backend.plan(logits, target, old_logits, ref_logits, k_rows, grad, settings)
     tensors = {
         "z_ptr": logits,

@@ -60,11 +60,11 @@ def test_the_other_objectives_do_not_spill_either(settings: LossSettings, c: int
 
 def test_whole_loads_of_a_rows_end_stay_within_the_storage() -> None:
     room = torch.empty(4, 40)
-    assert triton_backend._layout(room[:, :37]) == (40, 1, 40)
+    assert triton_backend.row_layout(room[:, :37]) == (40, 1, 40)
     # The last row's vector would end behind the storage: of a storage cut short, and of a slice of the rows' ends.
     cut = torch.empty(3 * 40 + 37).as_strided((4, 37), (40, 1))
-    assert triton_backend._layout(cut) == (40, 1, 37)
-    assert triton_backend._layout(room[:, 3:]) == (40, 1, 37)
+    assert triton_backend.row_layout(cut) == (40, 1, 37)
+    assert triton_backend.row_layout(room[:, 3:]) == (40, 1, 37)
 
 
 def test_a_kernel_that_spills_is_found_out() -> None:

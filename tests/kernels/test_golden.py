@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 # What each method is, in settings. Lambda is 1.0 for KL and 0.4 for logit matching.
 METHODS: dict[str, dict[str, Any]] = {
     "no-treatment": {"k": 0.0, "distance": None},
-    "pct-naive": {"k": 0.0, "distance": None, "ce_focus": 1.0},
+    "pct-naive": {"k": 0.0, "distance": None, "ce_focal_weight": 1.0},
     "pct-kl": {"k": 0.0, "distance": "kl", "lam_ref": 0.0},
     "pct-lm": {"k": 0.0, "distance": "lm", "lam": 0.4, "lam_ref": 0.0},
     "mpt-kl": {"distance": "kl"},

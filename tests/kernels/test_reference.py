@@ -25,17 +25,17 @@ SETTINGS = [
 
 @pytest.mark.parametrize("s", SETTINGS, ids=str)
 def test_values_and_gradient_agree(s: LossSettings) -> None:
-    case = random_case(6, 7, s.num_old, dtype=torch.float64)
+    case, s = random_case(6, 7, s.num_old, dtype=torch.float64), s._replace(k=1.5)
     case.target[2] = -100
 
     def total(logits: Tensor) -> Tensor:
-        rows = reference.mpt_rows(logits, case.target, case.old_logits, case.ref_logits, 1.5, s)
+        rows = reference.mpt_rows(logits, case.target, case.old_logits, case.ref_logits, s)
         return torch.stack([row.sum() for row in rows if row is not None]).sum()
 
     logits = case.logits.requires_grad_()
     assert torch.autograd.gradcheck(total, (logits,))
     (by_autograd,) = torch.autograd.grad(total(logits), logits)
-    by_hand = reference.mpt_gradient(logits.detach(), case.target, case.old_logits, case.ref_logits, 1.5, s)
+    by_hand = reference.mpt_gradient(logits.detach(), case.target, case.old_logits, case.ref_logits, s)
     torch.testing.assert_close(by_hand, by_autograd, rtol=1e-10, atol=1e-12)
 
 
@@ -44,10 +44,10 @@ def test_autograd_through_infinite_logits_leaves_no_nan(distance: Any) -> None:
     logits = torch.tensor([[0.0, 1.0, -torch.inf]], requires_grad=True)
     teacher = torch.tensor([[1.0, 0.0, -torch.inf]])
     s = LossSettings(num_old=0, distance=distance)
-    rows = reference.mpt_rows(logits, torch.tensor([0]), None, teacher, 0.0, s)
+    rows = reference.mpt_rows(logits, torch.tensor([0]), None, teacher, s)
     assert rows.fd_ref is not None
     (grad,) = torch.autograd.grad((rows.ce + rows.fd_ref).sum(), logits)
-    by_hand = reference.mpt_gradient(logits.detach(), torch.tensor([0]), None, teacher, 0.0, s)
+    by_hand = reference.mpt_gradient(logits.detach(), torch.tensor([0]), None, teacher, s)
     torch.testing.assert_close(grad, by_hand)
     assert float(grad[0, 2]) == 0.0
 
@@ -118,7 +118,7 @@ def test_a_loss_scaler_saves_small_half_precision_gradients() -> None:
         ({"distance": "l2"}, r"distance 'l2' is unknown; choose kl, lm or None"),
         ({"lm_reduction": "none"}, "lm_reduction 'none' is unknown"),
         ({"tau": 0.0}, "tau must be positive"),
-        ({"ce_focus": 1.0, "old_logits": None}, "ce_focus needs old_logits"),
+        ({"ce_focal_weight": 1.0, "old_logits": None}, "ce_focal_weight needs old_logits"),
         ({"normalizer": torch.ones(2)}, "normalizer must be a number or one value"),
         ({"backend": "cuda"}, "backend 'cuda' is unknown"),
         ({"ref_logits": torch.zeros(5, 7, device="meta")}, "ref_logits is on meta, the logits are on cpu"),

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from torch import Tensor
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
@@ -26,17 +29,18 @@ from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.report.training_progress import Silent
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import narrow
 from mptctl.teachers.ensemble import Teachers
-from mptctl.teachers.source import TeacherLogits
 from mptctl.training.job import RunRequest, train
 from tests.common import short_recipe
 
 CPU = torch.device("cpu")
+OLD, BOTH = frozenset({Role.OLD}), frozenset(Role)
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +77,6 @@ def files(split: Split) -> list[Path]:
     return sorted((split.run_root / "cache" / "teachers").rglob("epoch-*.bin"))
 
 
-def present(logits: torch.Tensor | None) -> torch.Tensor:
-    assert logits is not None
-    return logits
-
-
 class Counting:
     """Teachers that count how often they are asked to compute."""
 
@@ -86,9 +85,12 @@ class Counting:
         self.digests = teachers.digests
         self.computed = 0
 
-    def logits(self, batch: Batch, epoch: int, *, old: bool, ref: bool) -> TeacherLogits:
+    def open(self) -> None:
+        self.teachers.open()
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         self.computed += 1
-        return self.teachers.logits(batch, epoch, old=old, ref=ref)
+        return self.teachers.logits(batch, roles)
 
 
 def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
@@ -101,8 +103,14 @@ def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
 
 def cached(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
     teachers, loader = teachers_of(split, recipe)
-    room = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
-    return CachedTeachers(teachers, loader, recipe, ["old", "ref"], room), teachers, loader
+    budget = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
+    return CachedTeachers(teachers, loader, recipe, BOTH, budget), teachers, loader
+
+
+def opened(split: Split, recipe: Recipe) -> tuple[CachedTeachers, Counting, Loader]:
+    source, teachers, loader = cached(split, recipe)
+    source.open()
+    return source, teachers, loader
 
 
 @pytest.mark.parametrize("method", ["mpt-kl", "mpt-lm", "pct-naive"])
@@ -136,35 +144,35 @@ def test_in_half_precision_who_fills_the_cache_does_not_matter(split: Split) -> 
 
 
 def test_each_batch_is_computed_once(split: Split) -> None:
-    source, teachers, loader = cached(split, short_recipe())
-    answers = [source.logits(b, 0, old=True, ref=True) for b in loader.epoch(0)]
+    source, teachers, loader = opened(split, short_recipe())
+    answers = [source.logits(b, BOTH) for b in loader.epoch(0)]
     assert teachers.computed == 2 * loader.steps_per_epoch
-    again, others, _ = cached(split, short_recipe())
+    again, others, _ = opened(split, short_recipe())
     for batch, before in zip(loader.epoch(0), answers, strict=True):
-        now = again.logits(batch, 0, old=True, ref=True)
-        assert torch.equal(present(now.old), present(before.old))
-        assert torch.equal(present(now.ref), present(before.ref))
-        assert present(now.old).dtype == torch.float32
-        assert present(now.old).shape == (64, split.classes.num_old)
+        now = again.logits(batch, BOTH)
+        assert torch.equal(now[Role.OLD], before[Role.OLD])
+        assert torch.equal(now[Role.REF], before[Role.REF])
+        assert now[Role.OLD].dtype == torch.float32
+        assert now[Role.OLD].shape == (64, split.classes.num_old)
     assert others.computed == 0
 
 
 def test_a_pass_that_begins_in_the_middle_finds_its_place(split: Split) -> None:
-    source, teachers, loader = cached(split, short_recipe())
+    source, teachers, loader = opened(split, short_recipe())
     late = list(loader.epoch(1, 5))
     for batch in late:
-        source.logits(batch, 1, old=True, ref=False)
+        source.logits(batch, OLD)
     for batch in loader.epoch(1):
-        direct = teachers.teachers.logits(batch, 1, old=True, ref=False).old
-        kept = source.logits(batch, 1, old=True, ref=False).old
-        assert torch.allclose(present(direct), present(kept), rtol=2**-10, atol=1e-6)
+        direct = teachers.teachers.logits(batch, OLD)[Role.OLD]
+        kept = source.logits(batch, OLD)[Role.OLD]
+        assert torch.allclose(direct, kept, rtol=2**-10, atol=1e-6)
     assert teachers.computed == loader.steps_per_epoch
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "zeros", "gone", "stranger"])
 def test_a_damaged_cache_is_computed_again(split: Split, damage: str) -> None:
-    source, teachers, loader = cached(split, short_recipe())
-    expected = [source.logits(b, 0, old=True, ref=False).old for b in loader.epoch(0)]
+    source, teachers, loader = opened(split, short_recipe())
+    expected = [source.logits(b, OLD)[Role.OLD] for b in loader.epoch(0)]
     (path,) = files(split)
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
@@ -178,14 +186,14 @@ def test_a_damaged_cache_is_computed_again(split: Split, damage: str) -> None:
         shutil.rmtree(path.parent)
     else:
         path.write_bytes(b"something else")
-    again, others, _ = cached(split, short_recipe())
+    again, others, _ = opened(split, short_recipe())
     for batch, logits in zip(loader.epoch(0), expected, strict=True):
-        now = again.logits(batch, 0, old=True, ref=False).old
-        assert torch.equal(present(now), present(logits))
+        now = again.logits(batch, OLD)[Role.OLD]
+        assert torch.equal(now, logits)
     assert others.computed == (1 if damage == "flip" else loader.steps_per_epoch)
-    third, none, _ = cached(split, short_recipe())
+    third, none, _ = opened(split, short_recipe())
     for batch in loader.epoch(0):
-        third.logits(batch, 0, old=True, ref=False)
+        third.logits(batch, OLD)
     assert none.computed == 0
     assert teachers.computed == loader.steps_per_epoch
 
@@ -199,52 +207,62 @@ def test_a_damaged_cache_is_computed_again(split: Split, damage: str) -> None:
         "runtime.channels_last=false",
     ],
 )
-def test_another_question_has_another_answer(split: Split, change: str) -> None:
-    source, _, loader = cached(split, short_recipe())
+def test_another_cache_key_has_another_answer(split: Split, change: str) -> None:
+    source, _, loader = opened(split, short_recipe())
     batch = next(iter(loader.epoch(0)))
-    source.logits(batch, 0, old=True, ref=False)
-    other, teachers, _ = cached(split, short_recipe(change))
-    other.logits(batch, 0, old=True, ref=False)
+    source.logits(batch, OLD)
+    other, teachers, _ = opened(split, short_recipe(change))
+    other.logits(batch, OLD)
     assert teachers.computed == 1
 
 
 def test_another_teacher_has_another_answer(split: Split) -> None:
     runs = split.run_root
-    source, _, loader = cached(split, short_recipe())
+    source, _, loader = opened(split, short_recipe())
     batch = next(iter(loader.epoch(0)))
-    source.logits(batch, 0, old=True, ref=True)
+    source.logits(batch, BOTH)
     shutil.rmtree(runs / "ref")
     recipe = short_recipe("optim.max_steps=2", "runtime.seed=7")
     train(RunRequest(recipe, split, runs / "ref"), Silent())
-    other, teachers, _ = cached(split, short_recipe())
-    other.logits(batch, 0, old=True, ref=True)
+    other, teachers, _ = opened(split, short_recipe())
+    other.logits(batch, BOTH)
     assert teachers.computed == 1  # the reference; the old model is the same
 
 
 def test_a_batch_of_another_plan_is_refused(split: Split) -> None:
-    source, _, loader = cached(split, short_recipe())
+    source, _, loader = opened(split, short_recipe())
     batch = next(iter(loader.epoch(0)))
-    with pytest.raises(ValueError, match="not one of epoch 1"):
-        source.logits(batch, 1, old=True, ref=False)
+    source.logits(batch, OLD)
+    others = (replace(batch, epoch=1), replace(batch, position=64), replace(batch, index=batch.index.flip(0)))
+    for other in (*others, replace(batch, position=loader.num_samples - 32)):
+        with pytest.raises(ValueError, match=f"not one of epoch {other.epoch} of the plan"):
+            source.logits(other, OLD)
+
+
+def test_a_cache_that_was_not_opened_is_not_written(split: Split) -> None:
+    source, _, loader = cached(split, short_recipe())
+    with pytest.raises(RuntimeError, match="asked before it was opened"):
+        source.logits(next(iter(loader.epoch(0))), OLD)
+    assert not files(split)
 
 
 def test_the_size_is_told_before_and_bounded(split: Split) -> None:
     recipe = short_recipe()
     teachers, loader = teachers_of(split, recipe)
-    room = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
-    CachedTeachers(teachers, loader, recipe, ["old", "ref"], room)
+    budget = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
+    CachedTeachers(teachers, loader, recipe, BOTH, budget)
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
-    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in room.notes[0]
+    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in budget.notes[0]
     assert not files(split)
     with pytest.raises(UsageError, match=r"cache_limit_gb 1e-05: the teacher logits of this run take"):
         cached(split, short_recipe("runtime.cache_limit_gb=0.00001"))
 
 
 def test_the_size_on_disk_is_what_was_told(split: Split) -> None:
-    source, _, loader = cached(split, short_recipe())
+    source, _, loader = opened(split, short_recipe())
     for epoch in range(2):
         for batch in loader.epoch(epoch):
-            source.logits(batch, epoch, old=True, ref=True)
+            source.logits(batch, BOTH)
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
     told = 2 * row * loader.num_samples
     on_disk = sum(f.stat().st_size for f in files(split))
@@ -252,40 +270,42 @@ def test_the_size_on_disk_is_what_was_told(split: Split) -> None:
 
 
 def test_old_caches_make_room_for_new_ones(split: Split) -> None:
-    source, _, loader = cached(split, short_recipe())
+    source, _, loader = opened(split, short_recipe())
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
     limit = f"runtime.cache_limit_gb={3 * row * loader.num_samples / 1e9:f}"  # room for one run and a half
     for seed in range(3):
-        source, _, loader = cached(split, short_recipe(limit, f"data.mean=[0.{seed + 1},0.5,0.5]"))
+        source, _, loader = opened(split, short_recipe(limit, f"data.mean=[0.{seed + 1},0.5,0.5]"))
         for epoch in range(2):
             for batch in loader.epoch(epoch):
-                source.logits(batch, epoch, old=True, ref=True)
+                source.logits(batch, BOTH)
     folders = {f.parent for f in files(split)}
     assert len(folders) == 2  # old and ref of the last
 
 
-def test_nothing_is_removed_before_answers_are_asked_for(split: Split) -> None:
-    source, _, loader = cached(split, short_recipe())
+def test_nothing_is_removed_before_the_cache_is_opened(split: Split) -> None:
+    source, _, loader = opened(split, short_recipe())
     batch = next(iter(loader.epoch(0)))
-    source.logits(batch, 0, old=True, ref=True)
+    source.logits(batch, BOTH)
     kept = files(split)
     row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
     limit = f"runtime.cache_limit_gb={2 * row * loader.num_samples / 1e9 + 1e-6:f}"  # room for one run alone
     other, _, _ = cached(split, short_recipe(limit, "data.mean=[0.1,0.5,0.5]"))
     assert files(split) == kept  # a dry run, for instance, ends here
-    other.logits(batch, 0, old=True, ref=True)
+    other.open()
+    assert files(split) == []
+    other.logits(batch, BOTH)
     assert not set(files(split)) & set(kept)
 
 
 def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:
     torch.set_num_threads(1)
     split = load_split(runs)
-    source, teachers, loader = cached(split, short_recipe())
+    source, teachers, loader = opened(split, short_recipe())
     answers = b""
     for epoch in range(2):
         for batch in loader.epoch(epoch):
-            answer = source.logits(batch, epoch, old=True, ref=True)
-            answers += present(answer.old).numpy().tobytes() + present(answer.ref).numpy().tobytes()
+            answer = source.logits(batch, BOTH)
+            answers += answer[Role.OLD].numpy().tobytes() + answer[Role.REF].numpy().tobytes()
     queue.put((teachers.computed, answers))
 
 
@@ -298,26 +318,26 @@ def test_processes_share_the_work_without_races(split: Split) -> None:
     results = [queue.get(timeout=120) for _ in processes]
     for process in processes:
         process.join()
-    _, _, loader = cached(split, short_recipe())
+    _, _, loader = opened(split, short_recipe())
     assert sum(computed for computed, _ in results) == 2 * 2 * loader.steps_per_epoch
     assert len({answers for _, answers in results}) == 1
 
 
 def test_one_teacher_is_computed_while_another_run_computes_the_other(split: Split) -> None:
-    source, teachers, loader = cached(split, short_recipe())
+    source, teachers, loader = opened(split, short_recipe())
     batch = next(iter(loader.epoch(0)))
-    another, _, _ = cached(split, short_recipe())
+    another, _, _ = opened(split, short_recipe())
     with ThreadPoolExecutor(1) as pool:
-        with another._stores["old"].locked(0):
-            answer = pool.submit(source.logits, batch, 0, old=True, ref=True)
+        with another.files[Role.OLD].locked(0):
+            answer = pool.submit(source.logits, batch, BOTH)
             deadline = time.monotonic() + 60
             while teachers.computed == 0 and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert not answer.done()
-            ref = another.logits(batch, 0, old=False, ref=True).ref
+            ref = another.logits(batch, {Role.REF})[Role.REF]
         found = answer.result(timeout=60)
-    assert torch.equal(present(found.ref), present(ref))
-    assert found.old is not None
+    assert torch.equal(found[Role.REF], ref)
+    assert Role.OLD in found
     assert teachers.computed == 2
 
 
@@ -347,11 +367,11 @@ import importlib.util
 spec = importlib.util.spec_from_file_location("cache_tests", {__file__!r})
 tests = importlib.util.module_from_spec(spec); spec.loader.exec_module(tests)
 from mptctl.data.split import load_split
-source, _, loader = tests.cached(load_split(Path({str(split.run_root)!r})), tests.short_recipe())
+source, _, loader = tests.opened(load_split(Path({str(split.run_root)!r})), tests.short_recipe())
 for i, batch in enumerate(loader.epoch(0)):
-    source.logits(batch, 0, old=True, ref=False)
+    source.logits(batch, tests.OLD)
     if i == 3:
-        store = source._stores["old"]
+        store = source.files[tests.Role.OLD]
         with store.locked(0):
             print("holding", flush=True)
             time.sleep(60)
@@ -363,9 +383,9 @@ for i, batch in enumerate(loader.epoch(0)):
     process.wait()
     process.stdout.close()
     begin = time.monotonic()
-    source, teachers, loader = cached(split, short_recipe())
+    source, teachers, loader = opened(split, short_recipe())
     for batch in loader.epoch(0):
-        source.logits(batch, 0, old=True, ref=False)
+        source.logits(batch, OLD)
     assert teachers.computed == loader.steps_per_epoch - 4
     assert time.monotonic() - begin < 30
 

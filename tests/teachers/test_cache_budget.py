@@ -19,15 +19,15 @@ RUN = """
 import sys, time
 from pathlib import Path
 from mptctl.recipe import load_recipe
-from mptctl.teachers.cache_budget import Room
+from mptctl.teachers.cache_budget import CacheBudget
 folder, name, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 runtime = load_recipe("digits", ["runtime.cache_limit_gb=0.001"]).runtime
-room = Room(folder, runtime)
-room.claim({folder / name: size})
-print("claimed", flush=True)
+budget = CacheBudget(folder, runtime)
+budget.reserve({folder / name: size})
+print("reserved", flush=True)
 sys.stdin.readline()
 try:
-    room.make({folder / name: size})
+    budget.evict()
     (folder / name).mkdir(exist_ok=True)
     (folder / name / "epoch-0000.bin").write_bytes(b"x" * size)
     print("filled", flush=True)
@@ -38,7 +38,7 @@ except Exception as error:
 
 
 class Run:
-    """A process that claims room, and makes and fills it when told to."""
+    """A process that reserves room, and makes and fills it when told to."""
 
     def __init__(self, folder: Path, name: str, size: int) -> None:
         self.process = subprocess.Popen(
@@ -74,7 +74,7 @@ def on_disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*/*"))
 
 
-def room(folder: Path) -> CacheBudget:
+def budget(folder: Path) -> CacheBudget:
     return CacheBudget(folder, load_recipe("digits", ["runtime.cache_limit_gb=0.001"]).runtime)
 
 
@@ -84,7 +84,7 @@ def name(number: int) -> str:
 
 def test_the_limit_holds_for_two_runs_together(tmp_path: Path, runs: list[Run]) -> None:
     runs += [Run(tmp_path, name(number), 600_000) for number in range(2)]
-    assert [run.says() for run in runs] == ["claimed", "claimed"]
+    assert [run.says() for run in runs] == ["reserved", "reserved"]
     for run in runs:
         run.go()
     said = sorted(run.says() for run in runs)
@@ -101,17 +101,17 @@ def test_what_a_run_under_way_has_claimed_is_neither_given_away_nor_removed(
     runs[0].go()
     assert runs[0].says() == "filled"
     with pytest.raises(UsageError, match="wait for them"):
-        room(tmp_path).claim({tmp_path / name(1): 600_000})
-    beside = room(tmp_path)
-    beside.claim({tmp_path / name(1): 300_000})
-    beside.make({tmp_path / name(1): 300_000})
+        budget(tmp_path).reserve({tmp_path / name(1): 600_000})
+    beside = budget(tmp_path)
+    beside.reserve({tmp_path / name(1): 300_000})
+    beside.evict()
     assert (tmp_path / name(0)).is_dir()
-    # A store that both fill takes its room once.
-    beside.claim({tmp_path / name(0): 600_000})
+    # A cache that both fill takes its room once.
+    beside.reserve({tmp_path / name(0): 600_000})
     runs[0].end()
-    after = room(tmp_path)
-    after.claim({tmp_path / name(2): 900_000})
-    after.make({tmp_path / name(2): 900_000})
+    after = budget(tmp_path)
+    after.reserve({tmp_path / name(2): 900_000})
+    after.evict()
     assert not (tmp_path / name(0)).exists()
 
 
@@ -121,9 +121,9 @@ def test_only_folders_of_ours_make_room(tmp_path: Path) -> None:
     (tmp_path / "cache" / name(1)).symlink_to(tmp_path / "cache" / "thesis")
     (tmp_path / "cache" / name(2)).mkdir()
     (tmp_path / "cache" / name(2) / "epoch-0000.bin").write_bytes(b"x" * 500_000)
-    here = room(tmp_path / "cache")
-    here.claim({tmp_path / "cache" / name(3): 900_000})
-    here.make({tmp_path / "cache" / name(3): 900_000})
+    here = budget(tmp_path / "cache")
+    here.reserve({tmp_path / "cache" / name(3): 900_000})
+    here.evict()
     assert (tmp_path / "cache" / "thesis" / "chapter.tex").stat().st_size == 500_000
     assert (tmp_path / "cache" / name(1)).is_symlink()
     assert not (tmp_path / "cache" / name(2)).exists()

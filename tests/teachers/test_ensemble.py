@@ -12,6 +12,7 @@ from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model, load_model
+from mptctl.names import Role
 from mptctl.recipe import load_recipe
 from mptctl.teachers.ensemble import Teachers
 
@@ -50,24 +51,22 @@ def teachers(old: Path | None, refs: list[Path], *overrides: str) -> Teachers:
 def test_an_ensemble_answers_with_the_mean_of_its_members(tmp_path: Path) -> None:
     paths = [make(tmp_path / f"{i}.pt", CLASSES.names, i) for i in range(3)]
     images = torch.randn(4, 3, 8, 8)
-    got = teachers(None, paths).logits(batch(images), 0, old=True, ref=True)
-    assert got.old is None
-    assert got.ref is not None
+    got = teachers(None, paths).logits(batch(images), set(Role))
+    assert list(got) == [Role.REF]
     mean = torch.stack([answers(path, images) for path in paths]).mean(0)
-    torch.testing.assert_close(got.ref, mean, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(got[Role.REF], mean, rtol=1e-5, atol=1e-6)
 
 
 def test_only_what_is_wanted_is_computed_and_nothing_is_trained(tmp_path: Path) -> None:
     old = make(tmp_path / "old.pt", CLASSES.old, 0)
     ref = make(tmp_path / "ref.pt", CLASSES.names, 1)
     source = teachers(old, [ref])
-    got = source.logits(batch(torch.randn(2, 3, 8, 8)), 0, old=True, ref=False)
-    assert got.ref is None
-    assert got.old is not None
-    assert got.old.shape == (2, 2)
-    assert not got.old.requires_grad
+    got = source.logits(batch(torch.randn(2, 3, 8, 8)), {Role.OLD})
+    assert list(got) == [Role.OLD]
+    assert got[Role.OLD].shape == (2, 2)
+    assert not got[Role.OLD].requires_grad
     assert set(source.digests) == {"old", "ref"}
-    assert not any(p.requires_grad for p in source.refs[0].parameters())
+    assert not any(p.requires_grad for p in source.models[Role.REF].parameters())
 
 
 def test_a_teacher_with_another_normalisation_sees_its_own(tmp_path: Path) -> None:
@@ -76,8 +75,7 @@ def test_a_teacher_with_another_normalisation_sees_its_own(tmp_path: Path) -> No
     student, own = ((pixels - 0.5) / 0.5), torch.empty_like(pixels)
     for channel, (mean, std) in enumerate(((0.1, 0.2), (0.2, 0.4), (0.3, 0.8))):
         own[:, channel] = (pixels[:, channel] - mean) / std
-    got = teachers(None, [path]).logits(batch(student), 0, old=False, ref=True).ref
-    assert got is not None
+    got = teachers(None, [path]).logits(batch(student), {Role.REF})[Role.REF]
     torch.testing.assert_close(got, answers(path, own), rtol=1e-4, atol=1e-5)
 
 
@@ -88,10 +86,9 @@ def test_a_teacher_in_bfloat16_answers_to_the_bit_as_autocast_would(tmp_path: Pa
     path = make(tmp_path / "t.pt", CLASSES.names, 0, *keys)
     images = torch.randn(4, 3, size, size).to(memory_format=torch.channels_last)
     source = teachers(None, [path], *keys, "runtime.teacher_precision=bf16")
-    got = source.logits(batch(images), 0, old=False, ref=True).ref
+    got = source.logits(batch(images), {Role.REF})[Role.REF]
     with torch.autocast("cpu", dtype=torch.bfloat16):
         expected = answers(path, images).float()
-    assert got is not None
     assert got.dtype == torch.float32
     assert torch.equal(got, expected)
     assert not torch.equal(got, answers(path, images))

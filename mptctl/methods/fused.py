@@ -1,0 +1,37 @@
+"""Methods that the fused loss computes: cross-entropy, and distillation by KL divergence or logit matching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from mpt_kernels import mpt_loss
+from mpt_kernels.reference import mpt_rows
+from mpt_kernels.types import RowLosses
+from mptctl.methods.method import COUNTS, Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedMethod(Method):
+    """`mpt_loss` with the method's settings: values and gradient in one pass."""
+
+    def value_and_grad(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        old_logits: Tensor | None = None,
+        ref_logits: Tensor | None = None,
+        normalizer: float | Tensor | None = None,
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """See `Method.value_and_grad`."""
+        teachers = self.wanted(old_logits, ref_logits)
+        out = mpt_loss(logits, target, *teachers, normalizer=normalizer, **self.settings._asdict())
+        counts = {COUNTS[whose]: count for whose, count in out.correct.items()}
+        return {"loss": out.loss, **out.terms, **counts}, out.grad
+
+    def rows(
+        self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
+    ) -> RowLosses:
+        """See `Method.rows`."""
+        return mpt_rows(logits, target, old_logits, ref_logits, self.settings)
