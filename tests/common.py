@@ -17,7 +17,8 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.run_folder import MetricsLine, RunDir
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.training.result import FitResult
 
@@ -87,7 +88,7 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
                 torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
             )
             assert torch.equal(a.training["rng"], b.training["rng"])
-    epochs = [[line for line in run.read_metrics() if line.event == "epoch"] for run in (one, other)]
+    epochs = [[line for line in read_metrics(run.metrics) if line.event == "epoch"] for run in (one, other)]
     assert epochs[0] == epochs[1]
 
 
@@ -96,7 +97,8 @@ DIES = """
 import os, signal, sys
 from pathlib import Path
 from mptctl.data.split import load_split
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import short_recipe
 from tests.common import Log
 

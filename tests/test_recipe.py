@@ -108,7 +108,7 @@ def test_wrong_overrides_are_refused(override: str) -> None:
 
 def test_differences_name_the_field() -> None:
     one, other = load_recipe("digits"), load_recipe("digits", ["optim.lr=0.5"])
-    assert differences(one, other) == [f"optim.lr: {one.optim.lr} -> 0.5"]
+    assert differences(one, other) == [("optim.lr", one.optim.lr, 0.5)]
 
 
 def test_every_key_says_what_it_is() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -16,17 +14,13 @@ from torch import nn
 from mpt_kernels import backend_for
 from mptctl.data.loading.batch import Batch
 from mptctl.machine.facts import Machine, this_machine
-from mptctl.machine.signals import StopRequest
 from mptctl.methods.table import method_from_recipe
-from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.networks import build_model
-from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherLogits
-from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
-from mptctl.training.run import Progress, Run
+from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
 _WARM_STEPS = 3
@@ -116,18 +110,6 @@ class _Untrained:
         )
 
 
-class _OneBatch:
-    """A loader without pictures: the step asks it for its length only."""
-
-    name, reason, num_samples, steps_per_epoch = "synthetic", "one fixed batch", 0, 10**6
-
-    def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
-        return iter(())
-
-    def close(self) -> None:
-        pass
-
-
 def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
     num_old = num_classes // 2
     method = method_from_recipe(recipe.method, num_old)
@@ -168,27 +150,20 @@ def _ways(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, C
         update()
         loss.item()  # what a loop does that prints its loss
 
-    run = Run(
-        recipe=recipe,
-        folder=RunDir(Path(tempfile.gettempdir())),
-        meta=CheckpointMeta(recipe=recipe, class_names=(), num_old=0),
+    learner = Student(
         model=student,
+        wrapped=student,
+        optimizer=optimizer,
         method=method,
         teachers=teachers,
-        optimizer=optimizer,
-        train=_OneBatch(),  # type: ignore[arg-type]
-        validator=None,
-        device=device,
-        workers=ProcessGroup(),
-        progress=Progress(),
-        stop=StopRequest(),
-        resume_command="",
-        notes=[],
+        guard=NonFiniteGuard(student, device),
+        accumulate=recipe.optim.accumulate,
+        clip_grad_norm=recipe.optim.clip_grad_norm,
+        bf16=reduced,
     )
-    guard = NonFiniteGuard(student, device)
 
     def ours() -> None:
-        train_step(run, student, guard, method, batch, count)
+        train_step(learner, batch, recipe.optim.lr, count)
 
     return {"student": alone, "plain": plain, "ours": ours}
 

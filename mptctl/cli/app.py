@@ -19,8 +19,9 @@ from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
+from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
-from mptctl.errors import MptctlError
+from mptctl.errors import MptctlError, Stopped
 
 # What the parser raises for wrong flags and values: typer has a name only for one kind of it.
 ParserError: Any = typer.BadParameter.__base__
@@ -83,6 +84,9 @@ def main() -> None:
         code = app(standalone_mode=False)
         if code == 130:  # typer takes Ctrl-C for an exit and says nothing
             raise KeyboardInterrupt
+    except Stopped as error:
+        how = f"; go on with: {resume_command()}" if error.resumable else ""
+        code = _fail(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:

@@ -158,7 +158,8 @@ def _documented() -> list[tuple[str, Any]]:
     from mptctl.evaluation.flip_report import FlipReport
     from mptctl.machine.doctor import Check
     from mptctl.models.checkpoint import CheckpointMeta
-    from mptctl.models.run_folder import EnvironmentFile, MetricsLine
+    from mptctl.models.metrics_log import MetricsLine
+    from mptctl.models.run_folder import EnvironmentFile
     from mptctl.studies.quickstart import QuickstartResult
     from mptctl.training.dry_run import DryRun
     from mptctl.training.result import TrainSummary

@@ -7,9 +7,6 @@ from pathlib import Path
 from mptctl.cli import options as opt
 from mptctl.cli.training_verbs import TrainingFlags, start
 
-# Far from any seed that a person types for an update, so that the old model shares no start with it.
-SEED_OFFSET = 2000
-
 
 def train_old(
     run_root: opt.RunRoot = Path("runs"),
@@ -34,6 +31,9 @@ def train_old(
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30
     """
+    # Here, because it takes seconds to import.
+    from mptctl.training.request import OLD_SEED_OFFSET
+
     flags = TrainingFlags(
         run_root,
         recipe,
@@ -52,5 +52,5 @@ def train_old(
         name="old",
         fixed={"method.name": "no-treatment"},
         only_old_classes=True,
-        seed_offset=SEED_OFFSET,
+        seed_offset=OLD_SEED_OFFSET,
     )

@@ -7,9 +7,6 @@ from pathlib import Path
 from mptctl.cli import options as opt
 from mptctl.cli.training_verbs import TrainingFlags, start
 
-# Far from any seed that a person types for an update: a reference with the update's own seed would be its twin.
-SEED_OFFSET = 1000
-
 
 def train_ref(
     run_root: opt.RunRoot = Path("runs"),
@@ -34,6 +31,9 @@ def train_ref(
 
         mptctl train-ref --seed 1 --name ref-1
     """
+    # Here, because it takes seconds to import.
+    from mptctl.training.request import REF_SEED_OFFSET
+
     flags = TrainingFlags(
         run_root,
         recipe,
@@ -47,4 +47,4 @@ def train_ref(
         print_recipe,
         as_json,
     )
-    start(flags, name="ref", fixed={"method.name": "no-treatment"}, seed_offset=SEED_OFFSET)
+    start(flags, name="ref", fixed={"method.name": "no-treatment"}, seed_offset=REF_SEED_OFFSET)

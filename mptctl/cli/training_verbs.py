@@ -67,7 +67,9 @@ def start(
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.training_progress import observer
-    from mptctl.training.job import RunRequest, settled_method, train
+    from mptctl.training.plan import settled_method
+    from mptctl.training.request import RunRequest
+    from mptctl.training.train import train
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
     preset = flags.recipe or DEFAULT_PRESET[split.file.source]
@@ -95,7 +97,6 @@ def start(
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
-        resume_command=resume_command(),
     )
     refuse_own_inputs(folder, job.teachers)
     if flags.dry_run:

@@ -163,7 +163,6 @@ def tune(
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
     from mptctl.cli.train_mpt import distance_of
-    from mptctl.cli.training_verbs import resume_command
     from mptctl.data.split import load_split
     from mptctl.errors import UsageError
     from mptctl.models.ownership import run_folder
@@ -215,7 +214,6 @@ def tune(
         max_concurrent=max_concurrent,
         resume=resume,
         overwrite=overwrite,
-        resume_command=resume_command(),
     )
     if dry_run:
         _say_what_would_be_done(request, as_json)

@@ -19,7 +19,7 @@ from mptctl.evaluation.predictions import Predictions, build_predictions
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.networks import load_model
-from mptctl.recipe import DataRecipe
+from mptctl.recipe import TRAINING, DataRecipe, keys_of
 
 if TYPE_CHECKING:
     pass
@@ -122,8 +122,7 @@ class _PassProgress:
 def _evaluation_view(data: DataRecipe) -> DataRecipe:
     """The recipe without what only training looks at, so that models that see alike are found alike."""
     plain = DataRecipe.model_validate({})
-    only_training = ("augment", "padding", "flip", "scale", "ratio")
-    return data.model_copy(update={key: getattr(plain, key) for key in only_training})
+    return data.model_copy(update={key: getattr(plain, key) for key in keys_of("data", TRAINING)})
 
 
 @torch.inference_mode()

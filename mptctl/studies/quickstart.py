@@ -20,8 +20,9 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.report.flips_page import render_html
-from mptctl.training.job import RunRequest, train
 from mptctl.training.observer import Observer
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 
 # The runs, in the order in which they need each other: name, method, teachers, offset of the seed.
 RUNS = (

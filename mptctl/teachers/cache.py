@@ -18,14 +18,12 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.plan import EpochPlan
-from mptctl.recipe import Recipe
+from mptctl.recipe import SPEED, Recipe, keys_of
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.source import TeacherLogits, TeacherSource
 
 Role = Literal["old", "ref"]
-# Keys of the data recipe that change how fast pictures come, not what is in them.
-ONLY_SPEED = {"loader", "workers", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
 CACHE_VERSION = 1
 
@@ -148,7 +146,7 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "part": work.part,
         "samples": work.num_samples,
         "seed": work.seed if work.train else None,
-        "data": recipe.data.model_dump(mode="json", exclude=ONLY_SPEED),
+        "data": recipe.data.model_dump(mode="json", exclude=keys_of("data", SPEED)),
         "loader": loader.name,
         "batch": [work.batch_size, work.world_size, recipe.optim.accumulate if work.train else 1],
         "kept as": runtime.cache_precision,

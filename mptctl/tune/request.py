@@ -30,7 +30,6 @@ class TuneRequest:
         cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
         max_concurrent: most trials at once; None: as many as fit.
         resume, overwrite: what to do with a search that is in the folder.
-        resume_command: what a stopped search tells the user to type.
     """
 
     recipe: Recipe
@@ -49,7 +48,6 @@ class TuneRequest:
     max_concurrent: int | None = None
     resume: bool = False
     overwrite: bool = False
-    resume_command: str = "the same command with --resume"
 
     def points(self) -> list[TrialSettings] | None:
         """Settings of every trial; None where they follow from how the trials go."""

@@ -15,8 +15,8 @@ from mptctl.evaluation.predictions import save_predictions
 from mptctl.inference.named_models import load_predictions
 from mptctl.inference.predict import image_reader
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
-from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import load_recipe
 
 

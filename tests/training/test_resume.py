@@ -16,6 +16,7 @@ import pytest
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from tests.common import DIES, Train, assert_same_run, command, environment, mptctl_process, short_recipe
 
@@ -39,7 +40,7 @@ def training(root: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
 def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
-        if any(line.event == "checkpoint" and line.step >= step for line in folder.read_metrics()):
+        if any(line.event == "checkpoint" and line.step >= step for line in read_metrics(folder.metrics)):
             return
         time.sleep(0.02)
     assert process.poll() is None, process.communicate()[1]
@@ -191,7 +192,8 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
 
 def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
     from mptctl.data.split import make_split
-    from mptctl.training.job import RunRequest, train
+    from mptctl.training.request import RunRequest
+    from mptctl.training.train import train
     from tests.common import Log
 
     run(short_recipe(), "run")
