@@ -17,8 +17,7 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.predictions import Predictions, build_predictions
 from mptctl.machine.device import choose_device
-from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.networks import load_model
+from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.recipe import TRAINING, DataRecipe, keys_of
 
 if TYPE_CHECKING:

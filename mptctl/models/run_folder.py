@@ -16,7 +16,7 @@ from mptctl.errors import CheckpointError
 from mptctl.files import link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
-from mptctl.models.ownership import RUN, remove_own
+from mptctl.models.ownership import RUN, Existing, remove_own
 
 
 class EnvironmentFile(BaseModel):
@@ -52,22 +52,22 @@ class RunDir:
         self.tensorboard = path / "tensorboard"
 
     @contextlib.contextmanager
-    def locked(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    def locked(self, existing: Existing) -> Iterator[None]:
         """Make the folder, and hold it against every other process while the run goes on.
 
-        Nothing in it is removed; with ``overwrite`` that is for `empty`.
+        Nothing in it is removed, also where it is to be replaced: that is for `empty`.
 
         Raises:
-            UsageError: another process trains into it; it holds a run and neither flag was given; there is a link in
-                it; or it is to be overwritten and holds no run of ours.
+            UsageError: another process trains into it; it holds a run that is to be refused; there is a link in
+                it; or it is to be replaced and holds no run of ours.
             StorageError: it cannot be made.
         """
-        with locked(self.path, RUN, resume=resume, overwrite=overwrite):
+        with locked(self.path, RUN, existing):
             yield
 
-    def refuse_unusable(self, *, resume: bool, overwrite: bool) -> None:
+    def refuse_unusable(self, existing: Existing) -> None:
         """Raise what `locked` would raise, without holding or changing anything."""
-        refuse_unusable(self.path, RUN, resume=resume, overwrite=overwrite)
+        refuse_unusable(self.path, RUN, existing)
 
     def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
         """Write what the run is made of: recipe, split (an imported model may have none) and environment."""

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from mptctl.data.classes import ClassSplit, columns_for
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
-from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
-from mptctl.models.networks import load_model
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.recipe import DataRecipe, RuntimeRecipe
 from mptctl.teachers.source import TeacherLogits
 

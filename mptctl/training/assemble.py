@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import torch
 
@@ -134,9 +135,12 @@ def keep_answers(
     budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
     method, validation = teachers.method, teachers.validation
     if method is not None:
-        method = CachedTeachers(method, train, recipe, _in_order(teacher_roles(plan.method)), budget)
+        wanted: list[Literal["old", "ref"]] = [
+            role.value for role in Role if role in teacher_roles(plan.method)
+        ]
+        method = CachedTeachers(method, train, recipe, wanted, budget)
     if validation is not None and val is not None:
-        validation = CachedTeachers(validation, val, recipe, [Role.OLD.value], budget)
+        validation = CachedTeachers(validation, val, recipe, ["old"], budget)
     return replace(teachers, method=method, validation=validation, notes=[*teachers.notes, *budget.notes])
 
 
@@ -210,10 +214,6 @@ def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
         versions=versions(),
         git_commit=git_commit(),
     )
-
-
-def _in_order(roles: frozenset[Role]) -> list[Role]:
-    return [role for role in Role if role in roles]
 
 
 def _same_initial_weights(recipe: Recipe, teachers: Teachers) -> list[str]:

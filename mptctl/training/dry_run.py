@@ -51,8 +51,8 @@ def dry_run(request: RunRequest) -> DryRun:
         MptctlError: what keeps the run from starting; see `assemble`.
     """
     recipe, folder = request.recipe, RunDir(request.folder)
-    if request.resume or request.overwrite:
-        folder.refuse_unusable(resume=request.resume, overwrite=request.overwrite)
+    if request.existing != "refuse":
+        folder.refuse_unusable(request.existing)
     # Nothing is computed, so a GPU is only looked up.
     device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
     plan = plan_run(request, cpu)

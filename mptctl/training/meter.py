@@ -78,7 +78,7 @@ class MetricsLogger:
                 event=event,
                 epoch=max(self.state.epoch, 1),
                 step=self.state.global_step,
-                **(validation.figures() if validation else {}),  # type: ignore[arg-type]
+                **(validation.figures() if validation else {}),
             )
         )
 

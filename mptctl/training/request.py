@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.data.split import Split
+from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.recipe import Recipe
 
 # What the seeds of the old model and of the reference lie above that of an update: far from any seed that a person
@@ -39,6 +40,11 @@ class RunRequest:
     resume: bool = False
     overwrite: bool = False
     cache_dir: Path | None = None
+
+    @property
+    def existing(self) -> Existing:
+        """What becomes of what the folder holds already."""
+        return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     @property
     def teachers(self) -> tuple[Path, ...]:

@@ -35,7 +35,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         if group.is_main:
             refuse_own_inputs(request.folder, request.teachers)
             folder = RunDir(request.folder)
-            stack.enter_context(folder.locked(resume=request.resume, overwrite=request.overwrite))
+            stack.enter_context(folder.locked(request.existing))
         stop = stack.enter_context(stop_on_signals())
         stack.callback(observer.closed)  # whatever it shows while pictures are decoded
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.models.ownership import refuse_own_inputs
+from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of
 
@@ -48,6 +48,11 @@ class TuneRequest:
     max_concurrent: int | None = None
     resume: bool = False
     overwrite: bool = False
+
+    @property
+    def existing(self) -> Existing:
+        """What becomes of what the folder holds already."""
+        return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     def points(self) -> list[TrialSettings] | None:
         """Settings of every trial; None where they follow from how the trials go."""

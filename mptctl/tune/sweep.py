@@ -52,9 +52,7 @@ def sweep(
     points = checked_points(request)
     best = request.folder / BEST_NAME
     with ExitStack() as stack:
-        stack.enter_context(
-            locked(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
-        )
+        stack.enter_context(locked(request.folder, SEARCH, request.existing))
         stop = StopRequest()
         try:
             with interruptible(stop):
