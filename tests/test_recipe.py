@@ -8,7 +8,17 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import Recipe, differences, load_recipe, preset_names, recipe_keys
+from mptctl.recipe import (
+    SPEED,
+    TRAINING,
+    Recipe,
+    differences,
+    keys_of,
+    load_recipe,
+    may_change_between_starts,
+    preset_names,
+    recipe_keys,
+)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -116,3 +126,11 @@ def test_every_key_says_what_it_is() -> None:
     assert {key.partition(".")[0] for key in keys} == set(Recipe.model_fields)
     assert all(field.description for field in keys.values())
     assert "elodi-topk" in METHOD_NAMES
+
+
+def test_marks_say_what_a_key_changes() -> None:
+    assert keys_of("data", SPEED) == {"loader", "workers", "prefetch", "resident_limit_gb"}
+    assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio"}
+    free = may_change_between_starts()
+    assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free
+    assert not {"optim.lr", "runtime.seed", "data.augment", "runtime.precision"} & free
