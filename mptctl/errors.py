@@ -52,16 +52,18 @@ class StorageError(MptctlError):
 
 
 class Stopped(MptctlError):
-    """A run that saved its state and ended on a signal.
+    """A run that ended on a signal.
 
     Args:
-        message: what was saved; the command line adds how to go on.
+        message: what was saved.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
-        resumable: whether ``--resume`` goes on with what was saved.
+        resumable: whether ``--resume`` goes on from what was saved; the command line then says with which command.
     """
 
     def __init__(self, message: str, signum: int, *, resumable: bool = False) -> None:
         super().__init__(message)
+        self.signum = signum
+        self.resumable = resumable
         self.exit_code = 128 + signum
         self.signum = signum
         self.resumable = resumable

@@ -1,4 +1,4 @@
-"""Write a file whole or not at all, so that a full disk or a kill never leaves half of one."""
+"""Files: written whole or not at all, and the base of what is read from and written to them as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from pydantic import BaseModel, ConfigDict
+
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
@@ -22,6 +24,12 @@ _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Model(BaseModel):
+    """A record of named fields, each with a description; it is frozen, and an unknown field is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,9 +19,12 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.run_folder import MetricsLine, RunDir
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, load_recipe
+from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
+from mptctl.training.train import train
 
 
 def short_recipe(*overrides: str, method: str = "no-treatment", **fixed: Any) -> Recipe:
@@ -88,28 +92,28 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
                 torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
             )
             assert torch.equal(a.training["rng"], b.training["rng"])
-    epochs = [[line for line in run.read_metrics() if line.event == "epoch"] for run in (one, other)]
+    epochs = [[line for line in read_metrics(run.metrics) if line.event == "epoch"] for run in (one, other)]
     assert epochs[0] == epochs[1]
 
 
-# A run that is killed the moment it has written a certain line of metrics.jsonl.
-DIES = """
-import os, signal, sys
-from pathlib import Path
-from mptctl.data.split import load_split
-from mptctl.training.job import RunRequest, train
-from tests.common import short_recipe
-from tests.common import Log
+def train_until_killed(request: RunRequest, event: str, step: int) -> None:
+    """Train in a child that is killed the moment it has written a certain line of metrics.jsonl."""
 
-root, event, step, *overrides = sys.argv[1:]
+    class Dies(Log):
+        def line(self, line: MetricsLine) -> None:
+            if (line.event, line.step) == (event, step):
+                os.kill(os.getpid(), signal.SIGKILL)
 
-class Dies(Log):
-    def line(self, line):
-        if (line.event, line.step) == (event, int(step)):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-train(RunRequest(short_recipe(*overrides), load_split(Path(root)), Path(root) / "killed"), Dies())
-"""
+    # Forked, so that it need not import torch again.
+    child = os.fork()
+    if child == 0:
+        try:
+            train(request, Dies())
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 @dataclass

@@ -16,8 +16,9 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe, Recipe
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
+from mptctl.training.train import train
 from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
 
 # Two cores are shared by many tests; more threads than cores make all of them slow.

@@ -8,7 +8,18 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import Recipe, change_recipe, differences, load_recipe, preset_names, recipe_keys
+from mptctl.recipe import (
+    SPEED,
+    TRAINING,
+    Recipe,
+    change_recipe,
+    differences,
+    keys_of,
+    load_recipe,
+    may_change_between_starts,
+    preset_names,
+    recipe_keys,
+)
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -196,7 +207,7 @@ def test_wrong_overrides_are_refused(override: str) -> None:
 
 def test_differences_name_the_field() -> None:
     one, other = load_recipe("digits"), load_recipe("digits", ["optim.lr=0.5"])
-    assert differences(one, other) == [f"optim.lr: {one.optim.lr} -> 0.5"]
+    assert differences(one, other) == [("optim.lr", one.optim.lr, 0.5)]
 
 
 def test_every_key_says_what_it_is() -> None:
@@ -204,3 +215,11 @@ def test_every_key_says_what_it_is() -> None:
     assert {key.partition(".")[0] for key in keys} == set(Recipe.model_fields)
     assert all(field.description for field in keys.values())
     assert "elodi-topk" in METHOD_NAMES
+
+
+def test_marks_say_what_a_key_changes() -> None:
+    assert keys_of("data", SPEED) == {"loader", "workers", "prefetch", "resident_limit_gb"}
+    assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio"}
+    free = may_change_between_starts()
+    assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free
+    assert not {"optim.lr", "runtime.seed", "data.augment", "runtime.precision"} & free

@@ -29,9 +29,9 @@ from mptctl.data.manifest import TRAIN
 from mptctl.data.sources import scan_folder
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
+from mptctl.files import Model
 from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
-from mptctl.schema import Model
 
 _HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection
 from typing import Literal
 
 import torch
@@ -17,19 +15,15 @@ from mpt_kernels import backend_for
 from mptctl.data.loading.batch import Batch
 from mptctl.machine.device import autocast, place
 from mptctl.machine.facts import Machine, this_machine
-from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
-from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.networks import build_model
-from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
-from mptctl.training.run import Progress, Run
+from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
 _WARM_STEPS = 3
@@ -120,25 +114,14 @@ class _Untrained:
         pass
 
 
-class _OneBatch:
-    """A loader without pictures: the step asks it for its length only."""
-
-    name, reason, num_samples, steps_per_epoch = "synthetic", "one fixed batch", 0, 10**6
-
-    def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
-        return iter(())
-
-    def close(self) -> None:
-        pass
-
-
 def ways_to_train(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
     """A function for each way of `StepRow`; each call is one step on the same batch. Arguments as in `bench_step`."""
     num_old = num_classes // 2
     method = method_from_recipe(recipe.method, num_old)
 
     def model(classes: int) -> nn.Module:
-        return place(build_model(recipe.model, classes, recipe.data.image_size), recipe.runtime, device)
+        made = build_model(recipe.model, classes, recipe.data.image_size)
+        return place(made, device, channels_last=recipe.runtime.channels_last)
 
     torch.manual_seed(0)
     teachers = _Untrained(model(num_old).eval(), model(num_classes).eval())
@@ -185,27 +168,20 @@ def _our_step(
     device: torch.device,
 ) -> Callable[[], None]:
     """The training loop's own step on one batch; the only place that knows what it asks for."""
-    run = Run(
-        recipe=recipe,
-        folder=RunDir(Path(tempfile.gettempdir())),
-        meta=CheckpointMeta(recipe=recipe, class_names=(), num_old=0),
+    learner = Student(
         model=student,
+        wrapped=student,
+        optimizer=optimizer,
         method=method,
         teachers=teachers,
-        optimizer=optimizer,
-        train=_OneBatch(),  # type: ignore[arg-type]
-        validator=None,
-        device=device,
-        workers=ProcessGroup(),
-        progress=Progress(),
-        stop=StopRequest(),
-        resume_command="",
-        notes=[],
+        guard=NonFiniteGuard(student, device),
+        accumulate=recipe.optim.accumulate,
+        clip_grad_norm=recipe.optim.clip_grad_norm,
+        precision=recipe.runtime.precision,
     )
-    guard = NonFiniteGuard(student, device)
 
     def step() -> None:
-        train_step(run, student, guard, method, batch, len(batch.labels))
+        train_step(learner, batch, recipe.optim.lr, len(batch.labels))
 
     return step
 

@@ -19,8 +19,9 @@ from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
+from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
-from mptctl.errors import MptctlError
+from mptctl.errors import MptctlError, Stopped
 
 app = typer.Typer(
     name="mptctl",
@@ -78,6 +79,9 @@ def main() -> None:
     os.environ.pop("MPTCTL_DEBUG", None)
     try:
         code = _run()
+    except Stopped as error:
+        how = f"; go on with: {resume_command()}" if error.resumable else ""
+        code = _fail(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:

@@ -141,7 +141,8 @@ def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
     """The model of every file and JSON object, with what is written in its form."""
     from mptctl.data.split import SplitFile
     from mptctl.models.checkpoint import CheckpointMeta
-    from mptctl.models.run_folder import EnvironmentFile, MetricsLine
+    from mptctl.models.metrics_log import MetricsLine
+    from mptctl.models.run_folder import EnvironmentFile
     from mptctl.tune.tune_report import TuneReport
 
     found: dict[type[BaseModel], list[str]] = {

@@ -41,24 +41,30 @@ def import_(
     """
     from mptctl.data.split import SPLIT_NAME, load_split
 
+    split = None
     if recipe is None or (run_root / SPLIT_NAME).exists():
-        load_split(run_root)
+        split = load_split(run_root)
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
-    from mptctl.models.importing import import_model
-    from mptctl.models.ownership import run_folder
+    from mptctl.models.importing import import_model, read_class_names
+    from mptctl.models.ownership import refuse_own_inputs, run_folder
+    from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.progress_bars import progress_bars
 
+    folder = run_folder(run_root, name)
+    refuse_own_inputs(folder, (weights, class_names))
+    preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
+    fixed = {"model.arch": arch, "model.pretrained": None, "method.name": "no-treatment"}
     path = import_model(
         weights,
-        arch=arch,
-        class_names_file=class_names,
-        folder=run_folder(run_root, name),
-        run_root=run_root,
-        recipe_name=recipe,
-        overrides=overrides or [],
+        class_names=read_class_names(class_names),
+        recipe=load_recipe(preset, overrides or [], fixed),
+        folder=folder,
+        classes=split.classes.names if split else None,
+        num_old=split.classes.num_old if split else 0,
+        split_json=split.file.model_dump_json(indent=2) if split else None,
         overwrite=overwrite,
-        say=lambda text: typer.echo(text, err=True),
+        log=lambda text: typer.echo(text, err=True),
     )
     with progress_bars() as tell:
         found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,9 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+
+# Stands at the end of every page that shows flips.
+MADE_BY = b"Made by mptctl"
 
 
 @prints({"--json": "mptctl.studies.quickstart:QuickstartResult"})
@@ -32,10 +36,23 @@ def quickstart(
 
         mptctl quickstart --run-root /tmp/demo --json
     """
+    from mptctl.errors import Stopped
+    from mptctl.files import write_atomically
+    from mptctl.inference.predict import image_reader
+    from mptctl.report.flips_page import render_html
     from mptctl.report.training_progress import observer
+    from mptctl.studies.quickstart import PAGE_NAME
     from mptctl.studies.quickstart import quickstart as run
 
-    result = run(run_root, seed=seed, overwrite=overwrite, observer=observer)
+    page = run_root / PAGE_NAME
+    _refuse_page(page, overwrite=overwrite)
+    try:
+        done = run(run_root, seed=seed, overwrite=overwrite, observer=observer)
+    except Stopped as error:  # it has no --resume
+        message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
+        raise Stopped(message, error.signum) from error
+    write_atomically(page, render_html(done.flips, image_reader(done.split, part="test")).encode())
+    result = done.result
     if as_json:
         typer.echo(result.model_dump_json())
         return
@@ -44,3 +61,15 @@ def quickstart(
     from mptctl.report.updates_table import print_quickstart
 
     print_quickstart(result.rows, result.meaning, result.report, Console())
+
+
+def _refuse_page(page: Path, *, overwrite: bool) -> None:
+    """Refuse, before anything is trained, a page that must not be written over."""
+    from mptctl.errors import UsageError
+
+    if not os.path.lexists(page):
+        return
+    if not (page.is_file() and not page.is_symlink() and MADE_BY in page.read_bytes()):
+        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
+    if not overwrite:
+        raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")

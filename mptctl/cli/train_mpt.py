@@ -52,7 +52,10 @@ def train_mpt(
 
 
 def method_with(distance: Distance | None, recipe: Recipe) -> MethodName:
-    """The method with a distance: the flag's, or that of the recipe's own method, or kl; so a tuned recipe needs no flag."""
+    """The method with a distance: that of the flag, or of the recipe's own method, or kl.
+
+    So a recipe that was tuned needs no flag.
+    """
     from mptctl.methods.table import distance_of, mpt_method
 
     return mpt_method(distance or distance_of(recipe.method.name) or "kl")

@@ -6,9 +6,6 @@ from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 
-# Far from any seed that a person types for an update, so that the old model shares no start with it.
-SEED_OFFSET = 2000
-
 
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
@@ -23,10 +20,13 @@ def train_old(flags: TrainingFlags) -> None:
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30
     """
+    # Here, because it takes seconds to import.
+    from mptctl.training.request import OLD_SEED_OFFSET
+
     run_training(
         read_inputs(flags),
         {"method.name": "no-treatment"},
         name="old",
         only_old_classes=True,
-        seed_offset=SEED_OFFSET,
+        seed_offset=OLD_SEED_OFFSET,
     )

@@ -6,9 +6,6 @@ from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 
-# Far from any seed that a person types for an update: a reference with the update's own seed would be its twin.
-SEED_OFFSET = 1000
-
 
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
@@ -23,4 +20,7 @@ def train_ref(flags: TrainingFlags) -> None:
 
         mptctl train-ref --seed 1 --name ref-1
     """
-    run_training(read_inputs(flags), {"method.name": "no-treatment"}, name="ref", seed_offset=SEED_OFFSET)
+    # Here, because it takes seconds to import.
+    from mptctl.training.request import REF_SEED_OFFSET
+
+    run_training(read_inputs(flags), {"method.name": "no-treatment"}, name="ref", seed_offset=REF_SEED_OFFSET)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,7 +131,9 @@ def run_training(
             teacher(run)
     from mptctl.machine.facts import rank
     from mptctl.report.training_progress import observer
-    from mptctl.training.job import RunRequest, settled_method, train
+    from mptctl.training.plan import settled_method
+    from mptctl.training.request import RunRequest
+    from mptctl.training.train import train
 
     settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     request = RunRequest(
@@ -155,8 +155,7 @@ def run_training(
         if not flags.as_json:
             typer.echo("nothing was written")
         return
-    with resumable():
-        result = train(request, observer())
+    result = train(request, observer())
     if rank() != 0:
         return
     if flags.as_json:
@@ -182,19 +181,6 @@ def describe(plan: DryRun) -> list[str]:
         "loader": plan.loader,
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
-
-
-@contextmanager
-def resumable() -> Iterator[None]:
-    """Around what saves its state when it is stopped: the message then ends with the command that goes on."""
-    from mptctl.errors import Stopped
-
-    try:
-        yield
-    except Stopped as stopped:
-        if not stopped.resumable:
-            raise
-        raise Stopped(f"{stopped}; go on with: {resume_command()}", stopped.signum) from stopped
 
 
 def resume_command() -> str:

@@ -10,7 +10,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import method_keys, read_inputs, resumable
+from mptctl.cli.training_verbs import method_keys, read_inputs
 from mptctl.names import Search
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     def say(text: str) -> None:
         plain_line(console, text)
 
-    with resumable(), watching(console) as on_update:
+    with watching(console) as on_update:
         report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
     written = save_tune_figure(report, request.folder)
     if as_json:

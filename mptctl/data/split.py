@@ -151,7 +151,7 @@ def make_split(
     )
     if (run_root / SPLIT_NAME).exists() and not overwrite:
         existing = load_split(run_root)
-        changed = differences(existing.file.request, request)
+        changed = [f"{key}: {was} -> {now}" for key, was, now in differences(existing.file.request, request)]
         if changed:
             raise UsageError(
                 f"{run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "

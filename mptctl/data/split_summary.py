@@ -7,8 +7,8 @@ from pydantic import Field
 
 from mptctl.data.manifest import BAD, PART_CODES
 from mptctl.data.split import SPLIT_NAME, Split
+from mptctl.files import Model
 from mptctl.names import Order, Part
-from mptctl.schema import Model
 
 
 class PartCounts(Model):

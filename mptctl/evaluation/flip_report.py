@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mptctl.evaluation.gate import Gate
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
-from mptctl.schema import Model
+from mptctl.files import Model
 
 
 class Bin(Model):

@@ -20,7 +20,7 @@ from mptctl.evaluation.statistics import (
     relative_nfr_interval,
     wilson,
 )
-from mptctl.schema import Model
+from mptctl.files import Model
 
 # Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
 ROUNDING = 1e-12

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from mptctl.schema import Model
+from mptctl.files import Model
 
 Interval = tuple[float, float]
 Answer = Literal["yes", "no", "undecided"]

@@ -16,8 +16,7 @@ from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
-from mptctl.models.checkpoint import Checkpoint, load_checkpoint
-from mptctl.models.networks import load_model
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,10 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.predictions import Predictions, build_predictions
 from mptctl.inference.forward import forward
-from mptctl.machine.device import choose_device
-from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.networks import load_model
+from mptctl.machine.device import choose_device, place
+from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.names import Part
-from mptctl.recipe import DataRecipe
+from mptctl.recipe import TRAINING, DataRecipe, keys_of
 
 
 def predict(
@@ -128,15 +127,11 @@ def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split) -> None:
 def _evaluation_view(data: DataRecipe) -> DataRecipe:
     """The recipe without what only training looks at, so that models that see alike are found alike."""
     plain = DataRecipe.model_validate({})
-    only_training = ("augment", "padding", "flip", "scale", "ratio")
-    return data.model_copy(update={key: getattr(plain, key) for key in only_training})
+    return data.model_copy(update={key: getattr(plain, key) for key in keys_of("data", TRAINING)})
 
 
 def _load(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
-    model = load_model(checkpoint).to(device)
-    if checkpoint.meta.recipe.runtime.channels_last:
-        model = model.to(memory_format=torch.channels_last)
-    return model
+    return place(load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last)
 
 
 def _one_pass(

@@ -9,9 +9,9 @@ from torch import nn
 
 from mptctl.errors import UsageError
 from mptctl.machine.facts import local_rank
-from mptctl.recipe import RuntimeRecipe
 
 Model = TypeVar("Model", bound=nn.Module)
+Precision = Literal["fp32", "bf16"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -36,14 +36,14 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def place(model: Model, runtime: RuntimeRecipe, device: torch.device) -> Model:
-    """Move a model to a device, in the memory format that the recipe names; gives the model back."""
+def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:
+    """Move a model to a device, with the channels of convolutions last in memory or not; gives the model back."""
     model.to(device)
-    if runtime.channels_last:
+    if channels_last:
         model.to(memory_format=torch.channels_last)
     return model
 
 
-def autocast(device: torch.device, precision: Literal["fp32", "bf16"]) -> torch.autocast:
+def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     """A context in which forward passes on a device compute with a precision of the recipe."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")

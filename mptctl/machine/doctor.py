@@ -12,8 +12,8 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.errors import one_line
+from mptctl.files import Model
 from mptctl.machine.facts import has_package, usable_cores, version_of
-from mptctl.schema import Model
 
 State = Literal["ok", "missing", "unusable"]
 # Less free disk than this, in bytes, and a run of a few checkpoints may not fit.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from mptctl.schema import Model
+from mptctl.files import Model
 
 
 class Machine(Model):

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
-import pickletools
-import re
-import warnings
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from torch import Tensor
+from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError
 from mptctl.files import write_atomically
+from mptctl.models.networks import build_model
+from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
 
 FORMAT = "mptctl-checkpoint"
@@ -109,7 +106,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
     """
-    content = _load_safely(path)
+    content = load_safely(path, advice=_valid_beside)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(
             f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} --arch NAME "
@@ -133,86 +130,28 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, meta, model, training, found)
 
 
-def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read the weights of a model that was trained elsewhere.
-
-    Takes a state dict, or a mapping that holds one under ``state_dict``, ``model_state_dict`` or ``model``;
-    prefixes that wrappers leave (``module.``, ``_orig_mod.``) are removed.
+def load_model(checkpoint: Checkpoint) -> nn.Module:
+    """Rebuild the model of a checkpoint, on the CPU, with its weights.
 
     Raises:
-        CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
+        CheckpointError: the weights do not fit the architecture that the checkpoint names.
     """
-    content = _load_safely(path)
-    for key in ("state_dict", "model_state_dict", "model"):
-        if isinstance(content, dict) and isinstance(content.get(key), dict):
-            content = content[key]
-            break
-    if (
-        not isinstance(content, dict)
-        or not content
-        or not all(isinstance(v, Tensor) for v in content.values())
-    ):
-        raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
-    return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+    recipe = checkpoint.meta.recipe
+    plain = recipe.model.model_copy(update={"pretrained": None})
+    model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+    try:
+        model.load_state_dict(checkpoint.model)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {' '.join(str(error).split())[:160]}"
+        ) from error
+    return model
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _load_safely(path: Path) -> Any:
-    try:
-        with open(path, "rb") as file:
-            head = file.read(4)
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}; check the path") from error
-    if not head:
-        raise CheckpointError(f"{path}: not a checkpoint: the file is empty{_valid_beside(path)}")
-    is_archive = head == b"PK\x03\x04"
-    if is_archive and not zipfile.is_zipfile(path):
-        raise CheckpointError(f"{path}: incomplete: the archive ends too early{_valid_beside(path)}")
-    if not is_archive and head[:1] != b"\x80":
-        raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
-        message = str(error)
-        names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (
-            set() if is_archive else _globals_in_pickle(path)
-        )
-        if names:
-            raise CheckpointError(
-                f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "
-                "save a plain state dict of tensors instead"
-            ) from None
-        if is_archive and "central directory" in message:
-            raise CheckpointError(
-                f"{path}: incomplete: the archive ends too early{_valid_beside(path)}"
-            ) from None
-        if is_archive:
-            raise CheckpointError(
-                f"{path}: damaged: {' '.join(message.split())[:100]}{_valid_beside(path)}"
-            ) from None
-        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(message.split())[:100]}") from None
-
-
-def _globals_in_pickle(path: Path) -> set[str]:
-    """What a plain pickle would import, read from its opcodes without running them."""
-    found: set[str] = set()
-    strings: list[str] = []
-    with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):
-        for opcode, argument, _ in pickletools.genops(file):
-            if opcode.name == "GLOBAL":
-                found.add(str(argument).replace(" ", "."))
-            elif opcode.name == "STACK_GLOBAL":
-                found.add(".".join(strings[-2:]))
-            elif isinstance(argument, str):
-                strings.append(argument)
-    return found
 
 
 def _valid_beside(path: Path) -> str:

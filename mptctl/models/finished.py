@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mptctl.models.checkpoint import CheckpointMeta
-from mptctl.models.run_folder import MetricsLine, RunDir
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.run_folder import RunDir
 
 
 class Unfinished(NamedTuple):
@@ -60,6 +61,6 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
 
 def _lines(run: RunDir) -> list[MetricsLine]:
     try:
-        return run.read_metrics()
+        return read_metrics(run.metrics)
     except (OSError, UnicodeDecodeError):
         return []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mptctl.errors import UsageError
 from mptctl.files import storage_error
-from mptctl.models.ownership import LOCK, Kind, refuse_foreign, remove_halves
+from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_halves
 
 # A lock holds the number of the process that took it.
 CONTENT = re.compile(rb"\d{0,10}\n?")
@@ -22,7 +22,7 @@ CAREFULLY = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
-def locked(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> Iterator[None]:
+def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
     """Make a folder, and hold it against every other process.
 
     Nothing is removed but what a kill left half written; whoever overwrites does so with `remove_own`.
@@ -30,13 +30,13 @@ def locked(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> Iterat
     Args:
         folder: that will be written.
         kind: what will be in it.
-        resume, overwrite: what may be in it already.
+        existing: what becomes of what it holds already.
 
     Raises:
         UsageError: another process writes it, or what it holds forbids it, see `refuse_foreign`; nothing was changed.
         StorageError: it cannot be made.
     """
-    refuse_unusable(folder, kind, resume=resume, overwrite=overwrite)
+    refuse_unusable(folder, kind, existing)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         try:
@@ -50,7 +50,7 @@ def locked(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> Iterat
                 raise _busy(folder)
             try:
                 # Once more, since another process may have come and gone since.
-                refuse_foreign(folder, kind, resume=resume, overwrite=overwrite)
+                refuse_foreign(folder, kind, existing)
                 remove_halves(folder, kind)
                 os.ftruncate(file, 0)
                 os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
@@ -65,7 +65,7 @@ def locked(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> Iterat
                 path.rmdir()
 
 
-def refuse_unusable(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> None:
+def refuse_unusable(folder: Path, kind: Kind, existing: Existing) -> None:
     """Refuse what `locked` would refuse, without holding or changing anything.
 
     Raises:
@@ -73,7 +73,7 @@ def refuse_unusable(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) 
     """
     if not is_free(folder):
         raise _busy(folder)
-    refuse_foreign(folder, kind, resume=resume, overwrite=overwrite)
+    refuse_foreign(folder, kind, existing)
 
 
 def is_free(folder: Path) -> bool:

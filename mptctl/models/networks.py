@@ -13,8 +13,8 @@ import torchvision
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError
-from mptctl.models.checkpoint import Checkpoint, read_state_dict
 from mptctl.models.heads import find_head, insert_embedding
+from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import ModelRecipe
 
 DIGITS_NET = "digits-net"
@@ -219,21 +219,3 @@ def _torchvision_weights(arch: str) -> dict[str, Tensor]:
             f"fetch {chosen.url} into that folder, or name a local file"
         )
     return read_state_dict(path)
-
-
-def load_model(checkpoint: Checkpoint) -> nn.Module:
-    """Rebuild the model of a checkpoint, on the CPU, with its weights.
-
-    Raises:
-        CheckpointError: the weights do not fit the architecture that the checkpoint names.
-    """
-    recipe = checkpoint.meta.recipe
-    plain = recipe.model.model_copy(update={"pretrained": None})
-    model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
-    try:
-        model.load_state_dict(checkpoint.model)
-    except RuntimeError as error:
-        raise CheckpointError(
-            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {' '.join(str(error).split())[:160]}"
-        ) from error
-    return model

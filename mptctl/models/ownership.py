@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.files import PARTIAL
@@ -153,18 +153,27 @@ def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
             raise UsageError(f"{folder}: holds {path}, which this command reads; use another --name")
 
 
-def refuse_foreign(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -> None:
+# What becomes of what a folder holds already: it must be empty, what is in it is gone on with, or it is thrown away.
+Existing = Literal["refuse", "keep", "replace"]
+
+
+def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
+    """What ``--resume`` and ``--overwrite`` say of what a folder holds."""
+    return "keep" if resume else "replace" if overwrite else "refuse"
+
+
+def refuse_foreign(folder: Path, kind: Kind, existing: Existing) -> None:
     """Refuse a folder that must not be written as it was asked for; changes nothing.
 
     Raises:
-        UsageError: there are links in it; it holds something and neither flag was given; or it is to be overwritten
+        UsageError: there are links in it; it holds something that is to be refused; or that is to be replaced
             and was not written by us.
     """
     if folder.is_symlink():
         raise UsageError(f"{folder}: is a link, which no {kind.what} is written through; use another --name")
     _refuse_in_the_way(folder, kind)
     held = kind.contents(folder)
-    if not held or resume:
+    if not held or existing == "keep":
         return
     if not kind.marked(folder):
         names = ", ".join(item.name for item in held[:3])
@@ -172,7 +181,7 @@ def refuse_foreign(folder: Path, kind: Kind, *, resume: bool, overwrite: bool) -
             f"{folder}: already holds {names}{' and more' if held[3:] else ''}, and no {kind.what} of mptctl's, "
             "which is all that --overwrite replaces; use another --name"
         )
-    if not overwrite:
+    if existing == "refuse":
         raise UsageError(
             f"{folder}: already holds a {kind.what}; go on with --resume, start anew with --overwrite, "
             "or use another --name"

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.errors import CheckpointError
-from mptctl.files import link_or_copy, storage_error, write_atomically
+from mptctl.files import link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
-from mptctl.models.ownership import RUN, remove_own
+from mptctl.models.ownership import RUN, Existing, remove_own
 
 if TYPE_CHECKING:
     import torch
@@ -33,31 +33,6 @@ class EnvironmentFile(BaseModel):
     device: str = Field(description="the device's own name")
     cpu_threads: int = Field(description="threads of torch")
     git_commit: str | None = Field(description="of the checkout that the code ran from, where there is one")
-
-
-class MetricsLine(BaseModel):
-    """One line of ``metrics.jsonl``; what does not apply is left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    event: Literal["step", "epoch", "checkpoint", "done"] = Field(
-        description="step: means since the line before; epoch: validation; checkpoint; done"
-    )
-    epoch: int = Field(description="counted from 1")
-    step: int = Field(description="optimizer steps done in all")
-    lr: float | None = Field(None, description="learning rate of the last step")
-    terms: dict[str, float] | None = Field(None, description="loss and its parts, each as it enters the loss")
-    train_error: float | None = Field(
-        None, description="part of training pictures that the student got wrong"
-    )
-    images_per_s: float | None = Field(None, description="training speed")
-    data_wait: float | None = Field(None, description="part of the time that the model waited for pictures")
-    val_error: float | None = Field(
-        None, description="on validation samples of all classes that the model knows"
-    )
-    val_error_old: float | None = Field(None, description="on validation samples of old classes")
-    val_nfr: float | None = Field(None, description="negative flips / validation samples of old classes")
-    seconds_left: float | None = Field(None, description="expected time to the end of the run")
 
 
 class RunDir:
@@ -80,22 +55,22 @@ class RunDir:
         self.tensorboard = path / "tensorboard"
 
     @contextlib.contextmanager
-    def locked(self, *, resume: bool, overwrite: bool) -> Iterator[None]:
+    def locked(self, existing: Existing) -> Iterator[None]:
         """Make the folder, and hold it against every other process while the run goes on.
 
-        Nothing in it is removed; with ``overwrite`` that is for `empty`.
+        Nothing in it is removed, also where it is to be replaced: that is for `empty`.
 
         Raises:
-            UsageError: another process trains into it; it holds a run and neither flag was given; there is a link in
-                it; or it is to be overwritten and holds no run of ours.
+            UsageError: another process trains into it; it holds a run that is to be refused; there is a link in
+                it; or it is to be replaced and holds no run of ours.
             StorageError: it cannot be made.
         """
-        with locked(self.path, RUN, resume=resume, overwrite=overwrite):
+        with locked(self.path, RUN, existing):
             yield
 
-    def refuse_unusable(self, *, resume: bool, overwrite: bool) -> None:
+    def refuse_unusable(self, existing: Existing) -> None:
         """Raise what `locked` would raise, without holding or changing anything."""
-        refuse_unusable(self.path, RUN, resume=resume, overwrite=overwrite)
+        refuse_unusable(self.path, RUN, existing)
 
     def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
         """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
@@ -115,45 +90,6 @@ class RunDir:
         write_atomically(self.recipe, recipe_yaml.encode())
         if split_json is not None:
             write_atomically(self.split, split_json.encode())
-
-    def append_metrics(self, line: MetricsLine) -> None:
-        """Add one line to ``metrics.jsonl``."""
-        try:
-            with open(self.metrics, "a", encoding="utf-8") as file:
-                file.write(line.model_dump_json(exclude_none=True) + "\n")
-        except OSError as error:
-            raise storage_error(self.metrics, error) from error
-
-    def read_metrics(self) -> list[MetricsLine]:
-        """All lines of ``metrics.jsonl``; a last line that a kill cut short is left out."""
-        if not self.metrics.exists():
-            return []
-        lines = []
-        for text in self.metrics.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValidationError):
-                lines.append(MetricsLine.model_validate_json(text))
-        return lines
-
-    def logged_after(self, step: int) -> int:
-        """How many steps ``metrics.jsonl`` has past a step."""
-        return max((line.step for line in self.read_metrics()), default=step) - step
-
-    def truncate_metrics(self, step: int, *, validated: bool) -> None:
-        """Take out of ``metrics.jsonl`` what a run that is resumed from a step writes again.
-
-        Args:
-            step: lines past it go.
-            validated: whether the checkpoint of that step was saved after its validation; if not, that goes too.
-        """
-        kept = [
-            line
-            for line in self.read_metrics()
-            if line.step <= step
-            and line.event != "done"
-            and (validated or line.step < step or line.event != "epoch")
-        ]
-        text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
-        write_atomically(self.metrics, text.encode())
 
     def replace_last_by_previous(self) -> None:
         """For a ``last.pt`` that is damaged: the next save would keep it as the previous one."""

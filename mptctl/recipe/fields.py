@@ -20,8 +20,15 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError
+from mptctl.files import Model
 from mptctl.names import LoaderName, MethodName
-from mptctl.schema import Model
+
+# Marks of a field. What changes how fast a run is, and nothing else;
+SPEED: dict[str, Any] = {"changes": "speed"}
+# what changes the last bits of a result as well;
+ROUNDING: dict[str, Any] = {"changes": "rounding"}
+# what only training looks at, so that it changes nothing in evaluation.
+TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
 class _Group(Model):
@@ -43,11 +50,20 @@ class DataRecipe(_Group):
     augment: Literal["pad-crop", "random-resized-crop", "none"] = Field(
         "pad-crop",
         description="training crop: zero padding and a crop of the same size, or a random part resized",
+        json_schema_extra=TRAINING,
     )
-    padding: int = Field(4, ge=0, description="pixels of zero padding on each side, for pad-crop")
-    flip: bool = Field(True, description="mirror half of the training pictures left to right")
-    scale: tuple[float, float] = Field((0.08, 1.0), description="part of the area, for random-resized-crop")
-    ratio: tuple[float, float] = Field((0.75, 4 / 3), description="aspect ratios, for random-resized-crop")
+    padding: int = Field(
+        4, ge=0, description="pixels of zero padding on each side, for pad-crop", json_schema_extra=TRAINING
+    )
+    flip: bool = Field(
+        True, description="mirror half of the training pictures left to right", json_schema_extra=TRAINING
+    )
+    scale: tuple[float, float] = Field(
+        (0.08, 1.0), description="part of the area, for random-resized-crop", json_schema_extra=TRAINING
+    )
+    ratio: tuple[float, float] = Field(
+        (0.75, 4 / 3), description="aspect ratios, for random-resized-crop", json_schema_extra=TRAINING
+    )
     eval_resize: PositiveInt | None = Field(
         None, description="shorter side before the centre crop in evaluation, in pixels; default: image_size"
     )
@@ -60,16 +76,27 @@ class DataRecipe(_Group):
     loader: LoaderName = Field(
         "auto",
         description="how pictures reach the device; auto chooses by size, device and what is installed",
+        json_schema_extra=SPEED,
     )
-    threads: int = Field(0, ge=0, description="threads of the loader; 0 takes the number of usable cores")
-    prefetch: PositiveInt = Field(2, description="batches that are prepared ahead")
+    threads: int = Field(
+        0,
+        ge=0,
+        description="threads of the loader; 0 takes the number of usable cores",
+        json_schema_extra=SPEED,
+    )
+    prefetch: PositiveInt = Field(2, description="batches that are prepared ahead", json_schema_extra=SPEED)
     hw_decoder_load: float = Field(
-        0.65, ge=0.0, le=1.0, description="part of the JPEGs for the GPU's hardware decoder (dali on a GPU)"
+        0.65,
+        ge=0.0,
+        le=1.0,
+        description="part of the JPEGs for the GPU's hardware decoder (dali on a GPU)",
+        json_schema_extra=ROUNDING,
     )
     resident_limit_gb: float = Field(
         4.0,
         gt=0,
         description="most memory for decoded pictures, in gigabytes, before auto prefers dali or threaded",
+        json_schema_extra=SPEED,
     )
 
     @model_validator(mode="before")
@@ -170,7 +197,7 @@ class RuntimeRecipe(_Group):
     """Where and how the run computes; beside the seed, nothing here changes more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
-    device: str = Field("auto", description="auto, cpu, cuda or cuda:N")
+    device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
     precision: Literal["fp32", "bf16"] = Field(
         "fp32", description="autocast type of the student's forward pass"
     )
@@ -180,13 +207,17 @@ class RuntimeRecipe(_Group):
     deterministic: bool = Field(
         False, description="on a GPU, only algorithms whose result does not depend on timing; slower"
     )
-    threads: int = Field(0, ge=0, description="CPU threads of torch; 0 leaves torch's choice")
+    threads: int = Field(
+        0, ge=0, description="CPU threads of torch; 0 leaves torch's choice", json_schema_extra=ROUNDING
+    )
     checkpoint_every_steps: int = Field(
-        0, ge=0, description="save last.pt every so many steps; 0: once an epoch"
+        0, ge=0, description="save last.pt every so many steps; 0: once an epoch", json_schema_extra=SPEED
     )
     cache_teachers: bool = Field(False, description="keep teacher logits on disk and share them between runs")
     cache_precision: Literal["fp32", "fp16"] = Field("fp16", description="type of cached teacher logits")
-    cache_limit_gb: float = Field(20.0, gt=0, description="most disk for cached teacher logits, in gigabytes")
+    cache_limit_gb: float = Field(
+        20.0, gt=0, description="most disk for cached teacher logits, in gigabytes", json_schema_extra=SPEED
+    )
 
 
 class Recipe(_Group):
@@ -251,16 +282,32 @@ def recipe_keys() -> dict[str, Any]:
     }
 
 
-def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[str]:
-    """Field-by-field differences of two models of one type, as ``key: one -> other`` lines."""
-    lines: list[str] = []
+def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """Field-by-field differences of two models of one type: dotted key, value of the one, value of the other."""
+    found: list[tuple[str, Any, Any]] = []
     for key in type(one).model_fields:
         mine, theirs = getattr(one, key), getattr(other, key)
         if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
-            lines += differences(mine, theirs, f"{prefix}{key}.")
+            found += differences(mine, theirs, f"{prefix}{key}.")
         elif mine != theirs:
-            lines.append(f"{prefix}{key}: {mine} -> {theirs}")
-    return lines
+            found.append((f"{prefix}{key}", mine, theirs))
+    return found
+
+
+def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
+    """Keys of one group of a recipe whose fields carry a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
+    return {
+        key.partition(".")[2]
+        for key, field in recipe_keys().items()
+        if key.startswith(f"{group}.") and field.json_schema_extra == mark
+    }
+
+
+def may_change_between_starts() -> frozenset[str]:
+    """Dotted keys that may change between a run and its continuation: where and how fast it computes, not what."""
+    return frozenset(
+        key for key, field in recipe_keys().items() if field.json_schema_extra in (SPEED, ROUNDING)
+    )
 
 
 def _explain(key: str, problem: Any) -> str:

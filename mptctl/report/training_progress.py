@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from mptctl.machine.facts import rank
-from mptctl.models.run_folder import MetricsLine
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.observer import Observer
 from mptctl.training.result import FitResult

@@ -44,7 +44,7 @@ def draw_over_k(axes: Axes, report: TuneReport) -> None:
             places, nfrs, yerr=[low, high], color=COLOURS[distance], marker=MARKS[distance], markersize=4,
             linewidth=1.5, elinewidth=0.7, capsize=2, label=f"NFR, {distance.upper()}",
         )  # fmt: skip
-    bound = 100 * ((report.reference.val_error.value or 0.0) + report.max_er_increase)
+    bound = 100 * report.error_bound
     axes.axhline(bound, color=OLD, linewidth=1, linestyle="--", label="bound on the error")
     axes.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
     axes.set_xlabel("k, the bias on the logits of new classes")
@@ -77,7 +77,7 @@ def draw_against(axes: Axes, report: TuneReport) -> None:
         axes.scatter(
             [x], [y], s=110, facecolors="none", edgecolors=FRESH, linewidths=1.8, label="choice", zorder=2
         )
-    bound = 100 * ((report.reference.val_error.value or 0.0) + report.max_er_increase)
+    bound = 100 * report.error_bound
     axes.axvline(bound, color=OLD, linewidth=1, linestyle="--", label="bound")
     if len(trials) <= MOST_LABELS:
         for trial in trials:

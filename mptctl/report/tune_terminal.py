@@ -61,7 +61,7 @@ def trials_table(report: TuneReport, console: Console) -> Table:
 def sentences(report: TuneReport) -> list[str]:
     """What the search came to, the choice first."""
     reference = report.reference.val_error
-    bound = (reference.value or 0.0) + report.max_er_increase
+    bound = report.error_bound
     lines = []
     if report.choice is None:
         lines.append("No choice: no whole trial is within the bound.")

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,25 +14,23 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.files import write_atomically
 from mptctl.inference.named_models import load_predictions
-from mptctl.inference.predict import image_reader
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.report.flips_page import render_html
-from mptctl.training.job import RunRequest, train
 from mptctl.training.observer import Observer
+from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
+from mptctl.training.train import train
 
 # The runs, in the order in which they need each other: name, method, teachers, offset of the seed.
 RUNS = (
-    ("old", "no-treatment", (), 2000),
-    ("ref", "no-treatment", (), 1000),
+    ("old", "no-treatment", (), OLD_SEED_OFFSET),
+    ("ref", "no-treatment", (), REF_SEED_OFFSET),
     ("no-treatment", "no-treatment", ("old",), 0),
     ("mpt-kl", "mpt-kl", ("old", "ref"), 0),
 )
-# Stands at the end of every page of `render_html`.
-MADE_BY = b"Made by mptctl"
+# The page that shows what the careful update breaks, below the run root.
+PAGE_NAME = "flips.html"
 
 
 class QuickstartRow(BaseModel):
@@ -62,13 +61,27 @@ class QuickstartResult(BaseModel):
     seconds: float = Field(description="from start to end")
 
 
+class Quickstart(NamedTuple):
+    """What the quickstart did.
+
+    Attributes:
+        result: what it found; its page is still to be written.
+        flips: the report of the careful update, for that page.
+        split: of the digits.
+    """
+
+    result: QuickstartResult
+    flips: FlipReport
+    split: Split
+
+
 def quickstart(
     run_root: Path,
     *,
     seed: int = 0,
     overwrite: bool = False,
     observer: Callable[[], Observer],
-) -> QuickstartResult:
+) -> Quickstart:
     """Split the digits, train four models, and measure the two updates.
 
     Args:
@@ -83,22 +96,17 @@ def quickstart(
     """
     started = time.monotonic()
     folders = {name: run_folder(run_root, name) for name, *_ in RUNS}
-    page = run_root / "flips.html"
-    held = [path.name for path in (*folders.values(), page) if os.path.lexists(path)]
+    held = [path.name for path in folders.values() if os.path.lexists(path)]
     if held and not overwrite:
         raise UsageError(
             f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another --run-root"
         )
     for folder in folders.values():
-        RunDir(folder).refuse_unusable(resume=False, overwrite=overwrite)
-    if os.path.lexists(page) and not (
-        page.is_file() and not page.is_symlink() and MADE_BY in page.read_bytes()
-    ):
-        raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
+        RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
     split = make_split("digits", run_root=run_root, seed=seed, overwrite=overwrite)
     for name, method, teachers, offset in RUNS:
         recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed + offset})
-        paths = [run_root / teacher / "best.pt" for teacher in teachers]
+        paths = [RunDir(folders[teacher]).best for teacher in teachers]
         job = RunRequest(
             recipe=recipe,
             split=split,
@@ -111,15 +119,15 @@ def quickstart(
         train(job, observer())
     models = load_predictions({name: name for name in folders}, run_root, part="test").models
     reports = {name: compare(models["old"], model) for name, model in models.items()}
-    write_atomically(page, render_html(reports["mpt-kl"], image_reader(split, part="test")).encode())
     rows = {name: _row(name, report) for name, report in reports.items()}
-    return QuickstartResult(
+    result = QuickstartResult(
         rows=list(rows.values()),
         meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split),
         runs=[str(run_root / name) for name, *_ in RUNS],
-        report=str(page),
+        report=str(run_root / PAGE_NAME),
         seconds=round(time.monotonic() - started, 1),
     )
+    return Quickstart(result, reports["mpt-kl"], split)
 
 
 def _row(name: str, report: FlipReport) -> QuickstartRow:

@@ -20,13 +20,11 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.names import Role
-from mptctl.recipe import Recipe
+from mptctl.recipe import SPEED, Recipe, keys_of
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.source import TeacherSource, role_of
 
-# Keys of the data recipe that change how fast pictures come, not what is in them.
-ONLY_SPEED = {"loader", "threads", "prefetch", "resident_limit_gb"}
 # Changes when files are laid out, or their numbers rounded, in another way.
 CACHE_VERSION = 1
 
@@ -144,7 +142,7 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         "part": plan.part,
         "samples": plan.num_samples,
         "seed": plan.seed if plan.train else None,
-        "data": recipe.data.model_dump(mode="json", exclude=ONLY_SPEED),
+        "data": recipe.data.model_dump(mode="json", exclude=keys_of("data", SPEED)),
         "loader": loader.name,
         "batch": [plan.batch_size, plan.world_size, recipe.optim.accumulate if plan.train else 1],
         "kept as": runtime.cache_precision,

@@ -12,8 +12,7 @@ from mptctl.data.classes import ClassSplit, columns_for
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
 from mptctl.machine.device import autocast, place
-from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
-from mptctl.models.networks import load_model
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.names import Role
 from mptctl.recipe import DataRecipe, RuntimeRecipe
 
@@ -50,7 +49,8 @@ class Teacher(nn.Module):
                 f"use --set data.image_size={own.image_size} or another model"
             )
         columns = columns_for(checkpoint.meta.class_names, wanted, what)
-        self.model = place(load_model(checkpoint).requires_grad_(False).eval(), runtime, device)
+        frozen = load_model(checkpoint).requires_grad_(False).eval()
+        self.model = place(frozen, device, channels_last=runtime.channels_last)
         in_order = bool((columns == range(len(columns))).all())
         self.columns = None if in_order else torch.from_numpy(columns).to(device)
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Any, get_args
-
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.choose import choose_loader
-from mptctl.data.loading.part import BatchJob, LoadPlan
-from mptctl.data.split import Split
 from mptctl.machine.device import choose_device
-from mptctl.machine.signals import StopRequest
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part
-from mptctl.recipe import DataRecipe
+from mptctl.training.assemble import build_meta, build_student, build_teachers, keep_answers
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.job import RunRequest, assemble
+from mptctl.training.plan import part_sizes, plan_run
+from mptctl.training.request import RunRequest
+from mptctl.training.resume import resume
 
 
 class DryRun(BaseModel):
@@ -48,59 +41,46 @@ class DryRun(BaseModel):
     notes: list[str] = Field(description="what else was chosen, and warnings")
 
 
-def dry_run(job: RunRequest) -> DryRun:
+def dry_run(request: RunRequest) -> DryRun:
     """Look at everything that a run needs but its pictures.
 
     Args:
-        job: what was asked for.
+        request: what was asked for.
 
     Raises:
         MptctlError: what keeps the run from starting; see `assemble`.
     """
-    recipe, split = job.recipe, job.split
-    if job.resume or job.overwrite:
-        RunDir(job.folder).refuse_unusable(resume=job.resume, overwrite=job.overwrite)
+    recipe, folder = request.recipe, RunDir(request.folder)
+    if request.existing != "refuse":
+        folder.refuse_unusable(request.existing)
     # Nothing is computed, so a GPU is only looked up.
-    device = choose_device(recipe.runtime.device)
-    run = assemble(job, torch.device("cpu"), ProcessGroup(), StopRequest(), loader_of=_unread)
+    device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
+    plan = plan_run(request, cpu)
+    teachers = build_teachers(request, plan, cpu)
+    student = build_student(request, plan, cpu, ProcessGroup())
+    teachers = keep_answers(request, plan, teachers, plan.train, plan.val)
+    from_step, notes = 0, teachers.notes
+    if request.resume:
+        resumed = resume(folder, build_meta(request, teachers), student, plan.val_samples)
+        from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]
     return DryRun(
-        run=str(job.folder),
-        holds_run=RunDir(job.folder).last.exists(),
-        method=run.method.name,
-        k=float(run.method.settings.k),
+        run=str(request.folder),
+        holds_run=folder.last.exists(),
+        method=plan.method.name,
+        k=float(plan.method.settings.k),
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
-        weights=sum(p.numel() for p in run.model.parameters() if p.requires_grad),
-        classes=job.num_classes,
-        old_classes=split.classes.num_old,
-        teachers=[str(path) for path in (job.old, *job.refs) if path is not None],
-        pictures={part: len(split.indices(part, job.num_classes)) for part in get_args(Part)},
+        weights=sum(p.numel() for p in student.model.parameters() if p.requires_grad),
+        classes=request.num_classes,
+        old_classes=request.split.classes.num_old,
+        teachers=[str(path) for path in request.teachers],
+        pictures=part_sizes(request),
         batch_size=recipe.optim.batch_size,
         lr=recipe.optim.lr,
-        steps_per_epoch=run.train.steps_per_epoch,
-        total_steps=run.total_steps,
-        from_step=run.progress.global_step,
+        steps_per_epoch=plan.train.steps_per_epoch,
+        total_steps=plan.total_steps,
+        from_step=from_step,
         device=str(device),
-        loader=run.train.reason,
-        notes=[note for note in run.notes if note != run.train.reason],
+        loader=plan.train.reason,
+        notes=notes,
     )
-
-
-class _Unread(Loader):
-    """The loader that would be chosen, without its pictures."""
-
-    def __init__(self, plan: LoadPlan) -> None:
-        choice = choose_loader(plan)
-        super().__init__(plan, choice.reason)
-        self.name = choice.loader.name
-
-    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
-        """None: a dry run reads no picture."""
-        yield from ()
-
-
-def _unread(
-    split: Split, data: DataRecipe, part: Part, *, cache_dir: object, progress: object, **which: Any
-) -> Loader:
-    """Takes what `make_loader` takes."""
-    return _Unread(LoadPlan(split=split, data=data, part=part, **which))

@@ -14,7 +14,7 @@ class Failure:
     """The first step that was not finite.
 
     Attributes:
-        step: its global number.
+        step: how many steps the guard had looked at before it.
         what: what was not finite in it: a term, the gradient of a weight, or the norm of all gradients.
         terms: its scalars by name.
     """
@@ -42,6 +42,7 @@ class NonFiniteGuard:
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
         self._names: list[str] = []
+        self._steps = 0
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
@@ -49,13 +50,12 @@ class NonFiniteGuard:
         pairs = zip(self._kept, self._flat(), strict=True)
         self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
 
-    def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor], step: int) -> None:
+    def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         """Look at one step before its update, and before its gradients are clipped: clipping spreads a NaN to all.
 
         Args:
             terms: scalars of the loss; kept for the message.
             gradients: of all trained weights, by name; the same names in every step.
-            step: global number of the step.
         """
         self._names = list(gradients)
         norms = _norms(list(gradients.values()))
@@ -63,11 +63,12 @@ class NonFiniteGuard:
         square = norms.square().sum().float()
         finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
         already = self.skip > 0
-        now = {**terms, _STEP: torch.full((), float(step), device=self.skip.device), _NORMS: norms}
+        now = {**terms, _STEP: torch.full((), float(self._steps), device=self.skip.device), _NORMS: norms}
         self._record = {
             name: torch.where(already, self._record.get(name, value), value) for name, value in now.items()
         }
         self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
+        self._steps += 1
 
     def failed(self) -> Failure | None:
         """The first step that was not finite; None if there was none. Waits for the device."""

@@ -9,10 +9,11 @@ import torch
 from tensorboardX import SummaryWriter
 from torch import Tensor
 
-from mptctl.models.run_folder import MetricsLine
+from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.training.observer import Observer
-from mptctl.training.run import Run
-from mptctl.training.validate import Validation
+from mptctl.training.run import RunContext, RunState
+from mptctl.training.step import COUNTS
+from mptctl.training.validate import VALIDATION_COUNTS, Validation
 
 # Seconds between two lines of progress; each one waits for the device once.
 PROGRESS_SECONDS = 1.0
@@ -21,13 +22,14 @@ PROGRESS_SECONDS = 1.0
 class MetricsLogger:
     """Sums up steps on the device and writes a line now and then."""
 
-    def __init__(self, run: Run, observer: Observer) -> None:
-        self.run = run
+    def __init__(self, context: RunContext, state: RunState, observer: Observer) -> None:
+        self.context = context
+        self.state = state  # the loop's own, which it keeps up to date
         self.observer = observer
         self.writer: SummaryWriter | None = None
-        if run.workers.is_main:
+        if context.group.is_main:
             # Nothing but a resumed run's own steps may follow the step that it resumes from.
-            self.writer = SummaryWriter(str(run.folder.tensorboard), purge_step=run.progress.global_step + 1)
+            self.writer = SummaryWriter(str(context.folder.tensorboard), purge_step=state.global_step + 1)
         self.sums: dict[str, Tensor] = {}
         self.steps = self.rows = 0
         self.rate = self.waited = 0.0
@@ -48,17 +50,17 @@ class MetricsLogger:
             return
         names = sorted(self.sums)
         # Added up where they are: workers on GPUs cannot add what lies on the host.
-        sums = self.run.workers.sum(torch.stack([self.sums[n].double() for n in names]).float())
+        sums = self.context.group.sum(torch.stack([self.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
         seconds = max(time.monotonic() - self.since, 1e-9)
-        left = self.run.total_steps - self.run.progress.global_step
-        divisor = self.steps * self.run.workers.size
+        left = self.context.total_steps - self.state.global_step
+        divisor = self.steps * self.context.group.size
         line = MetricsLine(
             event="step",
-            epoch=self.run.progress.epoch + 1,
-            step=self.run.progress.global_step,
+            epoch=self.state.epoch + 1,
+            step=self.state.global_step,
             lr=self.rate,
-            terms={n: v / divisor for n, v in values.items() if not n.startswith("correct")},
+            terms={n: v / divisor for n, v in values.items() if n not in COUNTS},
             train_error=1.0 - values["correct"] / self.rows,
             images_per_s=self.rows / seconds,
             data_wait=min(1.0, self.waited / seconds),
@@ -74,11 +76,9 @@ class MetricsLogger:
         self._write(
             MetricsLine(
                 event=event,
-                epoch=max(self.run.progress.epoch, 1),
-                step=self.run.progress.global_step,
-                val_error=validation.error if validation else None,
-                val_error_old=validation.error_old if validation else None,
-                val_nfr=validation.nfr if validation else None,
+                epoch=max(self.state.epoch, 1),
+                step=self.state.global_step,
+                **(validation.figures() if validation else {}),
             )
         )
 
@@ -90,9 +90,9 @@ class MetricsLogger:
     def _write(self, line: MetricsLine) -> None:
         if self.writer is None:
             return
-        self.run.folder.append_metrics(line)
+        append_metrics(self.context.folder.metrics, line)
         scalars = line.model_dump(
-            exclude_none=True, exclude={"event", "epoch", "step", "terms", "seconds_left"}
+            exclude_none=True, exclude={"event", "epoch", "step", "terms", "seconds_left", *VALIDATION_COUNTS}
         )
         for name, value in {**scalars, **{f"terms/{n}": v for n, v in (line.terms or {}).items()}}.items():
             self.writer.add_scalar(name, value, line.step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mptctl.models.run_folder import MetricsLine
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.training.result import FitResult
 
 

@@ -53,9 +53,11 @@ class FitResult:
             run=str(self.run.path),
             best=str(self.run.best),
             steps=self.steps,
-            val_error=self.validation.error,
-            val_error_old=self.validation.error_old,
-            val_nfr=self.validation.nfr,
+            **{
+                key: value
+                for key, value in self.validation.figures().items()
+                if key in TrainSummary.model_fields
+            },
             best_val_error=self.best_error,
             seconds=round(self.seconds, 3),
         )

@@ -3,57 +3,78 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
+from mptctl.models.metrics_log import steps_logged_after
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import differences
-from mptctl.training.run import Progress, Run
+from mptctl.recipe import differences, may_change_between_starts
+from mptctl.training.run import RunState, Student
 from mptctl.training.validate import NOT_VALIDATED, Validation
 
-# What may change between a run and its continuation: where and how fast it computes, not what.
-MAY_CHANGE = (
-    "data.loader",
-    "data.threads",
-    "data.prefetch",
-    "data.hw_decoder_load",
-    "data.resident_limit_gb",
-    "runtime.device",
-    "runtime.threads",
-    "runtime.checkpoint_every_steps",
-    "runtime.cache_limit_gb",
-)
+
+class Resumed(NamedTuple):
+    """Where a run goes on.
+
+    Attributes:
+        path: the checkpoint that it goes on from.
+        state: where that stands.
+        notes: what the user should know.
+    """
+
+    path: Path
+    state: RunState
+    notes: list[str]
 
 
-def resume(run: Run) -> None:
-    """Put a run where its newest checkpoint that can be used left off.
+def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tuple[int, int]) -> Resumed:
+    """Put a student where the newest checkpoint that can be used left off.
+
+    Args:
+        folder: of the run.
+        meta: what the run's checkpoints would say of themselves.
+        student: as it starts.
+        samples: of the validation part, and those of old classes among them.
 
     Raises:
         CheckpointError: there is none, or it is of a run that differs from what is asked for.
     """
-    checkpoint, notes = _newest(run.folder)
-    _refuse_differences(checkpoint.meta, run.meta, checkpoint.path)
-    state = checkpoint.training
-    assert state is not None
-    run.model.load_state_dict(checkpoint.model)
-    run.optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["rng"])
-    if "rng_cuda" in state and run.device.type == "cuda":
-        torch.cuda.set_rng_state(state["rng_cuda"], run.device)
-    meta = checkpoint.meta
-    run.resumed_from = checkpoint.path
-    run.progress = Progress(meta.epoch, meta.step_in_epoch, meta.global_step, meta.best_error)
-    figures = meta.metrics
-    run.validation = Validation(
-        figures.get("val_error"), figures.get("val_error_old"), figures.get("val_nfr")
+    checkpoint, notes = _newest(folder)
+    before = checkpoint.meta
+    _refuse_differences(before, meta, checkpoint.path)
+    training = checkpoint.training
+    assert training is not None
+    student.model.load_state_dict(checkpoint.model)
+    student.optimizer.load_state_dict(training["optimizer"])
+    torch.set_rng_state(training["rng"])
+    device = student.guard.skip.device
+    if "rng_cuda" in training and device.type == "cuda":
+        torch.cuda.set_rng_state(training["rng_cuda"], device)
+    validation = Validation.from_figures(before.metrics, *samples)
+    state = RunState(
+        epoch=before.epoch,
+        step_in_epoch=before.step_in_epoch,
+        global_step=before.global_step,
+        best_error=before.best_error,
+        validation=validation,
+        validation_pending=samples[0] > 0 and validation == NOT_VALIDATED,
     )
-    run.validation_pending = run.validator is not None and run.validation == NOT_VALIDATED
-    lost = run.folder.logged_after(meta.global_step)
+    lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")
-    run.notes.extend(notes)
+    return Resumed(checkpoint.path, state, notes)
+
+
+def training_state(student: Student) -> dict[str, Any]:
+    """What a resumed run needs beside weights and progress: the optimizer's and the random generators' state."""
+    state: dict[str, Any] = {"optimizer": student.optimizer.state_dict(), "rng": torch.get_rng_state()}
+    device = student.guard.skip.device
+    if device.type == "cuda":
+        state["rng_cuda"] = torch.cuda.get_rng_state(device)
+    return state
 
 
 def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
@@ -84,7 +105,9 @@ def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
 
 def _refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
     lines = [
-        line for line in differences(before.recipe, now.recipe) if line.partition(":")[0] not in MAY_CHANGE
+        f"{key}: {was} -> {is_now}"
+        for key, was, is_now in differences(before.recipe, now.recipe)
+        if key not in may_change_between_starts()
     ]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"

@@ -6,57 +6,57 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.batch import Batch
 from mptctl.machine.device import autocast
-from mptctl.methods.method import Method
 from mptctl.names import Role
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import learning_rate
-from mptctl.training.run import Run
+from mptctl.training.run import Student
+
+# Among the terms of a step: right answers of the student and of its teachers, which are no part of the loss.
+COUNTS = frozenset({"correct", "correct_old", "correct_ref"})
 
 
-def train_step(
-    run: Run, student: nn.Module, guard: NonFiniteGuard, method: Method, batch: Batch, global_rows: int
-) -> tuple[dict[str, Tensor], float]:
+def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> dict[str, Tensor]:
     """One optimizer step; nothing in it waits for the device.
 
     Args:
-        run: the run.
-        student: the model as it is called (wrapped, compiled).
-        guard: against numbers that are not finite.
-        method: as it is in this epoch.
+        student: model, loss, teachers and optimizer; its method as it is in this epoch.
         batch: this worker's part of the global batch.
-        global_rows: pictures of the global batch, over all workers.
+        lr: learning rate.
+        normalizer: what sums over rows are divided by: rows of the global batch / workers, since gradients are
+            averaged over the workers afterwards.
 
     Returns:
-        The step's terms and counts as scalars on the device, and its learning rate.
+        The step's terms, and the counts named in `COUNTS`, as scalars on the device.
     """
-    optim, runtime = run.recipe.optim, run.recipe.runtime
-    rate = learning_rate(optim, run.progress.global_step, run.train.steps_per_epoch, run.total_steps)
-    for group in run.optimizer.param_groups:
-        group["lr"] = rate
-    guard.before_forward()
-    # Gradients are averaged over the workers afterwards, hence the division by their number here.
-    normalizer = global_rows / run.workers.size
+    for group in student.optimizer.param_groups:
+        group["lr"] = lr
+    student.guard.before_forward()
     totals: dict[str, Tensor] = {}
-    pieces = _micro_batches(batch, optim.accumulate)
-    for number, piece in enumerate(pieces, start=1):
-        answers = run.teachers.logits(piece, method.teachers) if run.teachers is not None else {}
-        old, ref = answers.get(Role.OLD), answers.get(Role.REF)
-        with run.workers.sync_gradients(student, now=number == len(pieces)):
-            with autocast(run.device, runtime.precision):
-                logits = student(piece.images)
-            terms, grad = method.value_and_grad(logits, piece.labels, old, ref, normalizer=normalizer)
+    parts = _micro_batches(batch, student.accumulate)
+    for number, part in enumerate(parts, start=1):
+        asked = student.teachers if student.method.teachers else None
+        teachers = {} if asked is None else asked.logits(part, student.method.teachers)
+        with student.group.sync_gradients(student.wrapped, now=number == len(parts)):
+            with autocast(part.images.device, student.precision):
+                logits = student.wrapped(part.images)
+            terms, grad = student.method.value_and_grad(
+                logits, part.labels, teachers.get(Role.OLD), teachers.get(Role.REF), normalizer=normalizer
+            )
             logits.backward(grad)
         totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
-    trained = {name: p for name, p in run.model.named_parameters() if p.grad is not None}
+    _update(student, totals)
+    return totals
+
+
+def _update(student: Student, terms: dict[str, Tensor]) -> None:
+    """Move the weights, unless a number of this step or of one before it is not finite."""
+    trained = {name: p for name, p in student.model.named_parameters() if p.grad is not None}
     gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
-    guard.check(totals, gradients, run.progress.global_step)
-    if optim.clip_grad_norm is not None:
-        nn.utils.clip_grad_norm_(trained.values(), optim.clip_grad_norm)
-    run.workers.maximum(guard.skip)
-    run.optimizer.found_inf = guard.skip  # type: ignore[attr-defined]
-    run.optimizer.step()
-    run.optimizer.zero_grad()
-    return totals, rate
+    student.guard.check(terms, gradients)
+    if student.clip_grad_norm is not None:
+        nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
+    student.group.maximum(student.guard.skip)
+    student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]
+    student.optimizer.step()
+    student.optimizer.zero_grad()
 
 
 def _micro_batches(batch: Batch, accumulate: int) -> list[Batch]:

@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
+from mptctl.machine.device import Precision, autocast
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource
 
 
-@dataclass(frozen=True)
-class Validation:
-    """Figures on validation samples, as fractions; None where there is no such sample or no old model.
+class Validation(BaseModel):
+    """Counts on validation samples, with the rates that follow from them; without samples there are none."""
 
-    Attributes:
-        error: over the classes that the model knows.
-        error_old: over the old classes.
-        nfr: negative flips against the old model over samples of old classes (Eq. 7).
-    """
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    error: float | None
-    error_old: float | None
-    nfr: float | None
+    errors: int = Field(0, description="wrong answers on samples of the classes that the model knows")
+    samples: int = Field(0, description="these samples")
+    errors_old: int = Field(0, description="wrong answers on samples of old classes")
+    samples_old: int = Field(0, description="these samples")
+    flips: int | None = Field(None, description="old samples that the old model alone gets right (Eq. 7)")
+
+    @property
+    def error(self) -> float | None:
+        """Over the classes that the model knows, a fraction."""
+        return self.errors / self.samples if self.samples else None
+
+    @property
+    def error_old(self) -> float | None:
+        """Over the old classes, a fraction."""
+        return self.errors_old / self.samples_old if self.samples_old else None
+
+    @property
+    def nfr(self) -> float | None:
+        """Negative flips / samples of old classes; None without an old model."""
+        return None if self.flips is None or not self.samples_old else self.flips / self.samples_old
+
+    def figures(self) -> dict[str, float | int | None]:
+        """Rates and counts by the names that checkpoints and ``metrics.jsonl`` give them; n/a is None."""
+        rates = {"val_error": self.error, "val_error_old": self.error_old, "val_nfr": self.nfr}
+        counts = {
+            name: getattr(self, key) if self.samples else None for name, key in VALIDATION_COUNTS.items()
+        }
+        return {**rates, **counts}
+
+    @classmethod
+    def from_figures(
+        cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
+    ) -> Validation:
+        """What `figures` wrote.
+
+        An earlier version wrote rates alone. Each of them was a count divided by its samples in double precision, so
+        that the product with the samples is that count again.
+
+        Args:
+            figures: as a checkpoint or a line of ``metrics.jsonl`` has them.
+            samples, samples_old: of the validation part, for rates without counts.
+        """
+        if figures.get("val_error") is None:
+            return NOT_VALIDATED
+        if figures.get("val_samples") is not None:
+            return cls.model_validate({key: figures.get(name) for name, key in VALIDATION_COUNTS.items()})
+        nfr = figures.get("val_nfr")
+        return cls(
+            errors=round((figures.get("val_error") or 0.0) * samples),
+            samples=samples,
+            errors_old=round((figures.get("val_error_old") or 0.0) * samples_old),
+            samples_old=samples_old,
+            flips=None if nfr is None else round(nfr * samples_old),
+        )
 
 
-NOT_VALIDATED = Validation(None, None, None)
+# The counts as they are called beside val_error, val_error_old and val_nfr.
+VALIDATION_COUNTS = {f"val_{key}": key for key in Validation.model_fields}
+NOT_VALIDATED = Validation.model_validate({})
 
 
 class Validator:
@@ -38,16 +88,16 @@ class Validator:
         loader: of the validation part, in its fixed order.
         num_old: number of old classes.
         teachers: where the old model's answers come from; None where there is no old model.
-        precision: (device type, whether autocast to bfloat16 is on) of the model's forward pass.
+        precision: of the model's forward pass.
     """
 
     def __init__(
-        self, loader: Loader, num_old: int, teachers: TeacherSource | None, precision: tuple[str, bool]
+        self, loader: Loader, num_old: int, teachers: TeacherSource | None, precision: Precision = "fp32"
     ) -> None:
         self.loader = loader
-        self.num_old = num_old
+        self._num_old = num_old
         self.teachers = teachers
-        self.precision = precision
+        self._precision = precision
         self._old_right: Tensor | None = None
 
     @torch.no_grad()
@@ -55,12 +105,11 @@ class Validator:
         """Figures of one model, which comes out in evaluation mode."""
         model.eval()
         right, old_right, is_old = [], [], []
-        device, reduced = self.precision
         for batch in self.loader.epoch(0):
-            with torch.autocast(device, dtype=torch.bfloat16, enabled=reduced):
+            with autocast(batch.images.device, self._precision):
                 logits = model(batch.images)
             right.append(is_top1_correct(logits, batch.labels))
-            is_old.append(batch.labels < self.num_old)
+            is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:
                 answer = self.teachers.logits(batch, {Role.OLD})[Role.OLD]
                 old_right.append(is_top1_correct(answer, batch.labels))
@@ -71,12 +120,9 @@ class Validator:
             self._old_right = torch.cat(old_right)
         flips = None if self._old_right is None else self._old_right & ~new & old_class
         return Validation(
-            error=_part(~new, torch.ones_like(new)),
-            error_old=_part(~new & old_class, old_class),
-            nfr=None if flips is None else _part(flips, old_class),
+            errors=int((~new).sum()),
+            samples=len(new),
+            errors_old=int((~new & old_class).sum()),
+            samples_old=int(old_class.sum()),
+            flips=None if flips is None else int(flips.sum()),
         )
-
-
-def _part(count: Tensor, of: Tensor) -> float | None:
-    total = int(of.sum())
-    return int(count.sum()) / total if total else None

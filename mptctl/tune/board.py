@@ -10,13 +10,12 @@ from typing import Any
 from ray.tune import Callback
 
 from mptctl.evaluation.statistics import rate
-from mptctl.files import write_atomically
 from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.folder import write_report
 from mptctl.tune.space import TrialSettings, name_of
 from mptctl.tune.trial import TrialPlan
 from mptctl.tune.tune_report import Status, Trial, TuneReport
 
-FILE = "trials.json"
 OnUpdate = Callable[[TuneReport], None]
 
 
@@ -27,12 +26,12 @@ class TrialTracker(Callback):  # type: ignore[misc]
         report: the search before it begins.
         folder: where ``trials.json`` is.
         plan: of all trials.
-        watch: called with the report whenever something changes.
+        on_update: called with the report whenever something changes.
     """
 
     def __init__(self, report: TuneReport, folder: Path, plan: TrialPlan, on_update: OnUpdate) -> None:
         self._report = report
-        self._path = folder / FILE
+        self._folder = folder
         self._plan = plan
         self._on_update = on_update
         self._started = time.monotonic()
@@ -69,7 +68,7 @@ class TrialTracker(Callback):  # type: ignore[misc]
     def write(self) -> None:
         """Write ``trials.json`` and tell who watches."""
         report = self.report()
-        write_atomically(self._path, (report.model_dump_json(indent=2) + "\n").encode())
+        write_report(self._folder, report)
         self._on_update(report)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -6,11 +6,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.models.lock import refuse_unusable
 from mptctl.training.dry_run import DryRun
-from mptctl.training.dry_run import dry_run as dry_run_of_job
-from mptctl.training.job import RunRequest
+from mptctl.training.dry_run import dry_run as dry_run_of_run
 from mptctl.tune.folder import SEARCH
+from mptctl.tune.prepare import first_run
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.space import complete_settings, name_of, recipe_of
+from mptctl.tune.space import name_of
 
 
 class TuneDryRun(BaseModel):
@@ -32,15 +32,12 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
         MptctlError: what keeps the search, or its first trial, from starting.
     """
     points = checked_points(request)
-    if request.resume or request.overwrite:
-        refuse_unusable(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite)
-    settings = points[0] if points else complete_settings(request.recipe, {})
-    recipe = recipe_of(request.recipe, settings)
-    folder = request.folder / "trials" / name_of(settings)
+    if request.existing != "refuse":
+        refuse_unusable(request.folder, SEARCH, request.existing)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
-        first=dry_run_of_job(RunRequest(recipe, request.split, folder, request.old, request.refs)),
+        first=dry_run_of_run(first_run(request, points)),
     )

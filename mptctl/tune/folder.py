@@ -5,24 +5,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from mptctl.files import write_atomically
 from mptctl.models.ownership import RUN, Kind, is_run
+from mptctl.tune.tune_report import TuneReport
 
+# Every trial of the search, the choice and what it rests on.
+TRIALS_NAME = "trials.json"
+# The chosen recipe.
+BEST_NAME = "best.yaml"
 # Where a trial that fails for an unexpected reason says so.
 ERROR_NAME = "error.txt"
-# The first line of best.yaml begins with it.
+# The first line of the chosen recipe begins with it.
 HEADLINE = "# Chosen by mptctl tune"
 
 
 def is_search(folder: Path) -> bool:
     """Whether a folder holds a search, of this or an earlier version; ``trials.json`` is the first file of each."""
     try:
-        found = json.loads((folder / "trials.json").read_bytes())
+        found = json.loads((folder / TRIALS_NAME).read_bytes())
         if isinstance(found, dict) and {"search", "trials", "split_fingerprint"} <= found.keys():
             return True
     except (OSError, ValueError, RecursionError):
         pass
     try:
-        with open(folder / "best.yaml", "rb") as file:
+        with open(folder / BEST_NAME, "rb") as file:
             return file.readline(len(HEADLINE)) == HEADLINE.encode()
     except OSError:
         return False
@@ -38,7 +44,16 @@ TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marke
 RAY = Kind("Ray's folder", folders={"search": Kind("experiment", whole=True)})
 SEARCH = Kind(
     "search",
-    files=("best.yaml", "trials.json", "tune.png", "tune.html"),
+    files=(BEST_NAME, TRIALS_NAME, "tune.png", "tune.html"),
     folders={"trials": Kind("trials", folders={"*": TRIAL}), "ray": RAY},
     marked=is_search,
 )
+
+
+def write_report(folder: Path, report: TuneReport) -> None:
+    """Write what is known of every trial.
+
+    Raises:
+        StorageError: the disk is full, or the folder cannot be written.
+    """
+    write_atomically(folder / TRIALS_NAME, (report.model_dump_json(indent=2) + "\n").encode())

@@ -2,106 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from pydantic import ValidationError
 
+from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
-from mptctl.machine.signals import StopRequest
 from mptctl.names import Role
-from mptctl.recipe import differences
+from mptctl.recipe import differences, may_change_between_starts
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.assemble import build_loaders, build_student, build_teachers, keep_answers
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.job import RunRequest, assemble
-from mptctl.training.resume import MAY_CHANGE
-from mptctl.training.validate import Validator
+from mptctl.training.plan import RunPlan, plan_run
+from mptctl.training.request import RunRequest
+from mptctl.tune.choice import within_bound
+from mptctl.tune.folder import TRIALS_NAME
 from mptctl.tune.request import TuneRequest
-from mptctl.tune.space import TrialSettings, complete_settings, recipe_of
+from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of
 from mptctl.tune.tune_report import Reference, TuneReport
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Baseline:
     """What the trials are measured against.
 
     Attributes:
         report: the search before its first trial, with those of an earlier one.
-        loader: of the validation part.
-        judge: the old model, or what it said before.
+        val: loader of the validation part.
+        old: the old model, or what it said before.
         device: where they are.
     """
 
     report: TuneReport
-    loader: Loader
-    judge: TeacherSource
+    val: Loader
+    old: TeacherSource
     device: torch.device
 
 
-def prepare(
+@contextmanager
+def measure_baseline(
     request: TuneRequest,
     points: list[TrialSettings] | None,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     decoding: Callable[[int, int], None],
-) -> Prepared:
-    """Put the first trial together without training it, and measure the reference on the validation part.
+) -> Iterator[Baseline]:
+    """Check what the first trial needs, decode all pictures, and measure the reference on the validation part.
 
     Args:
         request: what was asked for.
         points: settings of all trials, where they are known.
-        say: called with what was chosen and why.
+        log: called with what was chosen and why.
+        decoding: called with (pictures decoded, pictures in all).
+
+    Yields:
+        The baseline; its loader is closed at the end.
 
     Raises:
         UsageError: nothing to resume, or another search.
         MptctlError: what keeps a run from starting.
     """
-    split, base = request.split, request.recipe
-    device = choose_device(base.runtime.device)
-    settings = points[0] if points else complete_settings(base, {})
-    first = recipe_of(base, settings)
-    job = RunRequest(first, split, request.folder / "trials", request.old, request.refs)
-    run = assemble(job, device, ProcessGroup(), StopRequest(), decoding)
-    run.train.close()
-    assert run.validator is not None
-    loader = run.validator.loader
-    for note in run.notes:
-        say(note)
-    num_old = split.classes.num_old
-    teachers = Teachers(request.old, request.refs, split.classes, base.data, base.runtime, device)
-    found = Validator(loader, num_old, None, (device.type, False)).run(teachers.models[Role.REF])
-    rows = split.indices("val")
-    assert found.error is not None
-    report = TuneReport(
+    device, group = choose_device(request.recipe.runtime.device), ProcessGroup()
+    first = first_run(request, points)
+    plan = plan_run(first, device)
+    teachers = build_teachers(first, plan, device)
+    build_student(first, plan, device, group)  # says at once what is wrong with the model
+    with ExitStack() as stack:
+        train, val = build_loaders(first, device, group, decoding)
+        stack.callback(train.close)
+        assert val is not None, "a search has a validation part"
+        stack.callback(val.close)
+        kept = keep_answers(first, plan, teachers, train, val)
+        train.close()  # what it has decoded stays on the disk for the trials
+        for note in (train.reason, *kept.notes):
+            log(note)
+        assert teachers.computed is not None, "a search has teachers"
+        assert kept.validation is not None, "a search has an old model"
+        report = _begin(request, plan, teachers.digests, _reference_errors(teachers.computed, val))
+        if request.resume:
+            report = _resumed(report, request.folder / TRIALS_NAME)
+        kept.validation.open()
+        yield Baseline(report, val, kept.validation, device)
+
+
+def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRequest:
+    """The first trial as a run, or one with the recipe's own settings."""
+    settings = points[0] if points else complete_settings(request.recipe, {})
+    folder = request.folder / "trials" / name_of(settings)
+    return RunRequest(recipe_of(request.recipe, settings), request.split, folder, request.old, request.refs)
+
+
+def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], errors: int) -> TuneReport:
+    """The search before its first trial; ``errors`` are the reference's on the validation part."""
+    samples, samples_old = plan.val_samples
+    return TuneReport(
         search=request.search,
         axes=list(request.axes),
         asha=request.asha,
-        epochs=-(-run.total_steps // run.train.steps_per_epoch),
+        epochs=-(-plan.total_steps // plan.train.steps_per_epoch),
         max_er_increase=request.max_er_increase,
-        reference=Reference(
-            runs=[str(path) for path in request.refs],
-            val_error=rate(round(found.error * len(rows)), len(rows)),
-        ),
-        samples=len(rows),
-        samples_old=int((split.labels[rows] < num_old).sum()),
-        recipe=base,
-        split_fingerprint=split.fingerprint,
-        teachers=teachers.digests,
+        reference=Reference(runs=[str(path) for path in request.refs], val_error=rate(errors, samples)),
+        samples=samples,
+        samples_old=samples_old,
+        recipe=request.recipe,
+        split_fingerprint=request.split.fingerprint,
+        teachers=teachers,
         trials=[],
     )
-    if request.resume:
-        report = _taken_up(report, request.folder / "trials.json")
-    assert run.validator.teachers is not None, "a search has an old model"
-    run.validator.teachers.open()
-    return Prepared(report, loader, run.validator.teachers, device)
 
 
-def _taken_up(report: TuneReport, path: Path) -> TuneReport:
+@torch.no_grad()
+def _reference_errors(teachers: Teachers, val: Loader) -> int:
+    """Validation samples that the reference gets wrong."""
+    errors = 0
+    for batch in val.epoch(0):
+        ref = teachers.logits(batch, {Role.REF})[Role.REF]
+        errors += int((~is_top1_correct(ref, batch.labels)).sum())
+    return errors
+
+
+def _resumed(report: TuneReport, path: Path) -> TuneReport:
     """The report with the trials of an earlier search.
 
     Raises:
@@ -116,8 +143,12 @@ def _taken_up(report: TuneReport, path: Path) -> TuneReport:
             f"{path}: cannot be read ({' '.join(str(error).split())[:80]}); use another --name"
         ) from error
     # Every trial says for itself what these two are.
-    free = (*MAY_CHANGE, "method.name", "method.k")
-    lines = [x for x in differences(before.recipe, report.recipe) if x.partition(":")[0] not in free]
+    free = {*may_change_between_starts(), "method.name", "method.k"}
+    lines = [
+        f"{key}: {was} -> {is_now}"
+        for key, was, is_now in differences(before.recipe, report.recipe)
+        if key not in free
+    ]
     lines += [
         f"{key}: {str(getattr(before, key))[:40]} -> {str(getattr(report, key))[:40]}"
         for key in ("split_fingerprint", "teachers")
@@ -127,11 +158,11 @@ def _taken_up(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(
             f"{path}: this is another search: {'; '.join(lines)}; resume it as it was, or use --overwrite or --name"
         )
-    bound = report.reference.val_error.count + report.max_er_increase * report.samples + 1e-9
+    bound = (report.reference.val_error, report.max_er_increase)
     kept = [
         trial.model_copy(
             update={
-                "within_bound": trial.val_error.count <= bound if trial.val_error else None,
+                "within_bound": within_bound(trial.val_error, *bound) if trial.val_error else None,
                 "status": trial.status if trial.status in ("done", "stopped") else "waiting",
             }
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.models.ownership import refuse_own_inputs
+from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of
 
@@ -30,7 +30,6 @@ class TuneRequest:
         cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
         max_concurrent: most trials at once; None: as many as fit.
         resume, overwrite: what to do with a search that is in the folder.
-        resume_command: what a stopped search tells the user to type.
     """
 
     recipe: Recipe
@@ -49,7 +48,11 @@ class TuneRequest:
     max_concurrent: int | None = None
     resume: bool = False
     overwrite: bool = False
-    resume_command: str = "the same command with --resume"
+
+    @property
+    def existing(self) -> Existing:
+        """What becomes of what the folder holds already."""
+        return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     def points(self) -> list[TrialSettings] | None:
         """Settings of every trial; None where they follow from how the trials go."""

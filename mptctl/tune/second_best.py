@@ -11,10 +11,11 @@ from mptctl.data.split import Split
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import mcnemar
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.ensemble import Teacher
-from mptctl.tune.prepare import Prepared
+from mptctl.tune.prepare import Baseline
 from mptctl.tune.tune_report import Comparison, Trial
 
 # Below this p the second best differs from the choice by more than noise.
@@ -22,23 +23,28 @@ SIGNIFICANT = 0.05
 
 
 def compare_best_two(
-    chosen: Trial, second: Trial, split: Split, recipe: Recipe, measure: Prepared
+    chosen: Trial, second: Trial, split: Split, recipe: Recipe, baseline: Baseline
 ) -> Comparison:
     """Count the validation samples that one of two trials flips and the other does not.
 
     Args:
         chosen, second: whole trials.
         split, recipe: of the search.
-        measure: old model and validation part.
+        baseline: old model and validation part.
     """
-    best = [Path(trial.run) / "best.pt" for trial in (chosen, second)]
+    best = [RunDir(Path(trial.run)).best for trial in (chosen, second)]
     models = [
         Teacher(
-            load_checkpoint(path), split.classes.names, recipe.data, measure.device, recipe.runtime, str(path)
+            load_checkpoint(path),
+            split.classes.names,
+            recipe.data,
+            baseline.device,
+            recipe.runtime,
+            str(path),
         )
         for path in best
     ]
-    first, other = _flipped_by_one(models, measure, split.classes.num_old)
+    first, other = _flipped_by_one(models, baseline, split.classes.num_old)
     p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=other, both_wrong=0))
     return Comparison(
         name=second.name,
@@ -50,11 +56,11 @@ def compare_best_two(
 
 
 @torch.no_grad()
-def _flipped_by_one(models: list[Teacher], measure: Prepared, num_old: int) -> tuple[int, int]:
+def _flipped_by_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
     """How many samples only the first of two models flips, and how many only the second."""
     first = second = 0
-    for batch in measure.loader.epoch(0):
-        old = measure.judge.logits(batch, {Role.OLD})[Role.OLD]
+    for batch in baseline.val.epoch(0):
+        old = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
         right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
         one, other = (right & ~is_top1_correct(model(batch.images), batch.labels) for model in models)
         first += int((one & ~other).sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
@@ -15,8 +15,8 @@ from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
 from mptctl.tune.choice import choose, objective
-from mptctl.tune.folder import HEADLINE, RAY, SEARCH
-from mptctl.tune.prepare import prepare
+from mptctl.tune.folder import BEST_NAME, HEADLINE, RAY, SEARCH, write_report
+from mptctl.tune.prepare import Baseline, measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.second_best import compare_best_two
 from mptctl.tune.space import TrialSettings, name_of, recipe_of
@@ -33,15 +33,15 @@ OnUpdate = Callable[[TuneReport], None]
 def sweep(
     request: TuneRequest,
     on_update: OnUpdate,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     decoding: Callable[[int, int], None],
 ) -> TuneReport:
     """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
 
     Args:
         request: what to do.
-        watch: called with the report whenever something changes.
-        say: called with lines of progress.
+        on_update: called with the report whenever something changes.
+        log: called with lines of progress.
         decoding: called with (pictures decoded, pictures in all) before the first trial.
 
     Raises:
@@ -50,38 +50,42 @@ def sweep(
         MptctlError: what a training run raises.
     """
     points = checked_points(request)
-    best = request.folder / "best.yaml"
-    with locked(request.folder, SEARCH, resume=request.resume, overwrite=request.overwrite):
+    best = request.folder / BEST_NAME
+    with ExitStack() as stack:
+        stack.enter_context(locked(request.folder, SEARCH, request.existing))
         stop = StopRequest()
         try:
             with interruptible(stop):
-                measure = prepare(request, points, say, decoding)
+                baseline = stack.enter_context(measure_baseline(request, points, log, decoding))
                 if request.overwrite:  # only now that everything else is known to be in order
                     for note in left_alone(remove_own(request.folder, SEARCH)):
-                        say(note)
+                        log(note)
                 best.unlink(missing_ok=True)
-                report = _run_trials(request, measure.report, points, on_update, stop)
+                report = _run_trials(request, baseline.report, points, on_update, stop)
         except KeyboardInterrupt:
             raise Stopped(
                 f"{request.folder}: stopped; what is done is kept",
                 stop.signum or signal.SIGINT,
                 resumable=True,
             ) from None
-        ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
-        if ranked:
-            chosen = report.trial(ranked[0])
-            if len(ranked) > 1:
-                second = compare_best_two(
-                    chosen, report.trial(ranked[1]), request.split, request.recipe, measure
-                )
-                report = report.model_copy(update={"second": second})
-            report = report.model_copy(update={"best_recipe": str(best)})
-            recipe = recipe_of(request.recipe, chosen.settings)
-            write_atomically(best, (_headline(report) + recipe.to_yaml()).encode())
-        content = report.model_dump_json(indent=2) + "\n"
-        write_atomically(request.folder / "trials.json", content.encode())
-        measure.loader.close()
+        report = _write_choice(request, report, baseline)
+        write_report(request.folder, report)
         return report
+
+
+def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) -> TuneReport:
+    """Write ``best.yaml`` where a trial can be chosen; the report with it and the second best."""
+    ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
+    if not ranked:
+        return report
+    chosen, best = report.trial(ranked[0]), request.folder / BEST_NAME
+    if len(ranked) > 1:
+        second = report.trial(ranked[1])
+        comparison = compare_best_two(chosen, second, request.split, request.recipe, baseline)
+        report = report.model_copy(update={"second": comparison})
+    recipe = recipe_of(request.recipe, chosen.settings)
+    write_atomically(best, (_headline(report) + recipe.to_yaml()).encode())
+    return report.model_copy(update={"best_recipe": str(best)})
 
 
 def refuse_if_none(report: TuneReport) -> None:
@@ -92,13 +96,12 @@ def refuse_if_none(report: TuneReport) -> None:
     """
     if report.choice is not None:
         return
-    bound = (report.reference.val_error.value or 0.0) + report.max_er_increase
     errors = {t.name: t.val_error for t in report.trials if t.status == "done" and t.val_error is not None}
     if not errors:
         raise GateFailed(f"none of {len(report.trials)} trials came to its end; trials.json says why")
     lowest = min(errors, key=lambda name: errors[name].count)
     raise GateFailed(
-        f"no trial has a validation error of at most {100 * bound:.2f} % (the reference's plus "
+        f"no trial has a validation error of at most {100 * report.error_bound:.2f} % (the reference's plus "
         f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} %, of "
         f"{lowest}; no recipe was written; widen the search, or raise --max-er-increase"
     )

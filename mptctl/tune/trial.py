@@ -15,10 +15,13 @@ from mptctl.errors import MptctlError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import is_free
-from mptctl.models.run_folder import MetricsLine, RunDir
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
+from mptctl.training.train import train
+from mptctl.training.validate import Validation
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
@@ -83,11 +86,8 @@ class TrialPlan:
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
         """Error on all classes and NFR of a validation, each with its count."""
-        assert line.val_error is not None
-        assert line.val_nfr is not None
-        samples = int(self.reference.of)
-        error = rate(round(line.val_error * samples), samples)
-        return error, rate(round(line.val_nfr * self.samples_old), self.samples_old)
+        found = Validation.from_figures(line.model_dump(), int(self.reference.of), self.samples_old)
+        return rate(found.errors, found.samples), rate(found.flips or 0, found.samples_old)
 
 
 def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
@@ -116,7 +116,7 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
 
 def is_finished(folder: RunDir) -> bool:
     """Whether a run folder holds a run that came to its end."""
-    return folder.best.exists() and any(line.event == "done" for line in folder.read_metrics())
+    return folder.best.exists() and any(line.event == "done" for line in read_metrics(folder.metrics))
 
 
 def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
@@ -162,7 +162,7 @@ class _Reporter:
 
 
 def _report(plan: TrialPlan, folder: RunDir, started: float, *, finished: bool) -> dict[str, Any]:
-    lines = folder.read_metrics()
+    lines = read_metrics(folder.metrics)
     best = best_epoch(lines)
     assert best is not None, "a search has a validation part"
     latest = [line for line in lines if line.event == "epoch"][-1]

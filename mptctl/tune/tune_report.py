@@ -74,6 +74,11 @@ class TuneReport(_Model):
     best_recipe: str | None = Field(None, description="file with the chosen recipe")
     seconds: float = Field(0.0, description="of this search, from its start to its end")
 
+    @property
+    def error_bound(self) -> float:
+        """Largest validation error that the choice may have, a fraction; `within_bound` compares counts."""
+        return (self.reference.val_error.value or 0.0) + self.max_er_increase
+
     def trial(self, name: str) -> Trial:
         """A trial by name."""
         return next(trial for trial in self.trials if trial.name == name)

@@ -12,7 +12,8 @@ from PIL import Image
 
 from mptctl.data.split import make_split
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import Done, short_recipe
 
 CommandLine = Callable[..., Done]

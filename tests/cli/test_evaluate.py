@@ -15,8 +15,8 @@ from mptctl.cli.app import main
 from mptctl.data.split import Split, make_split
 from mptctl.evaluation.readers import READERS
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
-from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import load_recipe
 
 IDS = np.array([f"test/{i:05d}" for i in range(8)])

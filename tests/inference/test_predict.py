@@ -17,8 +17,8 @@ from mptctl.evaluation.predictions import save_predictions
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.predict import image_reader, predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
-from mptctl.models.run_folder import MetricsLine
 from mptctl.recipe import load_recipe
 from tests.common import make_folder
 

@@ -15,9 +15,11 @@ import pytest
 from PIL import Image
 
 from mptctl.data.split import load_split, make_split
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import Log, assert_same_run, command, environment, mptctl_process
 
 ASKED = """
@@ -140,11 +142,11 @@ def test_a_signal_in_validation_saves_the_step_and_validates_anew(tmp_path: Path
     flags = [word for key in (*keys, "runtime.device=cpu") for word in ("--set", key)]
     stopped, whole = RunDir(root / "stopped"), RunDir(root / "whole")
     with started("train-ref", "--run-root", root, "--name", "stopped", *flags) as process:
-        wait_until(lambda: any(line.step == 2 for line in stopped.read_metrics()), process)
+        wait_until(lambda: any(line.step == 2 for line in read_metrics(stopped.metrics)), process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
-    assert [line.event for line in stopped.read_metrics() if line.event != "step"] == ["checkpoint"]
+    assert [line.event for line in read_metrics(stopped.metrics) if line.event != "step"] == ["checkpoint"]
     assert not stopped.best.exists()
     said = err.strip().splitlines()[-1]
     assert "saved at step 2 of 4; go on with: python -m mptctl train-ref" in said

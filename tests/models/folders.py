@@ -14,7 +14,8 @@ import torchvision
 
 from mptctl.data.split import make_split
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe
 
 SMALL = ["--device", "cpu", "--set", "optim.max_steps=1", "--set", "runtime.threads=1"]

@@ -17,10 +17,10 @@ from mptctl.errors import CheckpointError, StorageError
 from mptctl.models.checkpoint import (
     CheckpointMeta,
     load_checkpoint,
-    read_state_dict,
     save_checkpoint,
     write_atomically,
 )
+from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import load_recipe
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-from mptctl.data.split import Split
+from mptctl.data.split import Split, load_split
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.finished import Unfinished, unfinished
-from tests.common import DIES, Train, environment, short_recipe
+from mptctl.training.request import RunRequest
+from tests.common import Train, short_recipe, train_until_killed
 
 
 def state(path: Path) -> Unfinished | None:
@@ -20,9 +18,8 @@ def state(path: Path) -> Unfinished | None:
 
 def killed_run(root: Path) -> Path:
     """A run that was killed after the first of its two epochs."""
-    words = [sys.executable, "-c", DIES, str(root), "checkpoint", "12"]
-    died = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    request = RunRequest(short_recipe(), load_split(root), root / "killed")
+    train_until_killed(request, "checkpoint", 12)
     return root / "killed"
 
 

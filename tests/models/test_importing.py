@@ -8,13 +8,26 @@ import pytest
 import torch
 import torchvision
 
-from mptctl.data.split import Split
+from mptctl.data.split import Split, load_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.importing import import_model
+from mptctl.models.importing import import_model, read_class_names
+from mptctl.recipe import load_recipe
 from tests.common import mptctl_process
 
 SIZE = ("data.image_size=32",)
+
+
+def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str = "resnet18") -> Path:
+    """Import a model as the old one of a split."""
+    return import_model(
+        weights,
+        class_names=read_class_names(classes),
+        recipe=load_recipe("digits", SIZE, {"model.arch": arch}),
+        folder=folder,
+        classes=split.classes.names,
+        num_old=split.classes.num_old,
+    )
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
@@ -46,15 +59,11 @@ def test_a_resnet_from_elsewhere_teaches_an_update_and_is_evaluated(tmp_path: Pa
 
 
 def test_a_teacher_in_another_class_order_answers_in_the_splits(tmp_path: Path, digits: Split) -> None:
-    from mptctl.models.networks import load_model
-    from mptctl.recipe import load_recipe
+    from mptctl.models.checkpoint import load_model
     from mptctl.teachers.ensemble import Teacher
 
     weights, classes = foreign(tmp_path, 5, ["4", "3", "2", "1", "0"])
-    path = import_model(
-        weights, arch="resnet18", class_names_file=classes, folder=tmp_path / "old", run_root=digits.run_root,
-        overrides=SIZE,
-    )  # fmt: skip
+    path = take_in(weights, classes, tmp_path / "old", digits)
     recipe = load_recipe("digits", SIZE)
     checkpoint = load_checkpoint(path)
     teacher = Teacher(checkpoint, digits.classes.old, recipe.data, torch.device("cpu"), recipe.runtime, "old")
@@ -77,22 +86,13 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     weights, classes = foreign(tmp_path, num_classes, names)
     with pytest.raises(CheckpointError, match=message):
-        import_model(
-            weights,
-            arch=arch,
-            class_names_file=classes,
-            folder=tmp_path / "x",
-            run_root=digits_root,
-            overrides=SIZE,
-        )
+        take_in(weights, classes, tmp_path / "x", load_split(digits_root), arch)
     assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "names no class"), ("1\n1\n", "stands there twice")])
-def test_unusable_class_names_are_refused(text: str, message: str, tmp_path: Path, digits_root: Path) -> None:
-    weights, classes = foreign(tmp_path, 2, ["0"])
+def test_unusable_class_names_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    classes = tmp_path / "classes.txt"
     classes.write_text(text)
     with pytest.raises(UsageError, match=message):
-        import_model(
-            weights, arch="resnet18", class_names_file=classes, folder=tmp_path / "x", run_root=digits_root
-        )
+        read_class_names(classes)

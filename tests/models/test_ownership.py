@@ -130,7 +130,7 @@ def test_environment_is_the_first_file_of_a_run(base: Path) -> None:
         folder.write_start("a: 1", "{}", torch.device("cpu"))
     assert [path.name for path in folder.path.iterdir() if path.is_file()] == ["environment.json"]
     folder.recipe.rmdir()
-    folder.refuse_unusable(resume=False, overwrite=True)
+    folder.refuse_unusable("replace")
 
 
 def test_a_name_of_two_parts_is_a_folder_below_a_folder(mptctl: CommandLine, base: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_folder_that_another_process_writes_is_refused(mptctl: CommandLine, ba
     folder = (
         a_search(base) if verb == "tune" else shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     )
-    with RunDir(folder).locked(resume=True, overwrite=False):
+    with RunDir(folder).locked("keep"):
         for flags in ([], ["--overwrite"], [] if verb == "import" else ["--resume"]):
             said = refused(mptctl, base, words(verb, base, "--name", folder.name, *flags))
             assert "another process is training into it" in said

@@ -15,7 +15,8 @@ from mptctl.data.split import make_split
 from mptctl.errors import DataError
 from mptctl.report import progress_bars as progress_bars
 from mptctl.report import training_progress as progress
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import short_recipe
 
 

@@ -10,7 +10,7 @@ import pytest
 from mptctl.errors import UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.quickstart import QuickstartResult, quickstart
-from tests.common import mptctl_process
+from tests.common import CommandLine, mptctl_process
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
@@ -33,3 +33,15 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
     assert json.loads(out.stdout)["nfr"] == result.rows[3].nfr
     with pytest.raises(UsageError, match="already holds old, ref, no-treatment, mpt-kl"):
         quickstart(tmp_path / "runs", observer=Silent)
+
+
+def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    page = tmp_path / "runs" / "flips.html"
+    page.parent.mkdir()
+    page.write_text("<html>my thesis</html>")
+    done = mptctl("quickstart", "--run-root", page.parent, "--overwrite")
+    assert done.returncode == 2
+    assert "flips.html: was not written by quickstart" in done.stderr
+    assert [path.name for path in page.parent.iterdir()] == ["flips.html"]

@@ -28,6 +28,7 @@ from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import UsageError
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe
@@ -36,7 +37,8 @@ from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.cache_files import narrow
 from mptctl.teachers.ensemble import Teachers
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from tests.common import short_recipe
 
 CPU = torch.device("cpu")
@@ -344,7 +346,9 @@ def test_one_teacher_is_computed_while_another_run_computes_the_other(split: Spl
 def test_the_old_model_judges_the_validation_part_once(split: Split) -> None:
     def flips(name: str) -> list[float | None]:
         return [
-            line.val_nfr for line in RunDir(split.run_root / name).read_metrics() if line.event == "epoch"
+            line.val_nfr
+            for line in read_metrics(RunDir(split.run_root / name).metrics)
+            if line.event == "epoch"
         ]
 
     update(split, "plain", method="no-treatment")

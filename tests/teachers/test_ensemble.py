@@ -10,8 +10,8 @@ import torch
 from mptctl.data.classes import ClassSplit
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import CheckpointError
-from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.networks import build_model, load_model
+from mptctl.models.checkpoint import CheckpointMeta, load_model, save_checkpoint
+from mptctl.models.networks import build_model
 from mptctl.names import Role
 from mptctl.recipe import load_recipe
 from mptctl.teachers.ensemble import Teachers

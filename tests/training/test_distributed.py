@@ -14,6 +14,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from tests.common import ROOT, environment, mptctl_process
 
@@ -42,7 +43,11 @@ def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split,
     for key, value in one.model.items():
         torch.testing.assert_close(two.model[key], value, rtol=1e-4, atol=1e-5)
     lines = [
-        [(line.step, line.val_error) for line in RunDir(root / name).read_metrics() if line.event == "epoch"]
+        [
+            (line.step, line.val_error)
+            for line in read_metrics(RunDir(root / name).metrics)
+            if line.event == "epoch"
+        ]
         for name in ("one", "two")
     ]
     assert lines[0] == lines[1]
@@ -68,7 +73,7 @@ def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split, worker:
         cwd=ROOT,
     ) as process:
         deadline = time.monotonic() + 300
-        while not any(line.event == "checkpoint" for line in folder.read_metrics()):
+        while not any(line.event == "checkpoint" for line in read_metrics(folder.metrics)):
             assert process.poll() is None, process.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.1)

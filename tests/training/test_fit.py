@@ -12,14 +12,15 @@ import torch
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import NonFiniteError, UsageError
 from mptctl.machine.device import choose_device
-from mptctl.machine.signals import StopRequest
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
-from mptctl.models.run_folder import EnvironmentFile, MetricsLine
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.run_folder import EnvironmentFile
 from mptctl.recipe import load_recipe
+from mptctl.training.assemble import assemble
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.job import RunRequest, assemble, train
+from mptctl.training.request import RunRequest
 from mptctl.training.step import train_step
+from mptctl.training.train import train
 from tests.common import Log, Train, short_recipe
 
 
@@ -47,7 +48,7 @@ def test_a_run_leaves_everything_that_explains_it(run: Train, digits: Split) -> 
     assert (last.epoch, last.global_step, last.class_names) == (3, 36, digits.classes.names)
     assert last.split_fingerprint == digits.fingerprint
     assert result.steps == 36
-    assert log.lines == folder.read_metrics()
+    assert log.lines == read_metrics(folder.metrics)
     assert [line.event for line in log.lines].count("epoch") == 3
 
 
@@ -161,18 +162,18 @@ def test_the_weight_whose_gradient_is_not_finite_is_named(digits: Split, clip: s
     """Clipping would spread it to all gradients before anybody looks."""
     recipe = short_recipe(f"optim.clip_grad_norm={clip}")
     job = RunRequest(recipe=recipe, split=digits, folder=digits.run_root / "run")
-    made = assemble(job, torch.device("cpu"), ProcessGroup(), StopRequest())
-    made.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
-    guard = NonFiniteGuard(made.model, made.device)
-    before = {name: value.clone() for name, value in made.model.named_parameters()}
-    batch = next(iter(made.train.epoch(0)))
-    terms, _ = train_step(made, made.model, guard, made.method, batch, len(batch.labels))
+    made = assemble(job, torch.device("cpu"), ProcessGroup())
+    student, loader = made.student, made.context.train
+    student.model.get_parameter("fc.weight").register_hook(lambda gradient: gradient * float("nan"))
+    before = {name: value.clone() for name, value in student.model.named_parameters()}
+    batch = next(iter(loader.epoch(0)))
+    terms = train_step(student, batch, recipe.optim.lr, len(batch.labels))
     assert torch.isfinite(terms["loss"])
-    failed = guard.failed()
+    failed = student.guard.failed()
     assert failed is not None
     assert failed.what == "the gradient of fc.weight"
-    assert all(torch.equal(before[name], value) for name, value in made.model.named_parameters())
-    made.train.close()
+    assert all(torch.equal(before[name], value) for name, value in student.model.named_parameters())
+    loader.close()
 
 
 def test_bfloat16_and_channels_first_train_too(run: Train) -> None:

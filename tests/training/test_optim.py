@@ -70,3 +70,27 @@ def test_what_is_not_trained_is_not_in_the_optimizer() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[0].requires_grad_(False)
     assert len(build_optimizer(recipe(), model).param_groups[0]["params"]) == 2
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_nesterov_looks_ahead_by_hand(nesterov: bool) -> None:
+    model = nn.Linear(1, 1, bias=False)
+    model.weight.data.fill_(2.0)
+    keys = {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.0, "nesterov": nesterov}
+    optimizer = build_optimizer(recipe(**keys), model)
+    weight, velocity = 2.0, 0.0
+    for _ in range(3):
+        model(torch.ones(1, 1)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        gradient = 2 * weight
+        velocity = 0.5 * velocity + gradient
+        weight -= 0.1 * (gradient + 0.5 * velocity if nesterov else velocity)
+    assert model.weight.item() == pytest.approx(weight, rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.2])
+def test_gamma_is_the_factor_of_each_drop(gamma: float) -> None:
+    step = recipe(lr=0.1, schedule="step", step_epochs=2, gamma=gamma)
+    rates = [learning_rate(step, epoch * 5, 5, 40) for epoch in range(6)]
+    assert rates == pytest.approx([0.1 * gamma**drops for drops in (0, 0, 1, 1, 2, 2)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,20 @@ import pytest
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from tests.common import DIES, Train, assert_same_run, command, environment, mptctl_process, short_recipe
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import (
+    Log,
+    Train,
+    assert_same_run,
+    command,
+    environment,
+    mptctl_process,
+    short_recipe,
+    train_until_killed,
+)
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
@@ -39,7 +50,7 @@ def training(root: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
 def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
-        if any(line.event == "checkpoint" and line.step >= step for line in folder.read_metrics()):
+        if any(line.event == "checkpoint" and line.step >= step for line in read_metrics(folder.metrics)):
             return
         time.sleep(0.02)
     assert process.poll() is None, process.communicate()[1]
@@ -76,9 +87,8 @@ def test_validation_is_neither_left_out_nor_done_twice(
     whole, _ = run(short_recipe(*recipe), "whole")
     event = "checkpoint" if moment.startswith("before") else "epoch"
     step = ends if moment.endswith("the last") else 12
-    words = [sys.executable, "-c", DIES, str(digits.run_root), event, str(step), *recipe]
-    died = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    request = RunRequest(short_recipe(*recipe), digits, digits.run_root / "killed")
+    train_until_killed(request, event, step)
     finished, _ = run(short_recipe(*recipe), "killed", resume=True)
     assert finished.validation == whole.validation
     assert_same_run(finished.run, whole.run)
@@ -191,8 +201,6 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
 
 def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
     from mptctl.data.split import make_split
-    from mptctl.training.job import RunRequest, train
-    from tests.common import Log
 
     run(short_recipe(), "run")
     other = make_split("digits", run_root=tmp_path / "other", seed=7)

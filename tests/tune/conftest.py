@@ -15,7 +15,8 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.machine.ray_folder import INNER
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from mptctl.tune.tune_report import TuneReport
 from tests.common import command, environment, short_recipe
 

@@ -49,7 +49,7 @@ def test_only_what_a_search_wrote_is_removed(tmp_path: Path) -> None:
         "trials/kl-k1/tensorboard/mine.txt": "",
     }
     write(tmp_path, ours | foreign)
-    with locked(tmp_path, SEARCH, resume=False, overwrite=True):
+    with locked(tmp_path, SEARCH, "replace"):
         left = remove_own(tmp_path, SEARCH)
     assert left == [
         "notes.txt", "plots/", "ray/mine.txt", "trials/kl-k1/notes.txt", "trials/kl-k1/tensorboard/mine.txt",

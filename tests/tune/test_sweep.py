@@ -16,7 +16,8 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.report.training_progress import Silent
-from mptctl.training.job import RunRequest, train
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
 from mptctl.tune.tune_report import TuneReport
 from tests.common import make_folder, mptctl_process, short_recipe
 from tests.tune.conftest import finished, rays_of, search, validations, wait_for

@@ -1,0 +1,91 @@
+"""``metrics.jsonl``: how a run went, a line at a time, written while it goes on."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from mptctl.files import storage_error, write_atomically
+
+
+class MetricsLine(BaseModel):
+    """One line of ``metrics.jsonl``; what does not apply is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: Literal["step", "epoch", "checkpoint", "done"] = Field(
+        description="step: means since the line before; epoch: validation; checkpoint; done"
+    )
+    epoch: int = Field(description="counted from 1")
+    step: int = Field(description="optimizer steps done in all")
+    lr: float | None = Field(None, description="learning rate of the last step")
+    terms: dict[str, float] | None = Field(None, description="loss and its parts, each as it enters the loss")
+    train_error: float | None = Field(
+        None, description="part of training pictures that the student got wrong"
+    )
+    images_per_s: float | None = Field(None, description="training speed")
+    data_wait: float | None = Field(None, description="part of the time that the model waited for pictures")
+    val_error: float | None = Field(
+        None, description="on validation samples of all classes that the model knows"
+    )
+    val_error_old: float | None = Field(None, description="on validation samples of old classes")
+    val_nfr: float | None = Field(None, description="negative flips / validation samples of old classes")
+    val_errors: int | None = Field(None, description="wrong answers on validation samples")
+    val_samples: int | None = Field(
+        None, description="validation samples of the classes that the model knows"
+    )
+    val_errors_old: int | None = Field(None, description="wrong answers on validation samples of old classes")
+    val_samples_old: int | None = Field(None, description="validation samples of old classes")
+    val_flips: int | None = Field(None, description="negative flips on validation samples of old classes")
+    seconds_left: float | None = Field(None, description="expected time to the end of the run")
+
+
+def append_metrics(path: Path, line: MetricsLine) -> None:
+    """Add one line.
+
+    Raises:
+        StorageError: the disk is full, or the file cannot be written.
+    """
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(line.model_dump_json(exclude_none=True) + "\n")
+    except OSError as error:
+        raise storage_error(path, error) from error
+
+
+def read_metrics(path: Path) -> list[MetricsLine]:
+    """All lines; none where there is no file. A last line that a kill cut short is left out."""
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValidationError):
+            lines.append(MetricsLine.model_validate_json(text))
+    return lines
+
+
+def steps_logged_after(path: Path, step: int) -> int:
+    """How many steps were logged past a step; negative where fewer were."""
+    return max((line.step for line in read_metrics(path)), default=step) - step
+
+
+def truncate_metrics(path: Path, step: int, *, validated: bool) -> None:
+    """Take out what a run that is resumed from a step writes again.
+
+    Args:
+        path: of the file.
+        step: lines past it go.
+        validated: whether the checkpoint of that step was saved after its validation; if not, that goes too.
+    """
+    kept = [
+        line
+        for line in read_metrics(path)
+        if line.step <= step
+        and line.event != "done"
+        and (validated or line.step < step or line.event != "epoch")
+    ]
+    text = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in kept)
+    write_atomically(path, text.encode())

@@ -1,0 +1,233 @@
+"""From a request to a run: teachers, student and loaders, put where the last checkpoint left off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.choose import make_loader
+from mptctl.machine.device import place
+from mptctl.machine.facts import git_commit, versions
+from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.finished import unfinished
+from mptctl.models.networks import build_model
+from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
+from mptctl.recipe import Recipe
+from mptctl.teachers.cache import CachedTeachers
+from mptctl.teachers.cache_budget import CacheBudget
+from mptctl.teachers.ensemble import Teachers
+from mptctl.teachers.source import TeacherSource
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.optim import build_optimizer
+from mptctl.training.plan import RunPlan, plan_run
+from mptctl.training.request import RunRequest
+from mptctl.training.resume import resume
+from mptctl.training.run import Run, RunContext, RunState, Student
+from mptctl.training.validate import Validator
+
+
+@dataclass(frozen=True)
+class RunTeachers:
+    """Who answers beside the student.
+
+    Attributes:
+        computed: all of them, as models; None where there is none.
+        method: asked by the method; None where it needs nobody.
+        validation: the old model, asked by validation; None where none is given.
+        digests: role to digest of each teacher's checkpoint.
+        notes: warnings about them, and what was chosen.
+    """
+
+    computed: Teachers | None
+    method: TeacherSource | None
+    validation: TeacherSource | None
+    digests: dict[str, str]
+    notes: list[str]
+
+
+def assemble(
+    request: RunRequest,
+    device: torch.device,
+    group: ProcessGroup,
+    decoding: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Make everything that a run needs, and put it where the last checkpoint left off.
+
+    Args:
+        request: what was asked for.
+        device: where it computes.
+        group: who computes it.
+        decoding: called with (pictures decoded, pictures in all) while a part is read into memory.
+
+    Raises:
+        UsageError: see `plan_run`; or what a model, a loader or the cache refuses.
+        CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
+    """
+    plan = plan_run(request, device, group)
+    teachers = build_teachers(request, plan, device)
+    student = build_student(request, plan, device, group)
+    train, val = build_loaders(request, device, group, decoding)
+    teachers = keep_answers(request, plan, teachers, train, val)
+    student = replace(student, teachers=teachers.method)
+    meta = build_meta(request, teachers)
+    folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
+    state, resumed_from = RunState(), None
+    if request.resume:
+        resumed_from, state, more = resume(folder, meta, student, plan.val_samples)
+        notes += more
+    num_old = request.split.classes.num_old
+    context = RunContext(
+        recipe=request.recipe,
+        folder=folder,
+        meta=meta,
+        device=device,
+        group=group,
+        train=train,
+        validator=None if val is None else Validator(val, num_old, teachers.validation, student.precision),
+        total_steps=plan.total_steps,
+        notes=notes,
+        resumed_from=resumed_from,
+    )
+    return Run(context, student, state)
+
+
+def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> RunTeachers:
+    """Read the teachers that the method needs, and the old model where it is given.
+
+    Raises:
+        CheckpointError: a checkpoint that is damaged or does not fit the split.
+    """
+    if request.old is None and not request.refs:
+        return RunTeachers(None, None, None, {}, [])
+    roles = plan.method.teachers
+    recipe = request.recipe
+    # A method that does not use the old model still reports flips against it in validation.
+    refs = request.refs if Role.REF in roles else ()
+    teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
+    notes = [*_same_initial_weights(recipe, teachers), *_unfinished(teachers)]
+    return RunTeachers(
+        computed=teachers,
+        method=teachers if roles else None,
+        validation=teachers if request.old is not None else None,
+        digests=teachers.digests,
+        notes=notes,
+    )
+
+
+def keep_answers(
+    request: RunRequest, plan: RunPlan, teachers: RunTeachers, train: Loader, val: Loader | None
+) -> RunTeachers:
+    """The same teachers with their answers kept on disk, where the recipe asks for it.
+
+    Raises:
+        UsageError: the run would keep more than ``runtime.cache_limit_gb``, or than other runs leave of it.
+    """
+    recipe = request.recipe
+    if not recipe.runtime.cache_teachers:
+        return teachers
+    cache_dir = request.cache_dir or request.split.run_root / "cache"
+    budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+    method, validation = teachers.method, teachers.validation
+    if method is not None:
+        method = CachedTeachers(method, train, recipe, plan.method.teachers, budget)
+    if validation is not None and val is not None:
+        validation = CachedTeachers(validation, val, recipe, [Role.OLD], budget)
+    return replace(teachers, method=method, validation=validation, notes=[*teachers.notes, *budget.notes])
+
+
+def build_loaders(
+    request: RunRequest,
+    device: torch.device,
+    group: ProcessGroup,
+    decoding: Callable[[int, int], None] | None = None,
+) -> tuple[Loader, Loader | None]:
+    """Loaders of the training part and of the validation part; None where that has no picture of these classes.
+
+    Raises:
+        UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
+        DataError: a picture is gone, changed or damaged.
+    """
+    recipe, split = request.recipe, request.split
+    load = partial(
+        make_loader,
+        split,
+        recipe.data,
+        batch_size=recipe.optim.batch_size,
+        seed=recipe.runtime.seed,
+        device=device,
+        num_classes=request.num_classes,
+        cache_dir=request.cache_dir,
+        progress=decoding,
+    )
+    train = load("train", train=True, rank=group.rank, world_size=group.size)
+    val = load("val", train=False) if len(split.indices("val", request.num_classes)) else None
+    return train, val
+
+
+def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
+    """The model with fresh or pretrained weights on the device, its optimizer and guard; without teachers as yet.
+
+    Raises:
+        UsageError: an unknown architecture, or one that does not fit the recipe.
+        CheckpointError: pretrained weights that do not fit.
+    """
+    recipe = request.recipe
+    torch.manual_seed(recipe.runtime.seed)
+    model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
+    model = place(model, device, channels_last=recipe.runtime.channels_last)
+    wrapped = group.wrap(model, device)
+    if recipe.runtime.compile:
+        wrapped = torch.compile(wrapped)  # type: ignore[assignment]
+    return Student(
+        model=model,
+        wrapped=wrapped,
+        optimizer=build_optimizer(recipe.optim, model),
+        method=plan.method,
+        teachers=None,
+        guard=NonFiniteGuard(model, device),
+        accumulate=recipe.optim.accumulate,
+        clip_grad_norm=recipe.optim.clip_grad_norm,
+        precision=recipe.runtime.precision,
+        group=group,
+    )
+
+
+def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
+    """What the run's checkpoints say of themselves, before its first step."""
+    classes = request.split.classes
+    return CheckpointMeta(
+        recipe=request.recipe,
+        class_names=classes.names[: request.num_classes],
+        num_old=classes.num_old,
+        split_fingerprint=request.split.fingerprint,
+        teachers=teachers.digests,
+        versions=versions(),
+        git_commit=git_commit(),
+    )
+
+
+def _same_initial_weights(recipe: Recipe, teachers: Teachers) -> list[str]:
+    """A warning for each teacher that began as this run begins: flips against it are fewer than they should be."""
+    return [
+        f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "
+        "give one of them another --seed"
+        for path, meta in teachers.metas.items()
+        if meta.origin == "trained"  # the seed of an imported model is not known
+        and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
+    ]
+
+
+def _unfinished(teachers: Teachers) -> list[str]:
+    """A warning for each teacher whose run is known not to have come to its end."""
+    found = [unfinished(path, meta) for path, meta in teachers.metas.items()]
+    return [
+        f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
+        for state in found
+        if state is not None and state.certain
+    ]

@@ -1,0 +1,122 @@
+"""What a run would be, in numbers: no picture is decoded and no weight is read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.choose import choose_loader
+from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.methods.method import Method
+from mptctl.methods.table import method_from_recipe
+from mptctl.names import Part, Role
+from mptctl.recipe import Recipe
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.request import RunRequest
+
+
+class UnreadLoader(Loader):
+    """The loader that would be chosen, without its pictures."""
+
+    def __init__(self, plan: LoadPlan) -> None:
+        choice = choose_loader(plan)
+        self.name = choice.loader.name
+        super().__init__(plan, choice.reason)
+
+    def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
+        """None: no picture is read."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Sizes and choices of a run.
+
+    Attributes:
+        method: its loss.
+        train: of the training part.
+        val: of the validation part; None where there is none.
+        val_samples: its samples, and those of old classes among them.
+        total_steps: optimizer steps of the whole run.
+    """
+
+    method: Method
+    train: UnreadLoader
+    val: UnreadLoader | None
+    val_samples: tuple[int, int]
+    total_steps: int
+
+
+def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | None = None) -> RunPlan:
+    """Look at a request as a whole.
+
+    Args:
+        request: what was asked for.
+        device: where it would compute.
+        group: who would compute it; default: this process.
+
+    Raises:
+        UsageError: a teacher that the method needs is not given, the run ends before the method begins, or the
+            training part has no whole batch.
+    """
+    recipe, split = request.recipe, request.split
+    method = settled_method(recipe, split, request.num_classes)
+    for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
+        if role in method.teachers and not given:
+            raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
+    group = group or ProcessGroup()
+    train = UnreadLoader(
+        LoadPlan(split, recipe.data, "train", train=True, rank=group.rank, world_size=group.size,
+                 **_common(request, device))
+    )  # fmt: skip
+    held_out = split.indices("val", request.num_classes)
+    val = None
+    if len(held_out):
+        val = UnreadLoader(LoadPlan(split, recipe.data, "val", train=False, **_common(request, device)))
+    steps = recipe.optim.epochs * train.steps_per_epoch
+    return RunPlan(
+        method=method,
+        train=train,
+        val=val,
+        val_samples=(len(held_out), int((split.labels[held_out] < split.classes.num_old).sum())),
+        total_steps=min(steps, recipe.optim.max_steps or steps),
+    )
+
+
+def settled_method(recipe: Recipe, split: Split, num_classes: int) -> Method:
+    """The method of a recipe, where the recipe's run is long enough for it; nothing is computed or read.
+
+    Args:
+        recipe: of the run.
+        split: the data.
+        num_classes: how many classes the trained model knows.
+
+    Raises:
+        UsageError: the run ends before the method begins.
+    """
+    method = method_from_recipe(recipe.method, split.classes.num_old)
+    pictures = len(split.indices("train", num_classes))
+    method.refuse_if_never_on(recipe.optim, pictures // recipe.optim.batch_size)
+    return method
+
+
+def part_sizes(request: RunRequest) -> dict[Part, int]:
+    """Pictures of the classes that the model will know, in each part of the split."""
+    parts: tuple[Part, ...] = ("train", "val", "test")
+    return {part: len(request.split.indices(part, request.num_classes)) for part in parts}
+
+
+def _common(request: RunRequest, device: torch.device) -> dict[str, Any]:
+    return {
+        "batch_size": request.recipe.optim.batch_size,
+        "seed": request.recipe.runtime.seed,
+        "device": device,
+        "num_classes": request.num_classes,
+    }

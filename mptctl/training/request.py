@@ -1,0 +1,57 @@
+"""What a training run is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mptctl.data.split import Split
+from mptctl.models.ownership import Existing, existing_by_flags
+from mptctl.recipe import Recipe
+
+# What the seeds of the old model and of the reference lie above that of an update: far from any seed that a person
+# types, so that neither begins with the weights that the update begins with.
+OLD_SEED_OFFSET = 2000
+REF_SEED_OFFSET = 1000
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run that somebody asked for.
+
+    Attributes:
+        recipe: what to do, complete.
+        split: the data.
+        folder: where the run is written.
+        old: checkpoint of the old model; wanted by most methods, and used in validation where it is given.
+        refs: checkpoints of the references.
+        only_old_classes: train the old model, which knows the old classes alone.
+        resume: go on with what is in the folder.
+        overwrite: throw away the run that is in the folder; what no run wrote stays.
+        cache_dir: where decoded pictures are kept; None: beside the split.
+    """
+
+    recipe: Recipe
+    split: Split
+    folder: Path
+    old: Path | None = None
+    refs: tuple[Path, ...] = ()
+    only_old_classes: bool = False
+    resume: bool = False
+    overwrite: bool = False
+    cache_dir: Path | None = None
+
+    @property
+    def existing(self) -> Existing:
+        """What becomes of what the folder holds already."""
+        return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
+
+    @property
+    def teachers(self) -> tuple[Path, ...]:
+        """Checkpoints of all teachers."""
+        return (*((self.old,) if self.old is not None else ()), *self.refs)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes the trained model knows."""
+        return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)

@@ -1,0 +1,43 @@
+"""A run as a plan: sizes and choices, without a picture or a weight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import make_split
+from mptctl.errors import UsageError
+from mptctl.training.plan import plan_run
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import Log, make_folder, short_recipe
+
+CPU = torch.device("cpu")
+
+
+def test_a_plan_is_what_the_run_does_and_reads_no_picture(tmp_path: Path) -> None:
+    pictures = make_folder(tmp_path / "pictures", classes=4, train=20, val=2, size=8)
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=pictures, val_fraction=0.2)
+    recipe = short_recipe("optim.batch_size=8", "optim.epochs=3")
+    request = RunRequest(recipe, split, tmp_path / "runs" / "run")
+    hidden = pictures.rename(tmp_path / "hidden")
+    plan = plan_run(request, CPU)
+    assert not (tmp_path / "runs" / "cache").exists()
+    hidden.rename(pictures)
+    log = Log()
+    result = train(request, log)
+    assert plan.total_steps == result.steps
+    assert plan.train.reason == log.notes[0]
+    assert plan.val_samples == (result.validation.samples, result.validation.samples_old)
+
+
+def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
+    from mptctl.data.split import load_split
+
+    split = load_split(digits_root)
+    with pytest.raises(UsageError, match="mpt-kl: needs a teacher; name it with --old"):
+        plan_run(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
+    with pytest.raises(UsageError, match=r"optim\.batch_size 4096"):
+        plan_run(RunRequest(short_recipe("optim.batch_size=4096"), split, digits_root / "x"), CPU)

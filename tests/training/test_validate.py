@@ -1,0 +1,53 @@
+"""Validation: counts, the rates that follow from them, and what earlier versions wrote in their place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mptctl.data.split import Split
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.training.validate import NOT_VALIDATED, Validation
+from tests.common import Train, short_recipe
+
+
+def test_rates_follow_from_counts() -> None:
+    found = Validation(errors=3, samples=8, errors_old=1, samples_old=4, flips=1)
+    assert (found.error, found.error_old, found.nfr) == (3 / 8, 1 / 4, 1 / 4)
+    assert found.model_copy(update={"flips": None}).nfr is None
+    assert (NOT_VALIDATED.error, NOT_VALIDATED.error_old, NOT_VALIDATED.nfr) == (None, None, None)
+    assert set(NOT_VALIDATED.figures().values()) == {None}
+
+
+def test_figures_come_back_as_they_were() -> None:
+    found = Validation(errors=3, samples=8, errors_old=1, samples_old=4, flips=0)
+    for one in (found, found.model_copy(update={"flips": None}), NOT_VALIDATED):
+        assert Validation.from_figures(one.figures(), 0, 0) == one
+        line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **one.figures()})
+        assert Validation.from_figures(line.model_dump(), 0, 0) == one
+
+
+@pytest.mark.parametrize("samples", [1, 3, 49, 997, 50_000])
+def test_rates_of_an_earlier_version_give_the_counts_that_they_came_from(samples: int) -> None:
+    for count in {*range(min(samples, 300) + 1), samples // 3, samples - 1, samples}:
+        text = json.dumps({"val_error": count / samples, "val_error_old": 0.0, "val_nfr": count / samples})
+        found = Validation.from_figures(json.loads(text), samples, samples)
+        assert (found.errors, found.flips, found.samples) == (count, count, samples)
+
+
+def test_a_run_writes_counts_beside_its_rates(run: Train, digits: Split) -> None:
+    old, _ = run(short_recipe("optim.max_steps=6"), "old", only_old_classes=True)
+    result, _ = run(short_recipe("optim.max_steps=6", **{"runtime.seed": 5}), "new", old=old.run.best)
+    rows = digits.indices("val")
+    is_old = digits.labels[rows] < digits.classes.num_old
+    lines = read_metrics(result.run.metrics)
+    validated = next(line for line in lines if line.event == "epoch")
+    assert (validated.val_samples, validated.val_samples_old) == (len(rows), int(is_old.sum()))
+    assert validated.val_errors is not None
+    assert validated.val_flips is not None
+    assert validated.val_error == validated.val_errors / len(rows)
+    assert validated.val_nfr == validated.val_flips / int(is_old.sum())
+    best = load_checkpoint(result.run.best).meta.metrics
+    assert Validation.from_figures(best, 0, 0) == result.validation

@@ -1,0 +1,39 @@
+"""What a trial tells the search, from the lines that it has written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mptctl.evaluation.statistics import rate
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.tune.trial import TrialPlan
+from tests.common import short_recipe
+
+
+def plan() -> TrialPlan:
+    return TrialPlan(
+        recipe=short_recipe(method="mpt-kl"),
+        run_root=Path("runs"),
+        folder=Path("trials"),
+        old=Path("old"),
+        refs=(Path("ref"),),
+        cpus=1,
+        on_gpu=False,
+        reference=rate(5, 91),
+        samples_old=46,
+        max_er_increase=0.005,
+    )
+
+
+def test_counts_are_those_of_the_line() -> None:
+    """Also where the rates beside them would say something else: they are not looked at."""
+    counts = {"val_errors": 7, "val_samples": 91, "val_errors_old": 2, "val_samples_old": 46, "val_flips": 1}
+    rates = {"val_error": 0.08, "val_error_old": 0.04, "val_nfr": 0.02}
+    line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **rates, **counts})
+    assert plan().figures(line) == (rate(7, 91), rate(1, 46))
+
+
+def test_a_line_of_an_earlier_version_has_rates_alone() -> None:
+    rates = {"val_error": 7 / 91, "val_error_old": 2 / 46, "val_nfr": 1 / 46}
+    line = MetricsLine.model_validate({"event": "epoch", "epoch": 1, "step": 1, **rates})
+    assert plan().figures(line) == (rate(7, 91), rate(1, 46))
