@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.holdout import hold_out, refuse_empty_classes
 from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
-from mptctl.data.sources import OnBad, load_array, read_source
+from mptctl.data.sources import load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
@@ -34,10 +33,10 @@ from mptctl.data.split_file import (
 from mptctl.data.split_file import (
     SplitRequest as SplitRequest,
 )
-from mptctl.data.verify import Progress, Verify
+from mptctl.data.verify import Progress
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.names import Part, Source
+from mptctl.names import OnBad, Order, Part, Source, Verify
 from mptctl.recipe import differences
 
 
@@ -107,7 +106,7 @@ def make_split(
     data_root: Path | None = None,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
-    order: Literal["given", "random"] = "given",
+    order: Order = "given",
     seed: int = 0,
     val_fraction: float = 0.1,
     verify: Verify = "header",
