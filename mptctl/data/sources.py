@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
 from mptctl.data.plan import random_keys
-from mptctl.data.verify import Progress, Verify, check_files
+from mptctl.data.verify import Progress, check_files
 from mptctl.errors import DataError, UsageError, some
-from mptctl.names import OnBad, Source
+from mptctl.names import OnBad, Source, Verify
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 # The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.

@@ -33,10 +33,10 @@ from mptctl.data.split_file import (
 from mptctl.data.split_file import (
     SplitRequest as SplitRequest,
 )
-from mptctl.data.verify import Progress, Verify
+from mptctl.data.verify import Progress
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.names import OnBad, Order, Part, Source
+from mptctl.names import OnBad, Order, Part, Source, Verify
 from mptctl.recipe import differences
 
 

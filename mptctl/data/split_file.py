@@ -12,10 +12,9 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from mptctl.data.manifest import PART_CODES, Manifest
-from mptctl.data.verify import Verify
 from mptctl.errors import DataError
 from mptctl.files import Model
-from mptctl.names import Order, Part, Source
+from mptctl.names import Order, Part, Source, Verify
 
 SPLIT_NAME = "split.json"
 # The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of

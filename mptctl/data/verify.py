@@ -17,7 +17,7 @@ from PIL import Image
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.errors import DataError, one_line
 from mptctl.machine.facts import usable_cores
-from mptctl.names import Verify as Verify
+from mptctl.names import Verify
 
 Progress = Callable[[int, int], None]
 

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe
 
@@ -120,7 +120,7 @@ def test_a_batch_stays_what_it_was_while_the_next_ones_come(split: Split) -> Non
     loader.close()
 
 
-@pytest.mark.parametrize("kind", ["resident", "threaded"])
+@pytest.mark.parametrize("kind", [kind.recipe_name for kind in LOADERS if len(kind.devices) == 2])
 def test_the_other_loaders_give_the_same_on_a_gpu_as_on_a_cpu(
     split: Split, kind: str, train: bool, tmp_path: Path
 ) -> None:

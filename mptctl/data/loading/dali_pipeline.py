@@ -205,7 +205,7 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
         # A mapped file that shrinks while it is read kills the process; a file that is read does not.
         encoded = fn.io.file.read(given["path"], dont_use_mmap=True)
         pictures = fn.crop_mirror_normalize(
-            shape.pictures(encoded, given, _decoder(plan)),
+            shape.pictures(encoded, given, decoder_settings(plan)),
             mirror=given["flip"],
             mean=[255 * value for value in data.mean],
             std=[255 * value for value in data.std],
@@ -217,8 +217,8 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
     return pipeline
 
 
-def _decoder(plan: LoadPlan) -> dict[str, Any]:
-    """Settings of DALI's decoders."""
+def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
+    """Settings of DALI's decoders, as keywords: where they decode, and what makes their pictures those of Pillow."""
     from nvidia.dali import types
 
     on_gpu = plan.device.type == "cuda"

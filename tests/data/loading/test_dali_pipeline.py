@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from mptctl.data.loading.dali_pipeline import CentreCrops, CentreCropsWithEdges, Shape, StoredCrops, shape_of
+from mptctl.data.loading.dali_pipeline import (
+    CentreCrops,
+    CentreCropsWithEdges,
+    Shape,
+    StoredCrops,
+    decoder_settings,
+    shape_of,
+)
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.names import Part
@@ -37,3 +45,15 @@ def test_every_shape_is_told_what_it_asks_for(
     assert {"path", *inputs} == set(found.names)
     assert all(len(values) == len(job.index) for values in inputs.values())
     assert np.asarray(inputs["flip"]).any() == (part == "train")
+
+
+def test_the_hardware_decoder_gets_the_recipes_part_on_a_gpu_alone(split: Split) -> None:
+    pytest.importorskip("nvidia.dali", reason="DALI is not installed")
+    data = DataRecipe(hw_decoder_load=0.3)
+    on_gpu, on_cpu = (
+        decoder_settings(LoadPlan(split, data, "train", 8, 0, True, device))
+        for device in (torch.device("cuda", 0), CPU)
+    )
+    assert (on_gpu["device"], on_gpu["hw_decoder_load"]) == ("mixed", 0.3)
+    assert on_cpu["device"] == "cpu"
+    assert "hw_decoder_load" not in on_cpu

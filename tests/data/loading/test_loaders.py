@@ -211,7 +211,7 @@ def split_of_103(tmp_path_factory: pytest.TempPathFactory) -> Split:
 def test_several_workers_make_the_global_batches_of_one(
     split_of_103: Split, loader_of: MakeLoader, kind: str, workers: int
 ) -> None:
-    def team(size: int, train: bool) -> list[Loader]:
+    def loaders(size: int, train: bool) -> list[Loader]:
         part = "train" if train else "test"
         return [
             loader_of(split_of_103, kind, image_size=8, padding=1, batch_size=48, part=part, train=train, rank=rank,
@@ -219,8 +219,8 @@ def test_several_workers_make_the_global_batches_of_one(
             for rank in range(size)
         ]  # fmt: skip
 
-    (alone,), many = team(1, True), team(workers, True)
-    (judge,), judges = team(1, False), team(workers, False)
+    (alone,), many = loaders(1, True), loaders(workers, True)
+    (judge,), judges = loaders(1, False), loaders(workers, False)
     for epoch in range(5):
         steps = list(alone.epoch(epoch))
         shares = [list(loader.epoch(epoch)) for loader in many]
