@@ -57,14 +57,14 @@ class Stopped(MptctlError):
     Args:
         message: what was saved; the command line adds how to go on.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
-        saved: whether there is something to go on with.
+        resumable: whether ``--resume`` goes on with what was saved.
     """
 
-    def __init__(self, message: str, signum: int, *, saved: bool = True) -> None:
+    def __init__(self, message: str, signum: int, *, resumable: bool = False) -> None:
         super().__init__(message)
         self.exit_code = 128 + signum
         self.signum = signum
-        self.saved = saved
+        self.resumable = resumable
 
 
 def some(names: Iterable[object], limit: int = 3) -> str:

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import StorageError, UsageError
-from mptctl.files import output_file, remove_partial_files, replacing, write_atomically, writing
+from mptctl.files import (
+    output_file,
+    read_names,
+    remove_partial_files,
+    replacing,
+    write_atomically,
+    writing,
+)
 
 
 @pytest.fixture
@@ -119,3 +126,28 @@ def test_only_partial_files_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".link.part").symlink_to("elsewhere")
     remove_partial_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".folder.part", ".link.part", "elsewhere"]
+
+
+def test_names_are_read_one_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "classes.txt"
+    file.write_text("  tabby cat \n\n\u00e9toile\n", encoding="utf-8")
+    assert read_names(file, "--old-classes") == ["tabby cat", "\u00e9toile"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "No such file or directory"),
+        (b"\xff\xfe", r"cannot be read \(not UTF-8\)"),
+        (b" \n\n", "holds no name"),
+    ],
+)
+def test_a_file_of_names_that_cannot_be_used_is_refused_with_its_flag(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "classes.txt"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_names(file, "--old-classes")
+    assert str(caught.value).startswith(f"--old-classes {file}: ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
 from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError
-
-# What the parser raises for wrong flags and values: typer has a name only for one kind of it.
-ParserError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="mptctl",
@@ -80,9 +77,7 @@ def main() -> None:
     """Run the command line; an error is one line on standard error and the exit code of its kind."""
     os.environ.pop("MPTCTL_DEBUG", None)
     try:
-        code = app(standalone_mode=False)
-        if code == 130:  # typer takes Ctrl-C for an exit and says nothing
-            raise KeyboardInterrupt
+        code = _run()
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:
@@ -91,14 +86,26 @@ def main() -> None:
         # Whoever read the output has closed it; nothing more can be said there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
-    except ParserError as error:
+    except typer.TyperException as error:  # wrong flags and values
         code = _fail(f"{error.format_message().rstrip('.')}; mptctl --help lists what there is", 2, error)
-    except (
-        Exception
-    ) as error:  # a fault of ours, or of the machine: still one line, and a traceback on request
+    except Exception as error:  # of ours, or of the machine: still one line, and a traceback on request
         kind = type(error).__name__
         code = _fail(f"unexpected {kind}: {error}; mptctl --debug shows where, for a report", 1, error)
     sys.exit(code or 0)
+
+
+def _run() -> int | None:
+    """Run the verb, and undo what typer makes of a closed pipe (an exit with 1) and of Ctrl-C (one with 130)."""
+    try:
+        code: int | None = app(standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            raise ended.__context__ from None
+        raise
+    if code == 130:
+        raise KeyboardInterrupt
+    return code
 
 
 def _fail(message: str, code: int, error: BaseException) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
     from mptctl.bench.kernel import KernelBench
@@ -25,6 +26,7 @@ def _root(context: typer.Context) -> None:
 
 
 @app.command("loader")
+@prints({"--json": "mptctl.bench.loader:LoaderBench"})
 def loader(
     data_root: Annotated[
         Path | None,
@@ -109,6 +111,7 @@ def _print_loader(found: LoaderBench) -> None:
 
 
 @app.command("kernel")
+@prints({"--json": "mptctl.bench.kernel:KernelBench"})
 def kernel(
     rows: Annotated[
         str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. (default: 128,4096)")
@@ -134,14 +137,16 @@ def kernel(
 
         mptctl bench kernel --rows 128 --classes 1000 --json
     """
+    numbers = _numbers("--rows", rows), _numbers("--classes", classes)
+    # Here, because it takes seconds to import.
     from mptctl.bench.kernel import bench_kernel
     from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
     from mptctl.machine.device import choose_device
 
     found = bench_kernel(
         choose_device(device or "auto"),
-        rows=_numbers("--rows", rows) or ROWS,
-        classes=_numbers("--classes", classes) or CLASSES,
+        rows=numbers[0] or ROWS,
+        classes=numbers[1] or CLASSES,
         dtypes=_dtypes(dtypes) or tuple(DTYPES),
         repeats=repeats,
         say=lambda line: typer.echo(line, err=True),
@@ -153,6 +158,7 @@ def kernel(
 
 
 @app.command("step")
+@prints({"--json": "mptctl.bench.step:StepBench"})
 def step(
     recipe: Annotated[
         str, typer.Option("--recipe", metavar="NAME_OR_FILE", help="Model, picture size, batch, precision.")

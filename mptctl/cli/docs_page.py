@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import typer
+import typer.main
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from mptctl.cli.json_models import json_models
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def render_reference(app: typer.Typer) -> str:
@@ -25,7 +30,7 @@ def render_reference(app: typer.Typer) -> str:
         "",
         "## Verbs",
         "",
-        *_commands(app, "mptctl"),
+        *(line for name, command in verbs(app) for line in _verb(name, command)),
         "## Recipe keys",
         "",
         "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe that says "
@@ -41,67 +46,51 @@ def render_reference(app: typer.Typer) -> str:
         "`recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, and `lock` while it is "
         "written.",
         "",
-        *_models(),
+        *_models(app),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _commands(app: typer.Typer, prefix: str) -> Iterator[str]:
-    for command in app.registered_commands:
-        if command.callback is not None and not command.hidden:
-            name = command.name or command.callback.__name__.replace("_", "-")
-            yield from _verb(f"{prefix} {name}", command.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            yield from _commands(group.typer_instance, f"{prefix} {group.name}")
+def verbs(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
+    """Every verb that help shows, as it is typed after the program's name (``bench loader``), with its command."""
+    yield from _verbs(typer.main.get_command(app), "")
 
 
-def _verb(name: str, callback: Callable[..., Any]) -> Iterator[str]:
-    hints = typing.get_type_hints(callback, include_extras=True)
-    flags = [
-        _Flag(key, hints[key], parameter.default)
-        for key, parameter in inspect.signature(callback).parameters.items()
-    ]
-    words = [flag.metavar for flag in flags if flag.is_argument]
-    yield f"### `{' '.join([name, *words])}`"
+def _verbs(command: object, name: str) -> Iterator[tuple[str, TyperCommand]]:
+    if isinstance(command, TyperGroup):
+        for part, inner in command.commands.items():
+            yield from _verbs(inner, f"{name} {part}".strip())
+    elif isinstance(command, TyperCommand) and not command.hidden:
+        yield name, command
+
+
+def _verb(name: str, command: TyperCommand) -> Iterator[str]:
+    context = typer.Context(command)
+    flags = [param for param in command.params if isinstance(param, TyperArgument | TyperOption)]
+    words = [_words(flag, context) for flag in flags if isinstance(flag, TyperArgument)]
+    yield f"### `{' '.join(['mptctl', name, *words])}`"
     yield ""
-    yield from _prose(callback.__doc__ or "")
+    yield from _prose(inspect.getdoc(command.callback) or "")
     yield "| flag | default | what it does |"
     yield "|---|---|---|"
-    for flag in sorted(flags, key=lambda f: not f.is_argument):
+    for flag in sorted(flags, key=lambda f: isinstance(f, TyperOption)):
         if not flag.hidden:
-            yield f"| {flag.title} | {flag.default} | {_cell(flag.help)} |"
+            shown = flag.default is not None and flag.default is not False
+            default = f"`{_plain(flag.default)}`" if shown else ""
+            yield f"| `{_words(flag, context)}` | {default} | {_cell(flag.help or '')} |"
     yield ""
 
 
-class _Flag:
-    """What a verb's signature says of one flag or argument."""
-
-    def __init__(self, key: str, hint: Any, default: Any) -> None:
-        annotation, info = typing.get_args(hint)[:2]
-        kinds = [t for t in _classes(annotation) if t is not type(None)] or [annotation]
-        self.is_argument = isinstance(info, typer.models.ArgumentInfo)
-        self.help = info.help or ""
-        self.hidden = info.hidden
-        self.metavar = info.metavar or _metavar(key if self.is_argument else "", kinds[0])
-        if self.is_argument:
-            self.title = f"`{self.metavar}`"
-        else:
-            # Inside Annotated, typer keeps the first declared name where a default would stand.
-            declared = [d for d in (info.default, *(info.param_decls or ())) if isinstance(d, str)]
-            names = [d for d in declared if d.startswith("-")] or [f"--{key.replace('_', '-')}"]
-            value = "" if kinds[0] is bool else f" {self.metavar}"
-            self.title = f"`{', '.join(names)}{value}`"
-        shown = default is not None and default is not False and default is not inspect.Parameter.empty
-        self.default = f"`{_plain(getattr(default, 'value', default))}`" if shown else ""
-
-
-def _metavar(argument: str, kind: type) -> str:
-    if argument:
-        return argument.upper()
-    if issubclass(kind, enum.Enum):
-        return "\\|".join(str(choice.value) for choice in kind)
-    return {int: "N", float: "NUMBER"}.get(kind, "TEXT")
+def _words(flag: TyperArgument | TyperOption, context: typer.Context) -> str:
+    """A flag as it is typed, such as ``--seed N``."""
+    shown = flag.display_type(context)
+    value = flag.metavar or {"<int>": "N", "<float>": "NUMBER"}.get(
+        shown, shown.strip("<>").replace("|", "\\|")
+    )
+    if isinstance(flag, TyperArgument):
+        return value
+    names = "/".join([", ".join(flag.opts), *flag.secondary_opts])
+    return names if flag.is_flag else f"{names} {value}"
 
 
 def _prose(text: str) -> Iterator[str]:
@@ -148,46 +137,30 @@ def _exit_codes() -> Iterator[str]:
     yield ""
 
 
-def _documented() -> list[tuple[str, Any]]:
-    """Every file and JSON object with the model that it follows."""
-    from mptctl.bench.kernel import KernelBench
-    from mptctl.bench.loader import LoaderBench
-    from mptctl.bench.step import StepBench
+def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
+    """The model of every file and JSON object, with what is written in its form."""
     from mptctl.data.split import SplitFile
-    from mptctl.data.split_summary import SplitSummary
-    from mptctl.evaluation.flip_report import FlipReport
-    from mptctl.machine.doctor import Check
     from mptctl.models.checkpoint import CheckpointMeta
     from mptctl.models.run_folder import EnvironmentFile, MetricsLine
-    from mptctl.studies.quickstart import QuickstartResult
-    from mptctl.training.dry_run import DryRun
-    from mptctl.training.result import TrainSummary
-    from mptctl.tune.dry_run import TuneDryRun
     from mptctl.tune.tune_report import TuneReport
 
-    return [
-        ("`split.json`", SplitFile),
-        ("`environment.json`", EnvironmentFile),
-        ("`metrics.jsonl`, one line", MetricsLine),
-        ("`*.pt`, the part called meta", CheckpointMeta),
-        ("`split --json`", SplitSummary),
-        ("`train-* --json`", TrainSummary),
-        ("`train-* --dry-run --json`", DryRun),
-        ("`evaluate --json`", FlipReport),
-        ("`tune/trials.json`, `tune --json`", TuneReport),
-        ("`tune --dry-run --json`", TuneDryRun),
-        ("`quickstart --json`", QuickstartResult),
-        ("`bench loader --json`", LoaderBench),
-        ("`bench kernel --json`", KernelBench),
-        ("`bench step --json`", StepBench),
-        ("`doctor --json`, one of `checks`", Check),
-    ]
+    found: dict[type[BaseModel], list[str]] = {
+        SplitFile: ["`split.json`"],
+        EnvironmentFile: ["`environment.json`"],
+        MetricsLine: ["`metrics.jsonl`, one line"],
+        CheckpointMeta: ["`*.pt`, the part called meta"],
+        TuneReport: ["`tune/trials.json`"],
+    }
+    for name, command in verbs(app):
+        for flags, model in json_models(command.callback).items() if command.callback else ():
+            found.setdefault(model, []).append(f"`{name} {flags}`")
+    return found
 
 
-def _models() -> Iterator[str]:
+def _models(app: typer.Typer) -> Iterator[str]:
     seen: set[type] = set()
-    for title, model in _documented():
-        yield f"### {title}"
+    for model, titles in documented(app).items():
+        yield f"### {', '.join(titles)}"
         yield ""
         yield from _fields(model, seen, "")
         yield ""

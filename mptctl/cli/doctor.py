@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 
 
+@prints({"--json": "mptctl.machine.doctor:DoctorReport"})
 def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
     """Say what is installed, what is usable here, and what to do about what is not.
 
@@ -19,11 +20,11 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
 
         mptctl doctor --json
     """
-    from mptctl.machine.doctor import examine
+    from mptctl.machine.doctor import DoctorReport, examine
 
     checks = examine(run_root)
     if as_json:
-        typer.echo(json.dumps({"checks": [check.model_dump() for check in checks]}))
+        typer.echo(DoctorReport(checks=checks).model_dump_json())
         return
     from rich.console import Console
     from rich.table import Table

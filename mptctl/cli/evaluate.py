@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
 
@@ -25,6 +26,7 @@ def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0)
     return option
 
 
+@prints({"--json": "mptctl.evaluation.flip_report:FlipReport"})
 def evaluate(
     old: Annotated[str, typer.Argument(metavar="OLD", help=f"The model in production: {MODEL}.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its replacement, in the same forms.")],

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 
 
+@prints({"--json": "mptctl.studies.quickstart:QuickstartResult"})
 def quickstart(
     run_root: opt.RunRoot = Path("runs"),
     seed: Annotated[

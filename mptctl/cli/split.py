@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 from mptctl.names import OnBad, Order, Source, Verify
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SHOWN_CLASSES = 5
 
 
+@prints({"--json": "mptctl.data.split_summary:SplitSummary"})
 def split(
     source: Annotated[
         Source,

@@ -8,13 +8,14 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import method_keys, read_inputs, run_training
+from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
 from mptctl.names import Distance
 
 if TYPE_CHECKING:
     from mptctl.recipe import Recipe
 
 
+@prints_run
 @training_flags()
 def train_mpt(
     flags: TrainingFlags,

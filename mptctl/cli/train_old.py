@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mptctl.cli import options as opt
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import read_inputs, run_training
+from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 
 # Far from any seed that a person types for an update, so that the old model shares no start with it.
 SEED_OFFSET = 2000
 
 
+@prints_run
 @training_flags(seed=opt.IndependentSeed)
 def train_old(flags: TrainingFlags) -> None:
     """Train the old model: plain cross-entropy on the old classes.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from mptctl.training.dry_run import DryRun
 
 DEFAULT_OLD = "old"
+
+prints_run = prints(
+    {"--json": "mptctl.training.result:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
+)
 
 
 @dataclass(frozen=True)
@@ -114,20 +119,29 @@ def run_training(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    from mptctl.machine.facts import rank
     from mptctl.models.run_folder import find_checkpoint
+
+    def teacher(run: str) -> Path:
+        return find_checkpoint(run, flags.run_root)
+
+    if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
+        old = None
+    if not recipe.method.name.startswith(
+        "elodi"
+    ):  # refused below where it never begins, before anything else
+        for run in (*([old] if old is not None else ()), *(refs or ())):
+            teacher(run)
+    from mptctl.machine.facts import rank
     from mptctl.report.training_progress import observer
     from mptctl.training.job import RunRequest, settled_method, train
 
     settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
-    if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
-        old = None
     request = RunRequest(
         recipe=recipe,
         split=split,
         folder=folder,
-        old=find_checkpoint(old, flags.run_root) if old is not None else None,
-        refs=tuple(find_checkpoint(ref, flags.run_root) for ref in refs or ()),
+        old=teacher(old) if old is not None else None,
+        refs=tuple(map(teacher, refs or ())),
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
@@ -178,7 +192,7 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except Stopped as stopped:
-        if not stopped.saved:
+        if not stopped.resumable:
             raise
         raise Stopped(f"{stopped}; go on with: {resume_command()}", stopped.signum) from stopped
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, read_inputs, resumable
 from mptctl.names import Search
@@ -28,6 +29,9 @@ def _axis(flag: str, text: str) -> typer.models.OptionInfo:
     return option
 
 
+@prints(
+    {"--json": "mptctl.tune.tune_report:TuneReport", "--dry-run --json": "mptctl.tune.dry_run:TuneDryRun"}
+)
 @training_flags()
 def tune(
     flags: TrainingFlags,
@@ -166,9 +170,11 @@ def tune(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
+    from mptctl.models.run_folder import find_checkpoint
+
+    teachers = [find_checkpoint(run, flags.run_root) for run in (old, *(ref or ["ref"]))]
     # Here, because it takes seconds to import.
     from mptctl.machine.device import choose_device
-    from mptctl.models.run_folder import find_checkpoint
     from mptctl.tune.request import TuneRequest
 
     if gpus_per_trial is None:
@@ -177,8 +183,8 @@ def tune(
         recipe=recipe,
         split=inputs.split,
         folder=folder,
-        old=find_checkpoint(old, flags.run_root),
-        refs=tuple(find_checkpoint(run, flags.run_root) for run in ref or ["ref"]),
+        old=teachers[0],
+        refs=tuple(teachers[1:]),
         axes=axes,
         search=search,
         trials=trials or 8,

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +16,9 @@ from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, Verify, check_files
 from mptctl.errors import DataError, UsageError
+from mptctl.names import OnBad as OnBad
 from mptctl.names import Source
 
-OnBad = Literal["fail", "quarantine"]
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 # The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.
 _DIGITS_SEED = 0

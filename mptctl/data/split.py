@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ from mptctl.data.split_file import (
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.names import Part, Source
+from mptctl.names import Order, Part, Source
 from mptctl.recipe import differences
 
 
@@ -107,7 +106,7 @@ def make_split(
     data_root: Path | None = None,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
-    order: Literal["given", "random"] = "given",
+    order: Order = "given",
     seed: int = 0,
     val_fraction: float = 0.1,
     verify: Verify = "header",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mptctl.data.manifest import PART_CODES, Manifest
 from mptctl.data.verify import Verify
 from mptctl.errors import DataError
-from mptctl.names import Part, Source
+from mptctl.names import Order, Part, Source
 
 SPLIT_NAME = "split.json"
 # The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of
@@ -33,7 +33,7 @@ class SplitRequest(BaseModel):
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
     old_fraction: float = Field(description="part of the classes that is old, where they are not named")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
-    order: Literal["given", "random"] = Field(description="order of the classes before they are divided")
+    order: Order = Field(description="order of the classes before they are divided")
     seed: int = Field(description="seed of the random order and of the validation part")
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
 

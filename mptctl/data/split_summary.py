@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.data.manifest import BAD, PART_CODES
 from mptctl.data.split import SPLIT_NAME, Split
-from mptctl.names import Part
+from mptctl.names import Order, Part
 
 
 class PartCounts(BaseModel):
@@ -31,7 +29,7 @@ class SplitSummary(BaseModel):
     kept: bool = Field(description="whether it was there already, and is unchanged")
     source: str = Field(description="where the pictures come from")
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
-    order: Literal["given", "random"] = Field(description="order of the classes before they were divided")
+    order: Order = Field(description="order of the classes before they were divided")
     seed: int = Field(description="seed of the random order and of the validation part")
     num_old: int = Field(description="number of old classes")
     num_new: int = Field(description="number of new classes")

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,8 @@ from PIL import Image
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.errors import DataError
 from mptctl.machine.facts import usable_cores
+from mptctl.names import Verify as Verify
 
-Verify = Literal["header", "decode"]
 Progress = Callable[[int, int], None]
 
 # Pillow's own limit against decompression bombs (0.25 GB of pixels): larger pictures are refused.

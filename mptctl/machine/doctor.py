@@ -29,6 +29,12 @@ class Check(Model):
     advice: str | None = Field(None, description="what to do, where something is not ok")
 
 
+class DoctorReport(Model):
+    """What is installed and usable here."""
+
+    checks: list[Check] = Field(description="one for each thing")
+
+
 def examine(run_root: Path) -> list[Check]:
     """Look at everything that the verbs use; each thing is tried, not only looked up."""
     checks: list[Callable[[], Check]] = [_python, _torch, _torchvision, _gpu, _triton, _dali, _ray]

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mptctl.errors import CheckpointError
@@ -18,6 +17,9 @@ from mptctl.files import link_or_copy, storage_error, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.ownership import RUN, remove_own
+
+if TYPE_CHECKING:
+    import torch
 
 
 class EnvironmentFile(BaseModel):
@@ -97,6 +99,8 @@ class RunDir:
 
     def write_start(self, recipe_yaml: str, split_json: str | None, device: torch.device) -> None:
         """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
+        import torch  # here, since it takes seconds, and that a model is not there is to be said at once
+
         name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
         environment = EnvironmentFile(
             command=[Path(sys.argv[0]).name, *sys.argv[1:]],

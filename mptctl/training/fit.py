@@ -157,6 +157,7 @@ def _save_and_stop(run: Run, meter: MetricsLogger) -> NoReturn:
     raise Stopped(
         f"{run.folder.path}: saved at step {run.progress.global_step} of {run.total_steps}",
         run.stop.signum or signal.SIGTERM,
+        resumable=True,
     )
 
 

@@ -105,7 +105,6 @@ def train(job: RunRequest, observer: Observer) -> FitResult:
                 f"{job.folder}: stopped before its first step: nothing was trained and nothing was saved; "
                 "start the same command again",
                 stop.signum or signal.SIGINT,
-                saved=False,
             ) from None
         stack.callback(run.train.close)
         if run.validator is not None:

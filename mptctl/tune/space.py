@@ -6,14 +6,13 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.errors import UsageError
+from mptctl.names import Search as Search
 from mptctl.recipe import Recipe, validate_recipe
 
-Search = Literal["grid", "random", "optuna"]
 Value = float | str
 TrialSettings = dict[str, Value]
 

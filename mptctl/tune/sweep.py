@@ -65,6 +65,7 @@ def sweep(
             raise Stopped(
                 f"{request.folder}: stopped; what is done is kept",
                 stop.signum or signal.SIGINT,
+                resumable=True,
             ) from None
         ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
         if ranked:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+import typer
 
+from mptctl import __version__
 from mptctl.cli.app import app, main
-from mptctl.cli.docs_page import render_reference
-from tests.common import environment, mptctl_process
+from mptctl.cli.docs_page import documented, render_reference, verbs
+from mptctl.data.split import make_split
+from mptctl.names import Distance, OnBad, Order, Search, Source, Verify
+from tests.common import CommandLine, Done, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
-VERBS = (
-    "quickstart",
-    "split",
-    "import",
-    "train-old",
-    "train-ref",
-    "train-mpt",
-    "train-baseline",
-    "evaluate",
-    "doctor",
-    "tune",
-)
+COMMANDS = dict(verbs(app))
+VERBS = list(COMMANDS)
 
 
 def test_the_reference_page_is_not_stale() -> None:
@@ -49,7 +45,7 @@ def test_help_names_every_verb_and_imports_nothing_heavy() -> None:
     )
     assert out.returncode == 0
     assert out.stderr.strip() == "[]"
-    assert all(f" {verb} " in out.stdout for verb in VERBS)
+    assert all(f" {verb.split()[0]} " in out.stdout for verb in VERBS)
     assert max(map(len, out.stdout.splitlines())) <= 80
 
 
@@ -75,11 +71,11 @@ def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "verbs"), [([], VERBS), (["--debug"], VERBS), (["bench"], ("loader", "kernel", "step"))]
+    ("words", "named"), [([], VERBS), (["--debug"], VERBS), (["bench"], ("loader", "kernel", "step"))]
 )
 def test_without_a_verb_the_help_is_printed(
     words: list[str],
-    verbs: tuple[str, ...],
+    named: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -93,47 +89,126 @@ def test_without_a_verb_the_help_is_printed(
         out, err = capsys.readouterr()
         assert err == ""
         found.append(out.strip())
-    assert all(f" {verb} " in found[0] for verb in verbs)
+    assert all(f" {verb.split()[0]} " in found[0] for verb in named)
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    out = mptctl_process(verb, "--help")
-    assert out.returncode == 0
-    assert "Examples:" in out.stdout
-    assert f"mptctl {verb}" in out.stdout
+def test_every_verb_has_help_with_an_example(verb: str, mptctl: CommandLine) -> None:
+    out = mptctl(*verb.split(), "--help")
+    assert (out.returncode, out.stderr) == (0, "")
+    assert f"mptctl {verb}" in out.stdout.partition("Examples:")[2]
+
+
+def test_every_verb_that_prints_json_says_in_which_form() -> None:
+    said = [title for titles in documented(app).values() for title in titles]
+    for verb, found in COMMANDS.items():
+        flags = {flag for param in found.params for flag in param.opts}
+        assert (f"`{verb} --json`" in said) == ("--json" in flags), verb
+        assert (f"`{verb} --dry-run --json`" in said) == ({"--json", "--dry-run"} <= flags), verb
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("verb", "flag", "names"),
     [
-        (["train-mtp"], 2, "train-mtp"),
-        (["train-mpt", "--kk", "3"], 2, "--kk"),
-        (["train-mpt", "--k", "many"], 2, "--k"),
-        (["train-mpt", "--distance", "l2"], 2, "l2"),
-        (["train-old"], 2, "mptctl split"),
-        (["evaluate", "old"], 2, "NEW"),
-        (["split", "imagefolder", "--data-root", "nowhere"], 4, "nowhere"),
-        (["evaluate", "a.npz", "b.npz"], 4, "a.npz"),
-        (["evaluate", "a", "b"], 5, "a: no such run or file"),
+        ("split", "source", Source),
+        ("split", "order", Order),
+        ("split", "verify", Verify),
+        ("split", "on_bad", OnBad),
+        ("train-mpt", "distance", Distance),
+        ("tune", "search", Search),
     ],
 )
+def test_choices_are_the_names_that_the_program_knows(verb: str, flag: str, names: object) -> None:
+    (found,) = (param for param in COMMANDS[verb].params if param.name == flag)
+    assert found.display_type(typer.Context(COMMANDS[verb])) == f"<{'|'.join(get_args(names))}>"
+
+
+ERRORS = [
+    (["train-mtp"], 2, "train-mtp"),
+    (["train-mpt", "--kk", "3"], 2, "--kk"),
+    (["train-mpt", "--k", "many"], 2, "--k"),
+    (["train-mpt", "--distance", "l2"], 2, "l2"),
+    (["train-old"], 2, "mptctl split"),
+    (["evaluate", "old"], 2, "NEW"),
+    (["split", "imagefolder", "--data-root", "nowhere"], 4, "nowhere"),
+    (["evaluate", "a.npz", "b.npz"], 4, "a.npz"),
+    (["evaluate", "a", "b"], 5, "a: no such run or file"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), ERRORS)
 def test_an_error_is_one_line_with_its_exit_code(
+    words: list[str],
+    code: int,
+    message: str,
+    mptctl: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = mptctl(*words)
+    assert (out.returncode, out.stdout) == (code, ""), out.stderr
+    assert out.stderr.startswith("mptctl: ")
+    assert out.stderr.count("\n") == 1
+    assert message in out.stderr
+
+
+@pytest.mark.parametrize(("words", "code", "message"), [ERRORS[1], ERRORS[4]])
+def test_a_process_ends_with_that_line_and_that_code(
     words: list[str], code: int, message: str, tmp_path: Path
 ) -> None:
     out = subprocess.run(
-        [sys.executable, "-m", "mptctl", *words],
+        command(*words), capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False
+    )
+    assert (out.returncode, out.stdout, out.stderr.count("\n")) == (code, "", 1), out.stderr
+    assert message in out.stderr
+
+
+def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path) -> None:
+    make_split("digits", run_root=tmp_path / "runs")
+    lines = [
+        "split imagefolder --data-root nowhere",
+        "split digits --old-classes nowhere",
+        "import x.pt --arch resnet18 --class-names x --run-root empty",
+        "train-old --run-root empty",
+        "train-old --resume --overwrite",
+        "train-old --set optim.lr=x",
+        "train-ref --recipe nothing",
+        "train-mpt --print-recipe",
+        "train-mpt --k nan",
+        "train-mpt --name ../x",
+        "train-baseline elodix",
+        "train-mpt",
+        "train-mpt --old older",
+        "tune",
+        "evaluate a b",
+        "tune --run-root empty",
+        "tune --k 0:8",
+        "tune --trials 3",
+        "evaluate a.npz b.npz",
+        "bench kernel --rows x",
+        "bench kernel --classes 1",
+    ]
+    script = (
+        "import contextlib, sys\n"
+        "from mptctl.cli.app import main\n"
+        "for line in sys.stdin.read().splitlines():\n"
+        "    sys.argv = ['mptctl', *line.split()]\n"
+        "    with contextlib.suppress(SystemExit): main()\n"
+        "    if 'torch' in sys.modules: sys.exit(line)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script],
+        input="\n".join(lines),
         capture_output=True,
         text=True,
-        cwd=tmp_path,
         env=environment(),
+        cwd=tmp_path,
         check=False,
     )
-    assert out.returncode == code, out.stderr
-    assert out.stdout == ""
-    assert out.stderr.count("\n") == 1
-    assert message in out.stderr
+    assert out.returncode == 0, out.stderr.splitlines()[-1]
+    assert out.stderr.count("\n") == len(lines) - 1
 
 
 def test_a_fault_that_nobody_foresaw_is_one_line_too(
@@ -152,34 +227,26 @@ def test_a_fault_that_nobody_foresaw_is_one_line_too(
     )
 
 
-def test_one_seed_for_all_verbs_makes_no_twins(
-    digits_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_debug_shows_the_traceback(
+    mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    seeds = []
-    for verb in (["train-old"], ["train-ref"], ["train-baseline", "no-treatment"]):
-        for flag in (["--set", "runtime.seed=3"], ["--seed", "3"]):
-            words = ["mptctl", *verb, "--run-root", str(digits_root), "--print-recipe", *flag]
-            monkeypatch.setattr(sys, "argv", words)
-            with pytest.raises(SystemExit):
-                main()
-            (line,) = (line for line in capsys.readouterr().out.splitlines() if "seed:" in line)
-            seeds.append(int(line.split()[1]))
-    assert seeds == [2003, 3, 1003, 3, 3, 3]
-
-
-def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    out = mptctl_process("--debug", "train-old", "--run-root", tmp_path)
+    monkeypatch.setenv("MPTCTL_DEBUG", "")  # so that what --debug sets is gone afterwards
+    out = mptctl("--debug", "train-old", "--run-root", tmp_path)
     assert out.returncode == 2
     assert "Traceback" in out.stderr
+    assert "Traceback" not in mptctl("train-old", "--run-root", tmp_path).stderr
 
 
-def test_the_version_is_printed() -> None:
-    assert mptctl_process("--version").stdout.startswith("mptctl 0.")
+def test_the_version_is_printed(mptctl: CommandLine) -> None:
+    assert mptctl("--version") == Done(0, f"mptctl {__version__}\n", "")
 
 
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
-    line = f"{sys.executable} -m mptctl --help | true"
+@pytest.mark.parametrize("words", [["--help"], ["--version"]])
+def test_a_closed_pipe_is_no_error(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
     out = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, env=environment(), check=False
+        command(*words), stdout=writing, stderr=subprocess.PIPE, text=True, env=environment(), check=False
     )
-    assert "Traceback" not in out.stderr
+    os.close(writing)
+    assert (out.returncode, out.stderr) == (0, "")

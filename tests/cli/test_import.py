@@ -1,0 +1,79 @@
+"""`mptctl import` as it is typed: what it says of a model from elsewhere, and what it refuses in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+
+from mptctl.data.split import make_split
+from mptctl.models.checkpoint import load_checkpoint
+from tests.common import CommandLine
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> tuple[Path, Path]:
+    """What somebody without mptctl would have: torchvision's state dict of five classes, and their names."""
+    torch.manual_seed(3)
+    torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), tmp_path / "production.pt")
+    (tmp_path / "classes.txt").write_text("4\n3\n2\n1\n0\n")
+    return tmp_path / "production.pt", tmp_path / "classes.txt"
+
+
+def test_a_model_becomes_a_run_folder_and_is_looked_at(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    weights, classes = foreign
+    make_split("digits", run_root=tmp_path / "runs")
+    flags = (
+        "--arch",
+        "resnet18",
+        "--class-names",
+        classes,
+        "--run-root",
+        tmp_path / "runs",
+        "--name",
+        "mine",
+    )
+    out = mptctl("import", weights, *flags, "--set", "data.image_size=32", "--set", "runtime.device=cpu")
+    path = tmp_path / "runs" / "mine" / "best.pt"
+    assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
+    assert load_checkpoint(path).meta.class_names == ("4", "3", "2", "1", "0")
+    assert any(line.startswith("mine: ") and "error" in line for line in out.stderr.splitlines())
+    again = mptctl("import", weights, *flags, "--set", "data.image_size=32")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--overwrite" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({}, 2, "mptctl split"),
+        ({"--recipe": "digit"}, 2, "did you mean digits"),
+        ({"--recipe": "digits", "WEIGHTS": "nowhere.pt"}, 5, "nowhere.pt"),
+        ({"--recipe": "digits", "--arch": "resnet19"}, 2, "resnet19"),
+        ({"--recipe": "digits", "--class-names": "nowhere.txt"}, 2, "nowhere.txt"),
+        ({"--recipe": "digits", "--name": "../x"}, 2, "../x"),
+    ],
+)
+def test_errors_are_one_line_with_the_exit_code_of_their_kind(
+    change: dict[str, str],
+    code: int,
+    message: str,
+    mptctl: CommandLine,
+    foreign: tuple[Path, Path],
+    tmp_path: Path,
+) -> None:
+    words = {"WEIGHTS": foreign[0], "--arch": "resnet18", "--class-names": foreign[1]} | change
+    weights = words.pop("WEIGHTS")
+    flags = [word for pair in words.items() for word in pair]
+    out = mptctl("import", weights, *flags, "--run-root", tmp_path / "runs")
+    assert (out.returncode, out.stdout) == (code, ""), out.stderr
+    assert [
+        line for line in out.stderr.splitlines() if line.startswith("mptctl: ")
+    ] == out.stderr.splitlines()
+    assert out.stderr.count("\n") == 1
+    assert message in out.stderr
+    assert not (tmp_path / "runs").exists()

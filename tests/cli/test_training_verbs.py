@@ -1,0 +1,162 @@
+"""The verbs that train: their flags, the recipe that they make of them, and what a stopped run tells to type."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mptctl.cli.app import app
+from mptctl.cli.docs_page import verbs
+from mptctl.cli.training_flags import TrainingFlags
+from mptctl.cli.training_verbs import resumable
+from mptctl.data.split import make_split
+from mptctl.errors import Stopped
+from mptctl.names import METHOD_NAMES
+from mptctl.recipe import load_recipe
+from tests.common import CommandLine
+
+VERBS = ("train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune")
+OPENED: list[str] = []
+sys.addaudithook(lambda event, given: OPENED.append(str(given[0])) if event == "open" else None)
+
+
+@pytest.fixture
+def recipe(mptctl: CommandLine, digits_root: Path) -> Any:
+    """The recipe that a verb prints, as plain data."""
+
+    def printed(verb: str, *flags: object) -> Any:
+        out = mptctl(*verb.split(), "--run-root", digits_root, "--print-recipe", *flags)
+        assert out.returncode == 0, out.stderr
+        return yaml.safe_load(out.stdout)
+
+    return printed
+
+
+def test_the_training_flags_are_the_same_for_every_verb() -> None:
+    names = [field.name for field in fields(TrainingFlags)]
+    for verb, command in verbs(app):
+        found = [param.name for param in command.params]
+        if verb.startswith("train-") or verb == "tune":
+            assert found[-len(names) :] == names, verb
+        assert len(found) == len(set(found)), verb
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_flags_win_over_set_and_set_over_the_file(verb: str, recipe: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("optim: {lr: 0.5, epochs: 3}\nruntime: {device: cuda, seed: 9}\n")
+    keys = ("--set", "optim.epochs=1e+1", "--set", "runtime.seed=8", "--device", "cpu", "--seed", "7")
+    found = recipe(verb, "--recipe", file, *keys)
+    assert (found["optim"]["lr"], found["optim"]["epochs"]) == (0.5, 10)
+    assert (found["runtime"]["device"], found["runtime"]["seed"]) == ("cpu", 7)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_recipe_is_read_once(verb: str, recipe: Any, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("optim: {lr: 0.5}\n")
+    OPENED.clear()
+    recipe(verb, "--recipe", file)
+    assert OPENED.count(str(file)) == 1
+
+
+def test_one_seed_for_all_verbs_makes_no_twins(recipe: Any) -> None:
+    seeds = [
+        recipe(verb, *flag)["runtime"]["seed"]
+        for verb in VERBS
+        for flag in (("--set", "runtime.seed=3"), ("--seed", "3"))
+    ]
+    assert seeds == [2003, 3, 1003, 3, 3, 3, 3, 3, 3, 3]
+
+
+def test_the_method_is_the_verbs(recipe: Any, tmp_path: Path) -> None:
+    tuned = tmp_path / "best.yaml"
+    tuned.write_text("method: {name: mpt-lm, k: 2}\n")
+
+    def method(*words: object) -> tuple[str, float]:
+        found = recipe(*words)["method"]
+        return found["name"], found["k"]
+
+    own = load_recipe("digits").method.k
+    assert method("train-mpt") == ("mpt-kl", own)
+    assert method("train-mpt", "--distance", "lm", "--k", "0") == ("mpt-lm", 0.0)
+    assert method("train-mpt", "--recipe", tuned) == ("mpt-lm", 2.0)
+    assert method("train-mpt", "--recipe", tuned, "--distance", "kl") == ("mpt-kl", 2.0)
+    assert method("train-mpt", "--set", "method.name=mpt-lm") == ("mpt-lm", own)
+    assert method("train-old", "--recipe", tuned) == ("no-treatment", 2.0)
+    assert method("train-baseline elodi", "--recipe", tuned) == ("elodi", 2.0)
+    assert method("train-baseline mpt-nodistill", "--k", "3") == ("mpt-nodistill", 3.0)
+
+
+@pytest.mark.parametrize("name", METHOD_NAMES)
+def test_every_method_has_its_name_on_the_command_line(name: str, recipe: Any) -> None:
+    assert recipe(f"train-baseline {name}")["method"]["name"] == name
+
+
+def test_teacher_logits_are_cached_where_it_is_asked_for(recipe: Any) -> None:
+    def cached(*words: object) -> bool:
+        found: bool = recipe(*words)["runtime"]["cache_teachers"]
+        return found
+
+    assert not cached("train-mpt")
+    assert cached("train-mpt", "--cache-teachers")
+    assert cached("train-baseline pct-kl", "--set", "runtime.cache_teachers=true")
+    assert cached("tune")
+    assert not cached("tune", "--no-cache-teachers")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("train-baseline elodix", 2, "did you mean elodi"),
+        ("train-mpt --k nan", 2, "method.k"),
+        ("train-mpt --seed -1", 2, "runtime.seed"),
+        ("train-ref --resume --overwrite", 2, "contradict"),
+        ("train-ref --recipe cifar-100", 2, "did you mean cifar100"),
+        ("train-ref --set optim.lrr=1", 2, "did you mean optim.lr"),
+        ("train-ref --device tpu", 2, "runtime.device tpu"),
+        ("train-mpt --old older", 5, "older: no such run or file"),
+        ("train-baseline pct-kl --old older", 5, "older: no such run or file"),
+        ("train-baseline no-treatment --old older", 5, "older: no such run or file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    words: str, code: int, message: str, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    make_split("digits", run_root=tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    out = mptctl(*words.split(), "--run-root", tmp_path)
+    assert (out.returncode, out.stdout, out.stderr.count("\n")) == (code, "", 1), out.stderr
+    assert message in out.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_is_trained_and_named(mptctl: CommandLine, digits_root: Path, tmp_path: Path) -> None:
+    make_split("digits", run_root=tmp_path)
+    keys = ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu")
+    old = mptctl("train-old", "--run-root", tmp_path, *keys)
+    assert (old.returncode, old.stdout) == (0, f"{tmp_path / 'old' / 'best.pt'}\n"), old.stderr
+    plain = mptctl(
+        "train-baseline", "no-treatment", "--run-root", tmp_path, "--name", "mine", *keys, "--json"
+    )
+    assert plain.returncode == 0, plain.stderr
+    assert yaml.safe_load(plain.stdout)["best"] == str(tmp_path / "mine" / "best.pt")
+
+
+def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["/usr/bin/mptctl", "train-mpt", "--name", "my run", "--overwrite"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(Stopped) as ended, resumable():
+        raise Stopped("runs/x: saved at step 2 of 4", 15, resumable=True)
+    assert ended.value.exit_code == 143
+    said, _, typed = str(ended.value).partition("; go on with: ")
+    assert said == "runs/x: saved at step 2 of 4"
+    assert shlex.split(typed) == ["mptctl", "train-mpt", "--name", "my run", "--resume"]
+    with pytest.raises(Stopped, match=r"^nothing was saved$"), resumable():
+        raise Stopped("nothing was saved", 2)
