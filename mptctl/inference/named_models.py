@@ -73,12 +73,12 @@ def load_predictions(
     from mptctl.models.run_folder import find_checkpoint
 
     paths = {role: find_checkpoint(name, run_root) for role, name in ours.items()}
-    # torch is slow to import, and files need none of it.
+    # torch is slow to import: files need none of it, nor does a name that is nobody's.
     from mptctl.inference.predict import one_model, predict
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
-    split = _split_of([checkpoint.path for checkpoint in checkpoints.values()], run_root)
+    split = _split_of(list(paths.values()), run_root)
     if "old" in checkpoints:
         _refuse_other_old_classes(checkpoints["old"], split)
     computed = predict(checkpoints, split, part=part, device=device, progress=progress)

@@ -11,7 +11,7 @@ from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
-from mptctl.data.split import make_split
+from mptctl.data.split import load_split, make_split
 from mptctl.inference.forward import forward
 from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
@@ -35,7 +35,7 @@ def model() -> nn.Module:
     return build_model(recipe.model, 10, recipe.data.image_size).train()
 
 
-def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Module) -> None:
+def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Module, tmp_path: Path) -> None:
     assert any(isinstance(part, nn.BatchNorm2d) for part in model.modules())
     half = nn.Sequential(model, nn.Hardtanh(-0.5, 0.5))
     before = {key: value.clone() for key, value in model.state_dict().items()}
@@ -46,7 +46,7 @@ def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Mo
             assert torch.equal(one, model(batch.images))
         assert torch.equal(two, one.clamp(-0.5, 0.5))
         assert not one.requires_grad
-    assert index == loader.plan.split.indices("val").tolist()
+    assert index == load_split(tmp_path).indices("val").tolist()
     assert not model.training
     # Statistics of batch normalisation would move if the model were still training.
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
