@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from mpt_kernels.reference import lm_distance
+from mpt_kernels.types import LossSettings
+from mptctl.cli.train_mpt import method_with
 from mptctl.errors import UsageError
-from mptctl.methods.table import build_method
+from mptctl.methods import build_method
+from mptctl.methods.autograd import AutogradMethod
+from mptctl.methods.criteria import CRITERIA
+from mptctl.methods.fused import FusedMethod
+from mptctl.methods.table import distance_of, mpt_method
 from mptctl.methods.topk import topk_lm_distance
-from mptctl.names import METHOD_NAMES, Role
-from mptctl.recipe import OptimRecipe
+from mptctl.names import METHOD_NAMES, MethodName, Role
+from mptctl.recipe import MethodRecipe, OptimRecipe
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]
@@ -184,3 +192,80 @@ def test_a_run_that_reaches_the_method_is_not_refused() -> None:
         elodi.refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
     shortest = OptimRecipe.model_validate({"epochs": 1, "max_steps": 1})
     build_method("mpt-kl", num_old=2).refuse_if_never_on(shortest, 10)
+
+
+def test_naive_weight_is_what_is_added_where_the_old_model_is_right() -> None:
+    logits, target, old, _ = hand_made()
+    method = build_method("pct-naive", num_old=2, naive_weight=3.0)
+    first = -1.0 + np.log(np.e + 1 + np.e**2)
+    # The old model is right about the first sample, never about the second, which is of a new class.
+    expected = (4 * first + 2 * cross_entropy_by_hand() - first) / 2
+    assert method(logits, target, old_logits=old)["loss"].item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["elodi", "elodi-topk"])
+def test_elodis_weights_are_those_of_the_recipe(name: str) -> None:
+    logits, target, old, ref = hand_made()
+    given, double = (
+        build_method(name, num_old=2, elodi_old=factor * 0.5, elodi_ref=factor * 0.25)(
+            logits, target, old, ref
+        )
+        for factor in (1, 2)
+    )
+    plain = build_method(name, num_old=2)(logits, target, old, ref)
+    assert given["fd_old"].item() == pytest.approx(plain["fd_old"].item() * 0.5 / 0.6)
+    assert given["fd_ref"].item() == pytest.approx(plain["fd_ref"].item() * 0.25 / 0.4)
+    assert double["fd_old"].item() == pytest.approx(2 * given["fd_old"].item())
+    without = build_method(name, num_old=2, elodi_old=0.0)(logits, target, old, ref)
+    assert "fd_old" not in without
+
+
+def test_the_recipes_defaults_are_those_of_the_loss() -> None:
+    recipe, loss = MethodRecipe.model_validate({}), LossSettings(num_old=2)
+    for key in ("alpha", "beta", "tau", "tau_squared", "lm_reduction"):
+        assert getattr(recipe, key) == getattr(loss, key), key
+
+
+def test_the_table_names_the_distance_of_every_method() -> None:
+    distances = {name: distance_of(name) for name in get_args(MethodName)}
+    assert {name for name, distance in distances.items() if distance is None} == {
+        "no-treatment",
+        "pct-naive",
+        "mpt-nodistill",
+    }
+    assert {name for name, distance in distances.items() if distance == "kl"} == {
+        "pct-kl",
+        "mpt-kl",
+        "mpt-kl-nobias",
+    }
+    assert (mpt_method("kl"), mpt_method("lm")) == ("mpt-kl", "mpt-lm")
+
+
+def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
+    """Logit matching without focal weights, both ways, with a bias and an ignored row of NaN."""
+    logits, target, old, ref = hand_made()
+    target[1], logits[1], old[1] = -100, torch.nan, torch.nan
+    settings = LossSettings(2, distance="lm", lam_old=0.6, lam_ref=0.4, beta=0.0, k=1.5)
+    fused = FusedMethod(name="fused", settings=settings, teachers=frozenset(Role))
+    other = AutogradMethod(
+        name="other",
+        settings=settings,
+        teachers=frozenset(Role),
+        criterion=CRITERIA["ce"],
+        distance=lm_distance,
+    )
+    (terms, grad), (by_autograd, its_grad) = (
+        m.value_and_grad(logits, target, old, ref) for m in (fused, other)
+    )
+    assert list(terms) == list(by_autograd)
+    for name, term in terms.items():
+        assert by_autograd[name].item() == pytest.approx(term.item()), name
+    torch.testing.assert_close(its_grad, grad)
+    assert not its_grad[1].any()
+
+
+def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
+    (tmp_path / "best.yaml").write_text("method:\n  name: mpt-lm\n")
+    assert method_with(None, str(tmp_path / "best.yaml")) == "mpt-lm"
+    assert method_with("kl", str(tmp_path / "best.yaml")) == "mpt-kl"
+    assert method_with(None, "digits") == method_with(None, None) == "mpt-kl"

@@ -27,6 +27,13 @@ def test_the_step_schedule_drops_every_thirty_epochs() -> None:
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
+def test_gamma_is_the_factor_of_each_drop() -> None:
+    step = recipe(lr=0.1, schedule="step", step_epochs=2, gamma=0.5)
+    assert [learning_rate(step, s, 1, 6) for s in range(6)] == pytest.approx(
+        [0.1, 0.1, 0.05, 0.05, 0.025, 0.025]
+    )
+
+
 def test_warm_up_rises_linearly_and_then_hands_over() -> None:
     warm = recipe(lr=0.1, schedule="constant", warmup_epochs=2)
     assert [learning_rate(warm, s, 2, 100) for s in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
