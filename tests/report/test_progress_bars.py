@@ -21,7 +21,7 @@ def text_of(shown: Console) -> str:
 
 def test_a_terminal_has_a_bar_for_each_pass() -> None:
     shown = console(terminal=True)
-    with progress_bars.passes(shown) as progress:
+    with progress_bars.progress_bars(shown) as progress:
         progress("decoding pictures", 300, 300)
         progress("test pictures", 10, 300)
     text = text_of(shown)
@@ -34,7 +34,7 @@ def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     shown = console(terminal=False)
-    with progress_bars.passes(shown) as progress:
+    with progress_bars.progress_bars(shown) as progress:
         progress("test pictures", 0, 1500)
         for done in range(1, 1500):
             now += 0.1
@@ -47,7 +47,7 @@ def test_a_log_has_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_pass_of_a_few_seconds_says_nothing_in_a_log() -> None:
     shown = console(terminal=False)
-    with progress_bars.passes(shown) as progress:
+    with progress_bars.progress_bars(shown) as progress:
         for done in range(100):
             progress("checking files", done, 100)
     assert text_of(shown) == ""
