@@ -25,7 +25,7 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError
 
-Source = Literal["digits", "cifar10", "cifar100", "imagefolder"]
+Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
 MethodName = Literal[
     "no-treatment",
     "pct-naive",
@@ -43,6 +43,7 @@ METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[str, str] = {
+    "characters": "characters",
     "digits": "digits",
     "cifar10": "cifar10",
     "cifar100": "cifar100",
@@ -117,7 +118,9 @@ class DataRecipe(_Group):
 class ModelRecipe(_Group):
     """Which network is trained, and how much of it."""
 
-    arch: str = Field("resnet18", description="a classifier of torchvision by name, or digits-net")
+    arch: str = Field(
+        "resnet18", description="a classifier of torchvision by name, or characters-net or digits-net"
+    )
     stem: Literal["imagenet", "small"] = Field(
         "imagenet",
         description="first layers of a ResNet: 7x7 stride 2 and pooling, or 3x3 stride 1 without pooling",

@@ -34,8 +34,8 @@ class Manifest:
     """Every picture of a source. Rows of the source's training part come first, then those of its test part.
 
     Attributes:
-        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
-        root: data folder; None for the embedded digits.
+        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        root: data folder; None for the embedded sources.
         class_names: in the source's own order.
         labels: (M,) int32 index into ``class_names``.
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
@@ -160,7 +160,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
 
     Args:
         path: the ``.npz`` file.
-        root: where the data lie now; None for the embedded digits.
+        root: where the data lie now; None for the embedded sources.
 
     Raises:
         DataError: not there, damaged, or of another version.
@@ -183,6 +183,11 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
         raise DataError(f"{path}: not there; {advice}") from error
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{path}: not a readable manifest; {advice}") from error
+
+
+def content_digest(pictures: NDArray[np.uint8]) -> str:
+    """Digest of a source's array of pictures, of any shape, by which a later change is found."""
+    return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
 
 
 def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

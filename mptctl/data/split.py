@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from mptctl.classes import ClassSplit, label_map, split_classes
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, Part, load_manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
-from mptctl.data.sources import OnBad, array_of, read_source
+from mptctl.data.sources import EMBEDDED, OnBad, array_of, read_source
 from mptctl.data.verify import Progress, Verify
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import Source, differences
 from mptctl.storage import replacing
 
-SPLIT_NAME, MANIFEST_NAME = "split.json", "manifest.npz"
+SPLIT_NAME, MANIFEST_NAME, CACHE_NAME = "split.json", "manifest.npz", "cache"
 
 
 class SplitRequest(BaseModel):
@@ -32,11 +32,11 @@ class SplitRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Source = Field(description="where the pictures come from")
-    data_root: str | None = Field(description="folder of the data; null for the embedded digits")
+    data_root: str | None = Field(description="folder of the data; null for the embedded sources")
     old_fraction: float = Field(description="part of the classes that is old, where they are not named")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
     order: Literal["given", "random"] = Field(description="order of the classes before they are divided")
-    seed: int = Field(description="seed of the random order and of the validation part")
+    seed: int = Field(description="seed of the random order, the validation part and the characters")
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
 
 
@@ -118,7 +118,7 @@ class Split:
     @cached_property
     def array(self) -> NDArray[np.uint8]:
         """(M, H, W, 3) uint8: every picture of a source that is one array, not a folder of files."""
-        return array_of(self.manifest)
+        return array_of(self.manifest, seed=self.file.request.seed, cache_dir=self.run_root / CACHE_NAME)
 
 
 def make_split(
@@ -142,11 +142,11 @@ def make_split(
     An existing split of the same request is kept and returned.
 
     Args:
-        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         run_root: folder for ``split.json`` and its manifest.
         data_root: folder of the data.
         old_fraction, old_names, order: which classes are old; see `split_classes`.
-        seed: seed of the random class order and of the validation part.
+        seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
@@ -161,7 +161,7 @@ def make_split(
     """
     if not 0.0 <= val_fraction < 1.0:
         raise UsageError(f"--val-fraction {val_fraction}: must be at least 0 and below 1")
-    root = None if source == "digits" or data_root is None else data_root.expanduser().resolve()
+    root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -181,7 +181,14 @@ def make_split(
             )
         return existing
     manifest, quarantined = read_source(
-        source, root, verify=verify, on_bad=on_bad, download=download, progress=progress
+        source,
+        root,
+        verify=verify,
+        on_bad=on_bad,
+        download=download,
+        progress=progress,
+        seed=seed,
+        cache_dir=run_root / CACHE_NAME,
     )
     split = divide(manifest, request, run_root, verify=verify, quarantined=quarantined)
     split.manifest.save(run_root / MANIFEST_NAME)
