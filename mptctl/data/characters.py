@@ -15,7 +15,9 @@ from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, StorageError
 from mptctl.storage import replacing
 
-CLASS_NAMES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
+# Capitals and the digits that look like none of them; then what looks like one of these: the other digits and the
+# small letters. Half of the classes are old by default, so that what is confused with an old class is mostly new.
+CLASS_NAMES = tuple(string.ascii_uppercase + "23479" + "01568" + string.ascii_lowercase)
 # Pictures of each class. A tenth of the training part is held out by default: 60 a class for validation.
 TRAIN_PER_CLASS, TEST_PER_CLASS = 600, 150
 SIZE = 16  # side of a picture, in pixels
@@ -37,16 +39,16 @@ _PICTURE_EM = 12.0
 _PICTURE_BASELINE = 11.5
 
 # How far each picture is changed. These decide how hard the pictures are; nothing else does.
-_SCALE = (0.85, 1.12)  # of width and of height, each for itself
-_SLANT = 0.25  # columns to a row, and rows to a column (half of it), either way
-_SHIFT = 1.25  # pixels, either way, along both sides
+_SCALE = (0.88, 1.1)  # of width and of height, each for itself
+_SLANT = 0.2  # columns to a row, and rows to a column (half of it), either way
+_SHIFT = 1.0  # pixels, either way, along both sides
 _STROKE = (-0.25, 0.3)  # pixels that are put on each side of a stroke
-_BLUR = (1.0, 2.2)  # pixels over which an edge goes from paper to ink
-_CONTRAST = (0.25, 0.9)  # between paper and ink, of the whole range
+_BLUR = (1.0, 2.0)  # pixels over which an edge goes from paper to ink
+_CONTRAST = (0.35, 0.9)  # between paper and ink, of the whole range
 _TINT = 0.12  # by which each channel of paper and ink differs from grey
 _GRADIENT = 0.25  # change of the paper across the picture
-_NOISE = (0.02, 0.14)  # standard deviation
-_SCRATCH = 0.7  # pixels: half the width of a line across the picture
+_NOISE = (0.02, 0.09)  # standard deviation
+_SCRATCH = 0.5  # pixels: half the width of a line across the picture, at most
 _CHUNK = 1024  # pictures that are drawn at once, so that all of it stays in the processor's cache
 
 # Random numbers of the drawing; the split's own, which share the seed, have lower ones.

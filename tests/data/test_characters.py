@@ -70,8 +70,8 @@ def test_every_part_has_as_many_pictures_of_every_class(whole: Split) -> None:
     for part, count in (("train", 540), ("val", 60), ("test", 150)):
         rows = whole.indices(part)  # type: ignore[arg-type]
         assert np.bincount(whole.labels[rows], minlength=62).tolist() == [count] * 62
-    assert whole.classes.old == tuple("0123456789ABCDEFGHIJKLMNOPQRSTU")
-    assert len(whole.classes.new) == 31
+    assert whole.classes.old == tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ23479")
+    assert whole.classes.new == tuple("01568abcdefghijklmnopqrstuvwxyz")
 
 
 def test_no_picture_is_there_twice_in_one_part_or_in_two(whole: Split) -> None:
