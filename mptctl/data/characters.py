@@ -48,7 +48,7 @@ _CONTRAST = (0.35, 0.9)  # between paper and ink, of the whole range
 _TINT = 0.12  # by which each channel of paper and ink differs from grey
 _GRADIENT = 0.25  # change of the paper across the picture
 _NOISE = (0.02, 0.09)  # standard deviation
-_SCRATCH = 0.5  # pixels: half the width of a line across the picture, at most
+_CREASE = 0.5  # pixels: half the width of a line across the picture, at most
 _CHUNK = 1024  # pictures that are drawn at once, so that all of it stays in the processor's cache
 
 # Random numbers of the drawing; the split's own, which share the seed, have lower ones.
@@ -56,6 +56,7 @@ _FIRST_FIELD = 1000
 _NOISE_FIELD = 2000
 
 Pictures = NDArray[np.uint8]
+Floats = NDArray[np.float32]
 
 
 def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
@@ -133,81 +134,98 @@ def _cache_file(content: str, cache_dir: Path) -> Path:
 
 
 class _Draws:
-    """One uniform random number a row after the other. Only sums and products follow, so that every processor
-    gives the same bits."""
+    """Uniform random numbers, one a picture at each call.
+
+    What is made of them takes sums, products, quotients and square roots alone, which every processor rounds alike.
+    """
 
     def __init__(self, seed: int, rows: NDArray[np.int64]) -> None:
         self.seed, self.rows, self.field = seed, rows, _FIRST_FIELD
 
-    def __call__(self, low: float, high: float) -> NDArray[np.float32]:
+    def __call__(self, low: float, high: float) -> Floats:
         """(n, 1, 1) numbers in [low, high)."""
         self.field += 1
         keys = random_keys(self.seed, 0, self.rows, self.field)
         share = (keys >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
-        return (np.float32(low) + np.float32(high - low) * share)[:, None, None]
+        drawn: Floats = np.float32(low) + np.float32(high - low) * share
+        return drawn[:, None, None]
 
 
-def _draw(
-    distances: NDArray[np.float32], rows: NDArray[np.int64], labels: NDArray[np.int32], seed: int
-) -> Pictures:
+def _draw(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.int32], seed: int) -> Pictures:
+    """(n, SIZE, SIZE, 3): one picture a row."""
     draw = _Draws(seed, rows)
-    font = (draw(0, len(FONTS))[:, 0, 0]).astype(np.int64)
-    # From a pixel of the picture to a place in the glyph's square, around the baseline's middle.
-    y, x = np.mgrid[:SIZE, :SIZE].astype(np.float32)[:, None]
-    x, y = x - np.float32(SIZE / 2 - 0.5) + draw(-_SHIFT, _SHIFT), y - np.float32(_PICTURE_BASELINE)
-    y = y + draw(-_SHIFT, _SHIFT)
-    # Slanted around the middle of a small letter, not around the baseline, which would push high letters out.
-    middle = np.float32(0.25 * _PICTURE_EM)
-    across, down = draw(-_SLANT, _SLANT), draw(-_SLANT / 2, _SLANT / 2)
-    x, y = x + across * (y + middle), y + down * x
-    unit = np.float32(_EM / _PICTURE_EM)
-    column = x * (unit / draw(*_SCALE)) + np.float32(_SQUARE / 2)
-    row = y * (unit / draw(*_SCALE)) + np.float32(_BASELINE)
-    inside = _sample(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
-    ink = _step((inside + draw(*_STROKE)) / draw(*_BLUR))
-    # A line from edge to edge, as of a crease: x = a + b y or y = a + b x, of the colour of the ink.
-    high, wide = np.mgrid[:SIZE, :SIZE].astype(np.float32)[:, None]
-    upright = draw(0, 1) < 0.5
-    along, beside = np.where(upright, high, wide), np.where(upright, wide, high)
-    off = np.abs(beside - draw(-SIZE / 2, 1.5 * SIZE) - draw(-1, 1) * (along - np.float32(SIZE / 2)))
-    ink = np.maximum(ink, _step(draw(0, _SCRATCH) - off))
+    ink = _ink(draw, distances, labels)
+    noise = _noise(seed, rows)
     contrast = draw(*_CONTRAST)
     paper = draw(0, 1) * (1 - contrast)
     dark = draw(0, 1) < 0.5
     paper, pen = np.where(dark, paper + contrast, paper), np.where(dark, paper, paper + contrast)
-    slope = (draw(-1, 1) * (high - SIZE / 2) + draw(-1, 1) * (wide - SIZE / 2)) * np.float32(_GRADIENT / SIZE)
-    paper = paper + slope
-    noise, strength = _noise(seed, rows), draw(*_NOISE)
+    y, x = _places()
+    paper = paper + (draw(-1, 1) * (y - SIZE / 2) + draw(-1, 1) * (x - SIZE / 2)) * np.float32(
+        _GRADIENT / SIZE
+    )
+    strength = draw(*_NOISE)
     channels = [
         (paper + draw(-_TINT, _TINT)) * (1 - ink)
         + (pen + draw(-_TINT, _TINT)) * ink
-        + strength * noise[..., i]
-        for i in range(3)
+        + strength * noise[..., channel]
+        for channel in range(3)
     ]
-    return np.rint(np.clip(np.stack(channels, axis=-1), 0, 1) * np.float32(255)).astype(np.uint8)
+    colours = np.clip(np.stack(channels, axis=-1), 0, 1) * np.float32(255)
+    pictures: Pictures = np.rint(colours).astype(np.uint8)
+    return pictures
 
 
-def _step(distance: NDArray[np.float32]) -> NDArray[np.float32]:
+def _ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
+    """(n, SIZE, SIZE) in 0..1: how much of each pixel is covered by a character or the crease across it."""
+    font = draw(0, len(FONTS))[:, 0, 0].astype(np.int64)
+    y, x = _places()
+    # From a pixel of the picture to a place in the glyph's square, around the baseline's middle.
+    across = x - np.float32(SIZE / 2 - 0.5) + draw(-_SHIFT, _SHIFT)
+    down = y - np.float32(_PICTURE_BASELINE) + draw(-_SHIFT, _SHIFT)
+    # Slanted around the middle of a small letter: around the baseline, high letters would leave the picture.
+    slant, tilt = draw(-_SLANT, _SLANT), draw(-_SLANT / 2, _SLANT / 2)
+    across, down = across + slant * (down + np.float32(0.25 * _PICTURE_EM)), down + tilt * across
+    unit = np.float32(_EM / _PICTURE_EM)
+    column = across * (unit / draw(*_SCALE)) + np.float32(_SQUARE / 2)
+    row = down * (unit / draw(*_SCALE)) + np.float32(_BASELINE)
+    inside = _sample(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
+    ink = _covered((inside + draw(*_STROKE)) / draw(*_BLUR))
+    # The crease is a line from edge to edge: x = a + b y or y = a + b x.
+    upright = draw(0, 1) < 0.5
+    along, beside = np.where(upright, y, x), np.where(upright, x, y)
+    off = np.abs(beside - draw(-SIZE / 2, 1.5 * SIZE) - draw(-1, 1) * (along - np.float32(SIZE / 2)))
+    return np.maximum(ink, _covered(draw(0, _CREASE) - off))
+
+
+def _places() -> tuple[Floats, Floats]:
+    """Row and column of each pixel, (1, SIZE, SIZE) each."""
+    y, x = np.mgrid[:SIZE, :SIZE].astype(np.float32)[:, None]
+    return y, x
+
+
+def _covered(distance: Floats) -> Floats:
     """How much of a pixel is covered, from the distance of its middle to the edge."""
-    return np.clip(distance + np.float32(0.5), np.float32(0), np.float32(1))
+    covered: Floats = np.clip(distance + np.float32(0.5), np.float32(0), np.float32(1))
+    return covered
 
 
-def _noise(seed: int, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def _noise(seed: int, rows: NDArray[np.int64]) -> Floats:
     """(n, SIZE, SIZE, 3) of mean 0 and deviation 1: sums of four bytes, which are nearly normal."""
     words = SIZE * SIZE * 3 // 2
     keys = random_keys(seed, 0, (rows[:, None] * words + np.arange(words)).reshape(-1), _NOISE_FIELD)
     total = keys.astype("<u8").view(np.uint8).reshape(-1, 4).sum(axis=1, dtype=np.int32)
     # Variance of a byte: (256**2 - 1) / 12.
-    scaled = (total - 510).astype(np.float32) / np.float32(147.8)
-    return scaled.reshape(-1, SIZE, SIZE, 3)
+    noise: Floats = (total - 510).astype(np.float32) / np.float32(147.8)
+    return noise.reshape(-1, SIZE, SIZE, 3)
 
 
 def _sample(
-    squares: NDArray[np.float32],
+    squares: Floats,
     which: NDArray[np.int64],
-    row: NDArray[np.float32],
-    column: NDArray[np.float32],
-) -> NDArray[np.float32]:
+    row: Floats,
+    column: Floats,
+) -> Floats:
     """Values between the pixels of squares, bilinear; beyond the edge, the edge's."""
     row, column = (np.clip(place, 0, np.float32(_SQUARE - 1.001)) for place in (row, column))
     top, left = row.astype(np.int32), column.astype(np.int32)
@@ -216,11 +234,12 @@ def _sample(
     flat = squares.reshape(-1)
     upper = flat[place] * (1 - right) + flat[place + 1] * right
     lower = flat[place + _SQUARE] * (1 - right) + flat[place + _SQUARE + 1] * right
-    return upper * (1 - down) + lower * down
+    between: Floats = upper * (1 - down) + lower * down
+    return between
 
 
 @lru_cache(maxsize=1)
-def _distances() -> NDArray[np.float32]:
+def _distances() -> Floats:
     """(fonts, classes, square, square): distance to the glyph's edge, inside positive, in pixels of the square."""
     from scipy.ndimage import distance_transform_edt
 

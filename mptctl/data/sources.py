@@ -85,7 +85,7 @@ def read_source(
             keep_characters(pictures, cache_dir)
         return _array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
     if source == "digits":
-        return _array_manifest(source, None, _class_names(source, None), *read_array(source, None)), []
+        return _array_manifest(source, None, tuple("0123456789"), *read_array(source, None)), []
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
@@ -96,7 +96,8 @@ def read_source(
     if not os.access(root, os.R_OK | os.X_OK):
         raise DataError(f"{root}: not readable; expected {_expected(source)} in it")
     if source in _CIFAR:
-        return _array_manifest(source, root, _class_names(source, root), *read_array(source, root)), []
+        names = tuple(_open_cifar(source, root, train=False).classes)
+        return _array_manifest(source, root, names, *read_array(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
 
 
@@ -265,13 +266,6 @@ def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False)
             f"{root / folder}: not there or not the files that torchvision keeps; "
             f"unpack them there, or let split {source} --download fetch them"
         ) from error
-
-
-def _class_names(source: Source, root: Path | None) -> tuple[str, ...]:
-    if source == "digits":
-        return tuple(str(digit) for digit in range(10))
-    assert root is not None
-    return tuple(_open_cifar(source, root, train=False).classes)
 
 
 def _class_folders(folder: Path) -> list[str]:
