@@ -93,6 +93,8 @@ def test_characters_of_a_font_stand_on_one_line_in_one_scale() -> None:
             small, capital = rows[name], rows[name.upper()]
             assert len(capital) >= 1.2 * len(small), (font, name)
             assert abs(int(capital[-1]) - int(small[-1])) <= 2, (font, name)
+        for name in "gpqy":
+            assert rows[name][-1] >= rows["X"][-1] + 5, (font, name)
         for name, glyph in glyphs.items():
             outermost = np.concatenate([glyph[0], glyph[-1], glyph[:, 0], glyph[:, -1]])
             assert glyph.max() >= 128 and outermost.max() == 0, (font, name)
