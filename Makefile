@@ -1,4 +1,4 @@
-# make demo: the whole story on the embedded digits. make test: everything CI checks. make gpu-check: what needs a GPU.
+# make demo: the whole story on embedded characters. make test: everything CI checks. make gpu-check: what needs a GPU.
 PYTHON ?= python3
 BIN := .venv/bin
 

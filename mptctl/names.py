@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, get_args
 
-Source = Literal["digits", "cifar10", "cifar100", "imagefolder"]
+Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
 Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]

@@ -31,7 +31,7 @@ def test_every_preset_is_valid_and_survives_its_own_yaml(name: str, tmp_path: Pa
 
 
 def test_the_promised_presets_are_there() -> None:
-    assert {"digits", "cifar10", "cifar100", "tiny-imagenet", "imagenet"} <= set(preset_names())
+    assert {"characters", "digits", "cifar10", "cifar100", "tiny-imagenet", "imagenet"} <= set(preset_names())
 
 
 def test_the_papers_settings() -> None:

@@ -26,9 +26,9 @@ def quickstart(
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Train and compare two updates of a small digit classifier: one plain, one careful.
+    """Train and compare two updates of a small character classifier: one plain, one careful.
 
-    Needs no data and no GPU, and takes less than two minutes on two cores.
+    Needs no data and no GPU, and takes a few minutes on two cores.
 
     Examples:
 

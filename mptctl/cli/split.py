@@ -25,8 +25,8 @@ def split(
         Source,
         typer.Argument(
             metavar="SOURCE",
-            help="digits (embedded), cifar10, cifar100 (as torchvision keeps them), or imagefolder "
-            "(train/ and val/ with one folder per class).",
+            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or "
+            "imagefolder (train/ and val/ with one folder per class).",
         ),
     ],
     data_root: Annotated[
@@ -53,7 +53,12 @@ def split(
     ] = "given",
     seed: Annotated[
         int,
-        typer.Option("--seed", metavar="N", min=0, help="Seed of the random order and the validation part."),
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=0,
+            help="Seed of random order, validation part and drawing.",
+        ),
     ] = 0,
     val_fraction: Annotated[
         float,
@@ -78,7 +83,7 @@ def split(
 
     Examples:
 
-        mptctl split digits
+        mptctl split characters
 
         mptctl split cifar100 --data-root ~/data
 

@@ -33,8 +33,8 @@ class Manifest:
     """Every picture of a source. Rows of the source's training part come first, then those of its test part.
 
     Attributes:
-        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
-        root: data folder; None for the embedded digits.
+        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        root: data folder; None for the embedded sources.
         class_names: in the source's own order.
         labels: (M,) int32 index into ``class_names``.
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
@@ -168,7 +168,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
 
     Args:
         path: the ``.npz`` file.
-        root: where the data lie now; None for the embedded digits.
+        root: where the data lie now; None for the embedded sources.
 
     Raises:
         DataError: not there, damaged, of another version, or with a label that is none of its classes.
@@ -208,6 +208,11 @@ def _refuse_unknown_labels(manifest: Manifest, path: Path) -> None:
             f"(label {manifest.labels[row]} of {classes} classes, part {manifest.parts[row]}); "
             "run mptctl split again with --overwrite"
         )
+
+
+def content_digest(pictures: NDArray[np.uint8]) -> str:
+    """Digest of a source's array of pictures, of any shape, by which a later change is found."""
+    return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
 
 
 def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -1,8 +1,7 @@
-"""The sources of pictures: embedded digits, CIFAR as torchvision keeps it, and folders of classes."""
+"""The sources of pictures: embedded characters and digits, CIFAR as torchvision keeps it, and folders of classes."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from functools import lru_cache
@@ -11,12 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, pack_paths
+from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
+from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, content_digest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, check_files
 from mptctl.errors import DataError, UsageError, some
 from mptctl.names import OnBad, Source, Verify
 
+EMBEDDED = ("characters", "digits")  # sources that need no data root
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 # The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.
 _DIGITS_SEED = 0
@@ -51,16 +52,20 @@ def read_source(
     on_bad: OnBad = "fail",
     download: bool = False,
     progress: Progress | None = None,
+    seed: int = 0,
+    cache_dir: Path | None = None,
 ) -> tuple[Manifest, list[str]]:
     """List a source's pictures and check them.
 
     Args:
-        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
-        root: data folder; not used for the digits.
+        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        root: data folder; not used for the embedded sources.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail``, or ``quarantine`` to keep bad files out.
         download: fetch CIFAR where it is not there; torchvision checks what comes.
         progress: called with (files done, files in all).
+        seed: of the characters; nothing else here is drawn.
+        cache_dir: where the characters are kept for `array_of`; None: nowhere.
 
     Returns:
         The manifest, with parts TRAIN, TEST and BAD, and one line for each file that is kept out.
@@ -71,8 +76,13 @@ def read_source(
     """
     if download and source not in _CIFAR:
         raise UsageError(f"split {source} --download: only {' and '.join(_CIFAR)} can be fetched")
+    if source == "characters":
+        pictures, labels, num_train = draw_characters(seed)
+        if cache_dir is not None:
+            keep_characters(pictures, cache_dir)
+        return _array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
     if source == "digits":
-        return _array_manifest(source, None), []
+        return _array_manifest(source, None, tuple("0123456789"), *read_array(source, None)), []
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
@@ -83,7 +93,8 @@ def read_source(
     if not os.access(root, os.R_OK | os.X_OK):
         raise DataError(f"{root}: not readable; expected {_expected(source)} in it")
     if source in _CIFAR:
-        return _array_manifest(source, root), []
+        names = tuple(_open_cifar(source, root, train=False).classes)
+        return _array_manifest(source, root, names, *read_array(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
 
 
@@ -171,34 +182,46 @@ def read_array(source: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArr
     return pictures, labels, len(parts[0][1])
 
 
-def load_array(manifest: Manifest) -> NDArray[np.uint8]:
+def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.uint8]:
     """(M, H, W, 3) uint8 pictures of a manifest without files.
+
+    Args:
+        manifest: of a source that is one array.
+        seed, cache_dir: as `read_source` had them.
 
     Raises:
         DataError: they are not what they were when the manifest was made.
     """
+    if manifest.source == "characters":
+        return load_characters(manifest.content, seed, cache_dir)
     pictures, _, _ = read_array(manifest.source, manifest.root)
-    if _digest(pictures) != manifest.content:
+    if content_digest(pictures) != manifest.content:
         raise DataError(
             f"{manifest.source} in {manifest.root}: changed since split; restore it, or run split --overwrite"
         )
     return pictures
 
 
-def _array_manifest(source: Source, root: Path | None) -> Manifest:
-    pictures, labels, num_train = read_array(source, root)
+def _array_manifest(
+    source: Source,
+    root: Path | None,
+    class_names: tuple[str, ...],
+    pictures: NDArray[np.uint8],
+    labels: NDArray[np.int32],
+    num_train: int,
+) -> Manifest:
     parts = np.full(len(labels), TRAIN, dtype=np.uint8)
     parts[num_train:] = TEST
     return Manifest(
         source=source,
         root=root,
-        class_names=_array_class_names(source, root),
+        class_names=class_names,
         labels=labels,
         parts=parts,
         heights=np.full(len(labels), pictures.shape[1], dtype=np.int32),
         widths=np.full(len(labels), pictures.shape[2], dtype=np.int32),
         kinds=np.full(len(labels), ARRAY, dtype=np.uint8),
-        content=_digest(pictures),
+        content=content_digest(pictures),
     )
 
 
@@ -240,17 +263,6 @@ def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False)
             f"{root / folder}: not there or not the files that torchvision keeps; "
             f"unpack them there, or let split {source} --download fetch them"
         ) from error
-
-
-def _array_class_names(source: Source, root: Path | None) -> tuple[str, ...]:
-    if source == "digits":
-        return tuple(str(digit) for digit in range(10))
-    assert root is not None
-    return tuple(_open_cifar(source, root, train=False).classes)
-
-
-def _digest(pictures: NDArray[np.uint8]) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
 
 
 def _class_folders(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.holdout import hold_out, refuse_empty_classes
 from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
-from mptctl.data.sources import load_array, read_source
+from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
@@ -38,6 +38,9 @@ from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
 from mptctl.names import OnBad, Order, Part, Source, Verify
 from mptctl.recipe import differences
+
+# Below the run root: decoded and drawn pictures, and what teachers said.
+CACHE_NAME = "cache"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ class Split:
     @cached_property
     def array(self) -> NDArray[np.uint8]:
         """(M, H, W, 3) uint8: every picture of a source that is one array, not a folder of files."""
-        return load_array(self.manifest)
+        return load_array(self.manifest, seed=self.file.request.seed, cache_dir=self.run_root / CACHE_NAME)
 
 
 def make_split(
@@ -120,11 +123,11 @@ def make_split(
     An existing split of the same request is kept and returned.
 
     Args:
-        source: ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         run_root: folder for ``split.json`` and its manifest.
         data_root: folder of the data.
         old_fraction, old_names, order: which classes are old; see `split_classes`.
-        seed: seed of the random class order and of the validation part.
+        seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
@@ -139,7 +142,7 @@ def make_split(
     """
     if not 0.0 <= val_fraction < 1.0:
         raise UsageError(f"--val-fraction {val_fraction}: must be at least 0 and below 1")
-    root = None if source == "digits" or data_root is None else data_root.expanduser().resolve()
+    root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -159,7 +162,14 @@ def make_split(
             )
         return existing
     manifest, quarantined = read_source(
-        source, root, verify=verify, on_bad=on_bad, download=download, progress=progress
+        source,
+        root,
+        verify=verify,
+        on_bad=on_bad,
+        download=download,
+        progress=progress,
+        seed=seed,
+        cache_dir=run_root / CACHE_NAME,
     )
     split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
     _save(split)

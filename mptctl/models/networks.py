@@ -1,11 +1,11 @@
-"""Networks: torchvision's classifiers by name, and a small residual net for the digits."""
+"""Networks: torchvision's classifiers by name, and small residual nets for the embedded sources."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import torch
@@ -17,11 +17,12 @@ from mptctl.models.heads import find_head, insert_embedding
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import ModelRecipe
 
-DIGITS_NET = "digits-net"
 # Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
 SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
 # Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518 pixels.
 LARGEST_SIZE = 520
+# Channels of the stages and stride of the first convolution of the small nets, by name.
+SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
 
 
 class ResidualBlock(nn.Module):
@@ -51,20 +52,26 @@ class ResidualBlock(nn.Module):
         return torch.relu(self.bn2(self.conv2(h)) + self.shortcut(x))
 
 
-class DigitsNet(nn.Module):
-    """A residual net of three stages for pictures of about 8x8 pixels.
+class SmallResNet(nn.Module):
+    """A residual net for pictures of 8 to 16 pixels: a convolution, one block a stage, and the mean over places.
 
     Args:
         num_classes: width of the classifier.
+        channels: of each stage; every stage but the first halves the picture.
+        stride: of the first convolution.
     """
 
-    def __init__(self, num_classes: int) -> None:
+    def __init__(self, num_classes: int, channels: tuple[int, ...], stride: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU())
-        self.stages = nn.Sequential(
-            ResidualBlock(16, 16, 1), ResidualBlock(16, 32, 2), ResidualBlock(32, 64, 2)
+        first = channels[0]
+        self.stem = nn.Sequential(
+            nn.Conv2d(3, first, 3, stride, 1, bias=False), nn.BatchNorm2d(first), nn.ReLU()
         )
-        self.fc = nn.Linear(64, num_classes)
+        self.stages = nn.Sequential(
+            ResidualBlock(first, first, 1),
+            *(ResidualBlock(inputs, outputs, 2) for inputs, outputs in pairwise(channels)),
+        )
+        self.fc = nn.Linear(channels[-1], num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: (B, 3, H, W) -> logits: (B, num_classes)."""
@@ -114,11 +121,11 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
 
 
 def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
-    if arch == DIGITS_NET:
-        return DigitsNet(num_classes)
+    if arch in SMALL_NETS:
+        return SmallResNet(num_classes, *SMALL_NETS[arch])
     names = torchvision.models.list_models(module=torchvision.models)
     if arch not in names:
-        close = difflib.get_close_matches(arch, [*names, DIGITS_NET], n=1)
+        close = difflib.get_close_matches(arch, [*names, *SMALL_NETS], n=1)
         hint = f"did you mean {close[0]}?" if close else "use a classifier of torchvision, such as resnet18"
         raise UsageError(f"model.arch {arch}: unknown; {hint}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}

@@ -131,7 +131,9 @@ def with_present_name(data: object) -> object:
 class ModelRecipe(_Group):
     """Which network is trained, and how much of it."""
 
-    arch: str = Field("resnet18", description="a classifier of torchvision by name, or digits-net")
+    arch: str = Field(
+        "resnet18", description="a classifier of torchvision by name, or characters-net or digits-net"
+    )
     stem: Literal["imagenet", "small"] = Field(
         "imagenet",
         description="first layers of a ResNet: 7x7 stride 2 and pooling, or 3x3 stride 1 without pooling",

@@ -15,6 +15,7 @@ from mptctl.recipe.fields import Recipe, nearest, validate_recipe, with_present_
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {
+    "characters": "characters",
     "digits": "digits",
     "cifar10": "cifar10",
     "cifar100": "cifar100",

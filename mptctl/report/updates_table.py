@@ -48,4 +48,4 @@ def print_quickstart(rows: Sequence[Row], meaning: str, page: str, console: Cons
         )
     console.print(table)
     console.print(meaning, highlight=False, markup=False)
-    console.print(f"The flipped digits themselves: {page}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"The flipped characters themselves: {page}", highlight=False, markup=False, soft_wrap=True)

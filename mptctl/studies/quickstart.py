@@ -1,4 +1,4 @@
-"""The whole story on the embedded digits: old model, plain update, careful update, and what each breaks."""
+"""The whole story on the embedded characters: old model, plain update, careful update, and what each breaks."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PAGE_NAME = "flips.html"
 
 
 class QuickstartRow(BaseModel):
-    """One model, measured against the old one on test digits of the old classes."""
+    """One model, measured against the old one on test characters of the old classes."""
 
     model_config = ConfigDict(frozen=True)
 
     model: str = Field(description="name of its run")
-    negative_flips: int = Field(description="digits that the old model got right and this one gets wrong")
-    n_old: int = Field(description="test digits of the old classes")
+    negative_flips: int = Field(description="characters that the old model got right and this one gets wrong")
+    n_old: int = Field(description="test characters of the old classes")
     nfr: float = Field(description="negative flips / n_old")
     rel_nfr: float | None = Field(
         description="NFR by what independent errors would give; null where undefined"
@@ -82,7 +82,7 @@ def quickstart(
     overwrite: bool = False,
     observer: Callable[[], Observer],
 ) -> Quickstart:
-    """Split the digits, train four models, and measure the two updates.
+    """Split the characters, train four models, and measure the two updates.
 
     Args:
         run_root: where everything is written.
@@ -103,9 +103,9 @@ def quickstart(
         )
     for folder in folders.values():
         RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
-    split = make_split("digits", run_root=run_root, seed=seed, overwrite=overwrite)
+    split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
     for name, method, teachers, offset in RUNS:
-        recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed + offset})
+        recipe = load_recipe("characters", (), {"method.name": method, "runtime.seed": seed + offset})
         paths = [RunDir(folders[teacher]).best for teacher in teachers]
         job = RunRequest(
             recipe=recipe,
@@ -144,7 +144,7 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
 
 def _meaning(plain: QuickstartRow, careful: QuickstartRow, split: Split) -> str:
     return (
-        f"Of {plain.n_old} test digits of the {split.classes.num_old} old classes, the plain update breaks "
+        f"Of {plain.n_old} test characters of the {split.classes.num_old} old classes, the plain update breaks "
         f"{plain.negative_flips} that the old model got right and margin preserving training breaks "
         f"{careful.negative_flips}, at an error over all classes of {100 * plain.er_all:.1f} % and "
         f"{100 * careful.er_all:.1f} %."

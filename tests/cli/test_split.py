@@ -22,6 +22,21 @@ def test_digits_make_a_split_file_and_a_table(mptctl: CommandLine, tmp_path: Pat
     assert max(map(len, lines[1:])) <= 80
 
 
+def test_characters_need_no_data_root(mptctl: CommandLine, tmp_path: Path) -> None:
+    done = mptctl("split", "characters", "--run-root", tmp_path, "--seed", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["source"], found["data_root"], found["num_old"], found["num_new"]) == (
+        "characters",
+        None,
+        31,
+        31,
+    )
+    assert {part: counts["all"] for part, counts in found["parts"].items()} == {
+        "train": 62 * 540, "val": 62 * 60, "test": 62 * 150,
+    }  # fmt: skip
+
+
 def test_json_is_one_object_and_nothing_else(mptctl: CommandLine, tmp_path: Path) -> None:
     done = mptctl("split", "digits", "--run-root", tmp_path, "--old-fraction", "0.3", "--json")
     found = json.loads(done.stdout)

@@ -23,6 +23,7 @@ def recipe(**keys: object) -> ModelRecipe:
     ("keys", "size"),
     [
         ({"arch": "digits-net"}, 8),
+        ({"arch": "characters-net"}, 16),
         ({"arch": "resnet18"}, 32),
         ({"arch": "resnet18", "stem": "small"}, 16),
         ({"arch": "resnet18", "embedding_dim": 2}, 32),
@@ -49,6 +50,11 @@ def test_the_small_stem_keeps_the_resolution() -> None:
     model = build_model(recipe(arch="resnet18", stem="small"), 3, 32)
     assert model.get_submodule("conv1")(torch.zeros(1, 3, 32, 32)).shape == (1, 64, 32, 32)
     assert isinstance(model.get_submodule("maxpool"), nn.Identity)
+
+
+def test_the_characters_net_halves_the_picture_at_once() -> None:
+    model = build_model(recipe(arch="characters-net"), 3, 16)
+    assert model.get_submodule("stem")(torch.zeros(1, 3, 16, 16)).shape[2:] == (8, 8)
 
 
 def test_training_the_head_moves_nothing_else() -> None:

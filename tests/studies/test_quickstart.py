@@ -1,4 +1,4 @@
-"""The quickstart: the whole story, once, for real."""
+"""The quickstart: the whole story, once, for real, on fewer characters than a user gets."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from mptctl.cli.app import app
+from mptctl.data import characters
 from mptctl.errors import UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.quickstart import QuickstartResult, quickstart
 from tests.common import CommandLine, mptctl_process
 
 
-def test_the_whole_story_by_the_command_line(tmp_path: Path) -> None:
-    out = mptctl_process("quickstart", "--run-root", tmp_path / "runs", "--json")
-    assert out.returncode == 0, out.stderr
+def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 60)
+    monkeypatch.setattr(characters, "TEST_PER_CLASS", 10)
+    out = CliRunner().invoke(app, ["quickstart", "--run-root", str(tmp_path / "runs"), "--json"])
+    assert out.exit_code == 0, out.output
     result = QuickstartResult.model_validate(json.loads(out.stdout))
     assert [row.model for row in result.rows] == ["old", "ref", "no-treatment", "mpt-kl"]
     for row in result.rows:
+        assert row.n_old == 310
         assert row.nfr == pytest.approx(row.negative_flips / row.n_old)
-        assert row.er_old_classes < 0.1
-    # The old model flips nothing of its own, and knows none of the new half of the digits.
+        # A tenth of the pictures do not make a good model; guessing errs on 30 of 31 and 61 of 62.
+        assert row.er_old_classes < 0.7
+    # The old model flips nothing of its own, and knows none of the new half of the characters.
     assert result.rows[0].negative_flips == 0
-    assert result.rows[0].er_all > 0.4
+    assert result.rows[0].er_all > 0.5
     for name in ("old", "ref", "no-treatment", "mpt-kl"):
         assert (tmp_path / "runs" / name / "best.pt").is_file()
     assert str(result.rows[3].negative_flips) in result.meaning
     assert "<html" in Path(result.report).read_text()
     # What stands in its table is what evaluate says of the same runs.
-    out = mptctl_process("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
-    assert json.loads(out.stdout)["nfr"] == result.rows[3].nfr
+    evaluated = mptctl_process("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
+    assert json.loads(evaluated.stdout)["nfr"] == result.rows[3].nfr
     with pytest.raises(UsageError, match="already holds old, ref, no-treatment, mpt-kl"):
         quickstart(tmp_path / "runs", observer=Silent)
 

@@ -1,0 +1,161 @@
+"""Characters: the same bytes each time, parts that share nothing, and a cache that is not trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data import characters
+from mptctl.data.characters import CLASS_NAMES, FONTS, draw_characters, load_characters
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.manifest import content_digest
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.errors import DataError
+from mptctl.recipe import load_recipe
+
+# Draws as `few` does, in another process.
+DRAWS = """
+from mptctl.data import characters
+characters.TRAIN_PER_CLASS, characters.TEST_PER_CLASS = 4, 2
+pictures = characters.draw_characters(3)[0]
+print(characters.content_digest(pictures))
+"""
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six pictures a class instead of 750."""
+    monkeypatch.setattr(characters, "TRAIN_PER_CLASS", 4)
+    monkeypatch.setattr(characters, "TEST_PER_CLASS", 2)
+
+
+@pytest.fixture
+def split(few: None, tmp_path: Path) -> Split:
+    """A split of few pictures."""
+    return make_split("characters", run_root=tmp_path / "runs", seed=3, val_fraction=0.25)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """The split that a user gets."""
+    return make_split("characters", run_root=tmp_path_factory.mktemp("characters"))
+
+
+def cache_file(split: Split) -> Path:
+    (path,) = (split.run_root / "cache").iterdir()
+    return path
+
+
+def test_a_seed_gives_the_same_bytes_in_every_process_and_another_seed_others(few: None) -> None:
+    first = content_digest(draw_characters(3)[0])
+    assert content_digest(draw_characters(3)[0]) == first
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "7"}
+    other = subprocess.run(
+        [sys.executable, "-c", DRAWS], env=environment, capture_output=True, text=True, check=True
+    )
+    assert other.stdout.strip() == first
+    assert content_digest(draw_characters(4)[0]) != first
+
+
+@pytest.mark.skipif(version("matplotlib") != "3.11.2", reason="another version draws other pictures")
+def test_the_pictures_are_those_that_the_recipe_was_settled_on(whole: Split) -> None:
+    assert whole.manifest.content == "446637bcf58a94bdab90f9cf0de4f49c"
+
+
+def test_every_part_has_as_many_pictures_of_every_class(whole: Split) -> None:
+    for part, count in (("train", 540), ("val", 60), ("test", 150)):
+        rows = whole.indices(part)  # type: ignore[arg-type]
+        assert np.bincount(whole.labels[rows], minlength=62).tolist() == [count] * 62
+    assert whole.classes.old == tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ23479")
+    assert whole.classes.new == tuple("01568abcdefghijklmnopqrstuvwxyz")
+
+
+def test_no_picture_is_there_twice_in_one_part_or_in_two(whole: Split) -> None:
+    digests = {hashlib.blake2b(picture.tobytes()).digest() for picture in whole.array}
+    assert len(digests) == len(whole.manifest)
+
+
+def test_characters_of_a_font_stand_on_one_line_in_one_scale() -> None:
+    for font in FONTS:
+        glyphs = dict(zip(CLASS_NAMES, characters._glyphs(font), strict=True))
+        rows = {name: np.flatnonzero((glyph >= 128).any(axis=1)) for name, glyph in glyphs.items()}
+        # Capitals and small letters of one shape are told apart by their height alone.
+        for name in "cosvwx":
+            small, capital = rows[name], rows[name.upper()]
+            assert len(capital) >= 1.2 * len(small), (font, name)
+            assert abs(int(capital[-1]) - int(small[-1])) <= 2, (font, name)
+        for name in "gpqy":
+            assert rows[name][-1] >= rows["X"][-1] + 5, (font, name)
+        for name, glyph in glyphs.items():
+            outermost = np.concatenate([glyph[0], glyph[-1], glyph[:, 0], glyph[:, -1]])
+            assert glyph.max() >= 128 and outermost.max() == 0, (font, name)
+
+
+@pytest.mark.parametrize("damage", ["byte", "cut", "gone", "text", "other shape"])
+def test_a_damaged_cache_is_found_by_its_digest_and_drawn_again(split: Split, damage: str) -> None:
+    before, path = split.array.copy(), cache_file(split)
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(content[:-1000])
+    elif damage == "text":
+        path.write_bytes(b"hello")
+    elif damage == "other shape":
+        np.save(path, before[:-1])
+    else:
+        content[-1000] ^= 1
+        path.write_bytes(content)
+    np.testing.assert_array_equal(load_split(split.run_root).array, before)
+    np.testing.assert_array_equal(np.load(cache_file(split)), before)
+
+
+def test_characters_are_drawn_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(characters, "FONTS", ("no-font",))
+    characters._distances.cache_clear()
+    assert load_split(split.run_root).array.shape == (372, 16, 16, 3)
+
+
+def test_pictures_that_would_be_drawn_otherwise_are_refused(split: Split, tmp_path: Path) -> None:
+    message = rf"drawn otherwise.*matplotlib is now {version('matplotlib')}.*split --overwrite"
+    with pytest.raises(DataError, match=message):
+        load_characters(split.manifest.content, 4, tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("fonts", ["missing", "damaged"])
+def test_fonts_that_cannot_be_read_are_named(
+    fonts: str, few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fonts == "damaged":
+        folder = tmp_path / "fonts" / "ttf"
+        folder.mkdir(parents=True)
+        (folder / f"{FONTS[0]}.ttf").write_bytes(b"not a font")
+    monkeypatch.setattr(matplotlib, "get_data_path", lambda: str(tmp_path))
+    characters._distances.cache_clear()
+    with pytest.raises(DataError, match=rf"{tmp_path}/fonts/ttf/DejaVuSans\.ttf.*install matplotlib"):
+        make_split("characters", run_root=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_model_sees_the_pictures_through_the_resident_loader(split: Split) -> None:
+    data = load_recipe("characters", ["data.augment=none"]).data
+    loader = make_loader(
+        split, data, part="train", batch_size=31, seed=0, train=True, device=torch.device("cpu")
+    )
+    assert loader.reason.startswith("resident")
+    batch = next(iter(loader.epoch(0)))
+    index = batch.index.numpy()
+    seen = ((batch.images.permute(0, 2, 3, 1) * 0.5 + 0.5) * 255).round().to(torch.uint8).numpy()
+    np.testing.assert_array_equal(seen, split.array[index])
+    names = [split.classes.names[label] for label in batch.labels.tolist()]
+    assert names == [CLASS_NAMES[i % 62] for i in index]
