@@ -14,7 +14,7 @@ from mptctl.data.split import Split, make_split
 from mptctl.evaluation.statistics import rate
 from mptctl.inference.imported import is_at_chance
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.networks import DigitsNet
+from mptctl.models.networks import SMALL_NETS, SmallResNet
 from tests.common import Done, Train, short_recipe
 
 CommandLine = Callable[..., Done]
@@ -66,7 +66,9 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
 
 def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tmp_path: Path) -> None:
     make_split("digits", run_root=tmp_path / "runs", val_fraction=0.0)
-    words = handed_over(tmp_path, DigitsNet(5).state_dict(), ["0", "1", "2", "3", "4"])
+    words = handed_over(
+        tmp_path, SmallResNet(5, *SMALL_NETS["digits-net"]).state_dict(), ["0", "1", "2", "3", "4"]
+    )
     done = mptctl(*words, "--run-root", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
     assert "in: not validated: the split holds out no picture of these classes" in done.stderr
@@ -92,7 +94,11 @@ def test_the_test_part_is_not_read(mptctl: CommandLine, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     make_split("imagefolder", run_root=runs, data_root=tmp_path / "data", val_fraction=0.2)
     shutil.rmtree(tmp_path / "data" / "val")
-    words = (*handed_over(tmp_path, DigitsNet(2).state_dict(), ["b", "a"]), "--recipe", "digits")
+    words = (
+        *handed_over(tmp_path, SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict(), ["b", "a"]),
+        "--recipe",
+        "digits",
+    )
     done = mptctl(*words, "--run-root", runs)
     assert done.returncode == 0, done.stderr
     assert "of 4 pictures of the classes that it knows" in done.stderr

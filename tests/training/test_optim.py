@@ -94,6 +94,3 @@ def test_nesterov_looks_ahead_by_hand(nesterov: bool) -> None:
         velocity = 0.5 * velocity + gradient
         weight -= 0.1 * (gradient + 0.5 * velocity if nesterov else velocity)
     assert model.weight.item() == pytest.approx(weight, rel=1e-6)
-
-
-@pytest.mark.parametrize("gamma", [1.0, 0.5, 0.2])
