@@ -9,18 +9,19 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
+from mptctl.machine.device import Precision, autocast
 
 
 @torch.no_grad()
 def forward(
-    models: Sequence[nn.Module], loader: Loader, *, autocast: bool
+    models: Sequence[nn.Module], loader: Loader, precision: Precision = "fp32"
 ) -> Iterator[tuple[Batch, list[Tensor]]]:
     """Logits of some models on every batch of a loader, in one pass over its pictures.
 
     Args:
         models: on the loader's device; they are put into evaluation mode and stay in it.
         loader: of a part in its fixed order, without augmentation.
-        autocast: compute in bfloat16 where torch finds that safe; else in the types of the weights.
+        precision: bf16 computes in bfloat16 where torch finds that safe; fp32 in the types of the weights.
 
     Yields:
         A batch, and for each model (B, C) logits in float32, on the loader's device and without a gradient.
@@ -28,6 +29,6 @@ def forward(
     for model in models:
         model.eval()
     for batch in loader.epoch(0):
-        with torch.autocast(batch.images.device.type, dtype=torch.bfloat16, enabled=autocast):
+        with autocast(batch.images.device, precision):
             logits = [model(batch.images) for model in models]
         yield batch, [found.float() for found in logits]

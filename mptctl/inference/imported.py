@@ -15,6 +15,7 @@ from mptctl.data.split import SPLIT_NAME, Split, load_split
 from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
+from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 
@@ -120,7 +121,7 @@ def _validate(
     """Error on the validation pictures whose class has a logit; ``own`` is (C,) its column for each split class."""
     recipe = checkpoint.meta.recipe
     device = choose_device(recipe.runtime.device)
-    model = load_model(checkpoint).eval().to(device)
+    model = load_model(checkpoint).to(device)
     loader = make_loader(
         split,
         recipe.data,
@@ -135,9 +136,9 @@ def _validate(
     own = own.to(device)
     right = total = 0
     try:
-        for batch in loader.epoch(0):
+        for batch, (logits,) in forward([model], loader):
             column = own[batch.labels]
-            right += int(is_top1_correct(model(batch.images), column).sum())
+            right += int(is_top1_correct(logits, column).sum())
             total += int((column >= 0).sum())
     finally:
         loader.close()

@@ -164,7 +164,7 @@ def _one_pass(
     )
     try:
         count = 0
-        for batch, found in forward(models, loader, autocast=False):
+        for batch, found in forward(models, loader):
             seen.add(batch.index)
             at = place[batch.index.numpy()]
             for out, answer in zip(logits.values(), found, strict=True):

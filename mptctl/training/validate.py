@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
-from mptctl.machine.device import Precision, autocast
+from mptctl.inference.forward import forward
+from mptctl.machine.device import Precision
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource
 
@@ -103,11 +104,8 @@ class Validator:
     @torch.no_grad()
     def run(self, model: nn.Module) -> Validation:
         """Figures of one model, which comes out in evaluation mode."""
-        model.eval()
         right, old_right, is_old = [], [], []
-        for batch in self.loader.epoch(0):
-            with autocast(batch.images.device, self._precision):
-                logits = model(batch.images)
+        for batch, (logits,) in forward([model], self.loader, self._precision):
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:

@@ -10,6 +10,7 @@ from mpt_kernels.reference import is_top1_correct
 from mptctl.data.split import Split
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import mcnemar
+from mptctl.inference.forward import forward
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
@@ -59,10 +60,10 @@ def compare_best_two(
 def _flipped_by_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
     """How many samples only the first of two models flips, and how many only the second."""
     first = second = 0
-    for batch in baseline.val.epoch(0):
+    for batch, answers in forward(models, baseline.val):
         old = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
         right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
-        one, other = (right & ~is_top1_correct(model(batch.images), batch.labels) for model in models)
+        one, other = (right & ~is_top1_correct(answer, batch.labels) for answer in answers)
         first += int((one & ~other).sum())
         second += int((other & ~one).sum())
     return first, second

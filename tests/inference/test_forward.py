@@ -40,7 +40,7 @@ def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Mo
     half = nn.Sequential(model, nn.Hardtanh(-0.5, 0.5))
     before = {key: value.clone() for key, value in model.state_dict().items()}
     index = []
-    for batch, (one, two) in forward([model, half], loader, autocast=False):
+    for batch, (one, two) in forward([model, half], loader):
         index += batch.index.tolist()
         with torch.no_grad():
             assert torch.equal(one, model(batch.images))
@@ -53,8 +53,8 @@ def test_every_sample_has_the_logits_of_every_model(loader: Loader, model: nn.Mo
 
 
 def test_autocast_computes_in_fewer_bits_and_answers_in_float32(loader: Loader, model: nn.Module) -> None:
-    (_, (full,)), *_ = forward([model], loader, autocast=False)
-    (_, (reduced,)), *_ = forward([model], loader, autocast=True)
+    (_, (full,)), *_ = forward([model], loader)
+    (_, (reduced,)), *_ = forward([model], loader, "bf16")
     assert reduced.dtype == torch.float32
     assert not torch.equal(full, reduced)
     assert torch.equal(reduced, reduced.bfloat16().float())
