@@ -4,13 +4,17 @@ BIN := .venv/bin
 
 .PHONY: demo test lint gpu-check gpu-wheels docs clean
 
-# Installed again only when the dependencies change.
-.venv/.installed: pyproject.toml
+# Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
+.venv/.program: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/.installed: .venv/.program
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-demo: .venv/.installed
+demo: .venv/.program
 	$(BIN)/mptctl quickstart --overwrite
 
 lint: .venv/.installed
@@ -18,6 +22,7 @@ lint: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pylint mptctl kernels/mpt_kernels
 
 test: lint
 	$(BIN)/pytest
@@ -35,6 +40,7 @@ gpu-wheels:
 
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
+	$(BIN)/python -m tools.draw_house
 
 clean:
 	rm -rf .venv .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

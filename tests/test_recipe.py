@@ -125,9 +125,9 @@ def test_groups_are_merged_key_by_key_and_lists_are_replaced() -> None:
         "digits", ["optim={lr: 0.5, momentum: 0.1}", "optim.momentum=0.2", "data.std=[1, 1, 2]"]
     )
     assert differences(plain, recipe) == [
-        f"data.std: {plain.data.std} -> (1.0, 1.0, 2.0)",
-        f"optim.lr: {plain.optim.lr} -> 0.5",
-        f"optim.momentum: {plain.optim.momentum} -> 0.2",
+        ("data.std", plain.data.std, (1.0, 1.0, 2.0)),
+        ("optim.lr", plain.optim.lr, 0.5),
+        ("optim.momentum", plain.optim.momentum, 0.2),
     ]
     assert recipe.optim.epochs == plain.optim.epochs
 
@@ -218,7 +218,7 @@ def test_every_key_says_what_it_is() -> None:
 
 
 def test_marks_say_what_a_key_changes() -> None:
-    assert keys_of("data", SPEED) == {"loader", "workers", "prefetch", "resident_limit_gb"}
+    assert keys_of("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
     assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio"}
     free = may_change_between_starts()
     assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import grimp
 import networkx
 
-PACKAGES = ("mptctl", "mpt_kernels")
+# Where the code of each package lies.
+PACKAGES = {
+    "mptctl": Path(__file__).parent.parent / "mptctl",
+    "mpt_kernels": Path(__file__).parent.parent / "kernels" / "mpt_kernels",
+}
 
 
-def files() -> networkx.DiGraph:
+def import_graph() -> networkx.DiGraph:
     """Every module, with an edge to each one that it imports, lazily and for type checkers alone included."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     found = networkx.DiGraph()
@@ -18,8 +24,11 @@ def files() -> networkx.DiGraph:
     return found
 
 
-def rooms(modules: networkx.DiGraph) -> networkx.DiGraph:
-    """The same with one node for each room; an edge where any of its files imports any of the other's."""
+def room_graph(modules: networkx.DiGraph) -> networkx.DiGraph:
+    """The same with one node for each room; an edge where any of its files imports any of the other's.
+
+    What lies right below mptctl is a room, and so are the kernels. The package itself and `python -m mptctl` are doors.
+    """
     found = networkx.DiGraph()
     inside = [module for module in modules if module not in ("mptctl", "mptctl.__main__")]
     found.add_nodes_from(_room(module) for module in inside)
@@ -34,16 +43,24 @@ def circles(graph: networkx.DiGraph) -> list[list[str]]:
     return sorted(sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1)
 
 
-def floors(graph: networkx.DiGraph) -> dict[str, int]:
+def floors(rooms: networkx.DiGraph) -> dict[str, int]:
     """Floor of each room, counted from 1: one above the highest room that it imports.
 
     Raises:
         networkx.NetworkXUnfeasible: the graph has a circle.
     """
     floor: dict[str, int] = {}
-    for node in reversed(list(networkx.topological_sort(graph))):
-        floor[node] = 1 + max((floor[below] for below in graph.successors(node)), default=0)
+    for room in reversed(list(networkx.topological_sort(rooms))):
+        floor[room] = 1 + max((floor[below] for below in rooms.successors(room)), default=0)
     return floor
+
+
+def first_file(room: str) -> Path:
+    """The file whose first line says what a room is for."""
+    if room == "kernels":
+        return PACKAGES["mpt_kernels"] / "__init__.py"
+    folder = PACKAGES["mptctl"] / room
+    return folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
 
 
 def _room(module: str) -> str:

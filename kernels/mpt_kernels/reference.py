@@ -219,15 +219,9 @@ def _on_device(value: float | Tensor, device: torch.device, dtype: torch.dtype) 
 
 
 def mask_rows(logits: Tensor, valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """Logits in another type, ignored rows 0, so that a NaN in them cannot come back through a derivative.
+    """(N, C) logits in `dtype`, and 0 in the rows where `valid`, (N,) bool, is false.
 
-    Args:
-        logits: (N, C).
-        valid: (N,) bool.
-        dtype: see `compute_dtype`.
-
-    Returns:
-        (N, C).
+    On the way in, so that a NaN in an ignored row cannot come back through a derivative.
     """
     return logits.to(dtype).where(valid.unsqueeze(1), 0.0)
 

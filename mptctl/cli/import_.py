@@ -40,10 +40,16 @@ def import_(
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
     """
     from mptctl.data.split import SPLIT_NAME, load_split
+    from mptctl.errors import UsageError
 
     split = None
-    if recipe is None or (run_root / SPLIT_NAME).exists():
+    if (run_root / SPLIT_NAME).exists():
         split = load_split(run_root)
+    elif recipe is None:
+        raise UsageError(
+            f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with --recipe, "
+            "or run mptctl split SOURCE first"
+        )
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
     from mptctl.models.importing import import_model, read_class_names

@@ -10,6 +10,9 @@ from mptctl.recipe.fields import (
     OptimRecipe,
     Recipe,
     RuntimeRecipe,
+)
+from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
+from mptctl.recipe.validation import (
     differences,
     keys_of,
     may_change_between_starts,
@@ -17,7 +20,6 @@ from mptctl.recipe.fields import (
     validate_method,
     validate_recipe,
 )
-from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
 
 __all__ = [
     "DEFAULT_PRESET",

@@ -11,7 +11,8 @@ import yaml
 
 from mptctl.errors import UsageError, one_line
 from mptctl.names import Source
-from mptctl.recipe.fields import Recipe, nearest, validate_recipe, with_present_name
+from mptctl.recipe.fields import Recipe, with_present_name
+from mptctl.recipe.validation import nearest, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {

@@ -1,0 +1,100 @@
+"""Recipes as a whole: plain data made into one, its keys, and how two of them differ."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from mptctl.errors import UsageError
+from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
+
+
+def validate_recipe(content: object, where: str) -> Recipe:
+    """Turn plain data into a recipe.
+
+    Args:
+        content: nested mappings of plain values.
+        where: what to call it in a message.
+
+    Raises:
+        UsageError: the first problem, with key, expected, got, and the nearest valid name.
+    """
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"recipe {where}: {_explain(key, first)}") from error
+
+
+def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
+    """Turn the name and settings of a method into its part of a recipe.
+
+    Raises:
+        UsageError: an unknown name or setting, with the nearest valid one.
+    """
+    return validate_recipe({"method": dict(content)}, str(content.get("name", ""))).method
+
+
+def recipe_keys() -> dict[str, Any]:
+    """Every dotted key of a recipe with its pydantic field, in order."""
+    groups = {name: field.annotation for name, field in Recipe.model_fields.items()}
+    return {
+        f"{group}.{key}": field
+        for group, model in groups.items()
+        if isinstance(model, type) and issubclass(model, BaseModel)
+        for key, field in model.model_fields.items()
+    }
+
+
+def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """Field-by-field differences of two models of one type: dotted key, value of the one, value of the other."""
+    found: list[tuple[str, Any, Any]] = []
+    for key in type(one).model_fields:
+        mine, theirs = getattr(one, key), getattr(other, key)
+        if isinstance(mine, BaseModel) and isinstance(theirs, BaseModel):
+            found += differences(mine, theirs, f"{prefix}{key}.")
+        elif mine != theirs:
+            found.append((f"{prefix}{key}", mine, theirs))
+    return found
+
+
+def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
+    """Keys of one group of a recipe whose fields carry a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
+    return {
+        key.partition(".")[2]
+        for key, field in recipe_keys().items()
+        if key.startswith(f"{group}.") and field.json_schema_extra == mark
+    }
+
+
+def may_change_between_starts() -> frozenset[str]:
+    """Dotted keys that may change between a run and its continuation: where and how fast it computes, not what."""
+    return frozenset(
+        key for key, field in recipe_keys().items() if field.json_schema_extra in (SPEED, ROUNDING)
+    )
+
+
+def _explain(key: str, problem: Any) -> str:
+    if problem["type"] == "extra_forbidden":
+        names = list(recipe_keys()) if "." in key else list(Recipe.model_fields)
+        return f"unknown key {key}{nearest(key, names)}"
+    got = problem.get("input")
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    if problem["type"] == "value_error":
+        return message
+    meant = ""
+    if problem["type"] == "literal_error" and isinstance(got, str):
+        field = recipe_keys().get(key)
+        choices = [c for c in get_args(field.annotation) if isinstance(c, str)] if field else []
+        meant = nearest(got, choices)
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}{meant}"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a message on an unknown name: the one that was probably meant, or those that there are."""
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; valid: {', '.join(names[:12])}"
