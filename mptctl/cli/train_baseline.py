@@ -44,18 +44,15 @@ def train_baseline(
         mptctl train-baseline elodi --ref ref-0 --ref ref-1 --ref ref-2
     """
     inputs = read_inputs(flags)
+    from mptctl.methods.rows import ROWS
     from mptctl.recipe import validate_method
 
-    validate_method({"name": method})
-    # After what can be wrong so far, which is to be said at once: methods take seconds to import.
-    from mptctl.methods.table import build_method
-
-    chosen = build_method(method, num_old=1)
+    teachers = ROWS[validate_method({"name": method}).name].teachers
     run_training(
         inputs,
         method_keys(method, k, cache_teachers),
         name=method,
         old=old,
-        refs=(ref or ["ref"]) if Role.REF in chosen.teachers else ref,
-        needs_old=Role.OLD in chosen.teachers,
+        refs=(ref or ["ref"]) if Role.REF in teachers else ref,
+        needs_old=Role.OLD in teachers,
     )

@@ -56,6 +56,6 @@ def method_with(distance: Distance | None, recipe: Recipe) -> MethodName:
 
     So a recipe that was tuned needs no flag.
     """
-    from mptctl.methods.table import distance_of, mpt_method
+    from mptctl.methods.rows import distance_of, mpt_method
 
     return mpt_method(distance or distance_of(recipe.method.name) or "kl")

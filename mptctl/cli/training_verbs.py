@@ -110,7 +110,6 @@ def run_training(
     """
     flags, split = inputs.flags, inputs.split
     recipe = inputs.with_keys(verb_keys, seed_offset)
-    # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
     from mptctl.models.ownership import refuse_own_inputs, run_folder
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
@@ -118,24 +117,14 @@ def run_training(
         typer.echo(recipe.to_yaml(), nl=False)
         return
     from mptctl.models.run_folder import find_checkpoint
+    from mptctl.training.request import RunRequest, refuse_too_short
 
     def teacher(run: str) -> Path:
         return find_checkpoint(run, flags.run_root)
 
+    refuse_too_short(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
-    if not recipe.method.name.startswith(
-        "elodi"
-    ):  # refused below where it never begins, before anything else
-        for run in (*([old] if old is not None else ()), *(refs or ())):
-            teacher(run)
-    from mptctl.machine.facts import rank
-    from mptctl.report.training_progress import observer
-    from mptctl.training.plan import settled_method
-    from mptctl.training.request import RunRequest
-    from mptctl.training.train import train
-
-    settled_method(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     request = RunRequest(
         recipe=recipe,
         split=split,
@@ -147,6 +136,7 @@ def run_training(
         overwrite=flags.overwrite,
     )
     refuse_own_inputs(folder, request.teachers)
+    # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
 
@@ -155,6 +145,10 @@ def run_training(
         if not flags.as_json:
             typer.echo("nothing was written")
         return
+    from mptctl.machine.facts import rank
+    from mptctl.report.training_progress import observer
+    from mptctl.training.train import train
+
     result = train(request, observer())
     if rank() != 0:
         return

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from mpt_kernels.reference import invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
-from mptctl.errors import UsageError
 from mptctl.names import Role
-from mptctl.recipe import OptimRecipe
 
 # What the counts of right answers are called among the terms, by whose they are.
 COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
@@ -42,28 +40,6 @@ class Method(ABC):
     def for_epoch(self, epoch: int) -> Method:
         """The method as it is in one epoch: teachers that join later are left out before."""
         return self if self.before is None or self.is_on(epoch) else self.before
-
-    def refuse_if_never_on(self, optim: OptimRecipe, steps_per_epoch: int) -> None:
-        """Refuse a run that ends before the method begins: its result would be that of another method.
-
-        Args:
-            optim: how long the run is.
-            steps_per_epoch: optimizer steps of one epoch.
-
-        Raises:
-            UsageError: names the key that ends the run too early, and the value that it needs.
-        """
-        too_short = None
-        if not self.is_on(optim.epochs - 1):
-            too_short = ("optim.epochs", optim.epochs, self.start_epoch + 1)
-        elif optim.max_steps is not None and optim.max_steps <= self.start_epoch * steps_per_epoch:
-            too_short = ("optim.max_steps", optim.max_steps, self.start_epoch * steps_per_epoch + 1)
-        if too_short is not None:
-            key, value, least = too_short
-            raise UsageError(
-                f"{key} {value}: the run ends before {self.name} begins to distil, in epoch {self.start_epoch + 1} "
-                f"(method.elodi_start_epoch {self.start_epoch}, counted from 0); set {key} to at least {least}"
-            )
 
     def __call__(
         self,

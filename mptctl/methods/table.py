@@ -1,18 +1,19 @@
-"""Methods: name -> distance, teachers, bias, and what builds it. A new method is a row of the table."""
+"""From a recipe to its method: what builds each row of the table of methods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
+from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.methods.topk import topk_lm_distance
-from mptctl.names import Distance, MethodName, Role
+from mptctl.names import Distance, MethodName
 from mptctl.recipe import MethodRecipe, validate_method
 
 # Weight of each distillation where the recipe names none (the paper's settings).
@@ -35,22 +36,12 @@ def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
 
 def method_from_recipe(recipe: MethodRecipe, num_old: int) -> Method:
     """The method that a recipe describes, for a split with ``num_old`` old classes."""
-    row = _TABLE[recipe.name]
-    return row.build(row, recipe, num_old)
+    return _BUILDERS.get(recipe.name, _focal)(recipe, num_old)
 
 
-def distance_of(name: MethodName) -> Distance | None:
-    """How a method compares the student with its teachers; None where it does not."""
-    return _TABLE[name].distance
-
-
-def mpt_method(distance: Distance) -> MethodName:
-    """The name of the method of the paper, with its bias and both teachers, that has a distance."""
-    return next(name for name, row in _TABLE.items() if row == _Row(distance, _BOTH, bias=True))
-
-
-def _focal(row: _Row, recipe: MethodRecipe, num_old: int) -> Method:
+def _focal(recipe: MethodRecipe, num_old: int) -> Method:
     """Biased cross-entropy, and focal distillation from the row's teachers."""
+    row = ROWS[recipe.name]
     lam = recipe.lam if recipe.lam is not None else LAMBDA[row.distance]
     settings = LossSettings(
         num_old,
@@ -67,29 +58,15 @@ def _focal(row: _Row, recipe: MethodRecipe, num_old: int) -> Method:
     return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
 
 
-class _Row(NamedTuple):
-    """What a method is.
-
-    distance: to its teachers; None where it does not distil.
-    teachers: whose logits it wants.
-    bias: whether the recipe's k is added to the logits of new classes.
-    build: makes it of its row, the recipe and the number of old classes.
-    """
-
-    distance: Distance | None
-    teachers: frozenset[Role]
-    bias: bool
-    build: Callable[[_Row, MethodRecipe, int], Method] = _focal
-
-
-def _naive(row: _Row, recipe: MethodRecipe, num_old: int) -> Method:
+def _naive(recipe: MethodRecipe, num_old: int) -> Method:
     """Cross-entropy that weighs more where the old model is right."""
     settings = LossSettings(num_old, distance=None, ce_focal_weight=recipe.naive_weight)
-    return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
+    return FusedMethod(name=recipe.name, settings=settings, teachers=ROWS[recipe.name].teachers)
 
 
-def _elodi(row: _Row, recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method:
+def _elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method:
     """Logit matching without focal weights, from an epoch on; before it, plain cross-entropy."""
+    row = ROWS[recipe.name]
     plain = FusedMethod(name=recipe.name, settings=LossSettings(num_old, distance=None))
     settings = LossSettings(
         num_old,
@@ -104,7 +81,7 @@ def _elodi(row: _Row, recipe: MethodRecipe, num_old: int, *, top_k: bool = False
         "name": recipe.name,
         "settings": settings,
         "teachers": row.teachers,
-        "start_epoch": recipe.elodi_start_epoch,
+        "start_epoch": start_epoch(recipe),
         "before": plain,
     }
     if not top_k:
@@ -113,18 +90,9 @@ def _elodi(row: _Row, recipe: MethodRecipe, num_old: int, *, top_k: bool = False
     return AutogradMethod(criterion=CRITERIA["ce"], distance=largest, **common)
 
 
-_NONE: frozenset[Role] = frozenset()
-_OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
-_TABLE: dict[MethodName, _Row] = {
-    "no-treatment": _Row(None, _NONE, bias=False),
-    "pct-naive": _Row(None, _OLD, bias=False, build=_naive),
-    "pct-kl": _Row("kl", _OLD, bias=False),
-    "pct-lm": _Row("lm", _OLD, bias=False),
-    "mpt-kl": _Row("kl", _BOTH, bias=True),
-    "mpt-lm": _Row("lm", _BOTH, bias=True),
-    "mpt-nodistill": _Row(None, _NONE, bias=True),
-    "mpt-kl-nobias": _Row("kl", _BOTH, bias=False),
-    "mpt-lm-nobias": _Row("lm", _BOTH, bias=False),
-    "elodi": _Row("lm", _BOTH, bias=False, build=_elodi),
-    "elodi-topk": _Row("lm", _BOTH, bias=False, build=partial(_elodi, top_k=True)),
+# What builds a method, where that is not `_focal`.
+_BUILDERS: dict[MethodName, Callable[[MethodRecipe, int], Method]] = {
+    "pct-naive": _naive,
+    "elodi": _elodi,
+    "elodi-topk": partial(_elodi, top_k=True),
 }

@@ -12,14 +12,12 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import choose_loader
 from mptctl.data.loading.part import BatchJob, LoadPlan
-from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
-from mptctl.recipe import Recipe
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.request import RunRequest
+from mptctl.training.request import RunRequest, refuse_too_short
 
 
 class UnreadLoader(Loader):
@@ -67,7 +65,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
             training part has no whole batch.
     """
     recipe, split = request.recipe, request.split
-    method = settled_method(recipe, split, request.num_classes)
+    refuse_too_short(recipe, split, request.num_classes)
+    method = method_from_recipe(recipe.method, split.classes.num_old)
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
@@ -88,23 +87,6 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         val_samples=(len(held_out), int((split.labels[held_out] < split.classes.num_old).sum())),
         total_steps=min(steps, recipe.optim.max_steps or steps),
     )
-
-
-def settled_method(recipe: Recipe, split: Split, num_classes: int) -> Method:
-    """The method of a recipe, where the recipe's run is long enough for it; nothing is computed or read.
-
-    Args:
-        recipe: of the run.
-        split: the data.
-        num_classes: how many classes the trained model knows.
-
-    Raises:
-        UsageError: the run ends before the method begins.
-    """
-    method = method_from_recipe(recipe.method, split.classes.num_old)
-    pictures = len(split.indices("train", num_classes))
-    method.refuse_if_never_on(recipe.optim, pictures // recipe.optim.batch_size)
-    return method
 
 
 def part_sizes(request: RunRequest) -> dict[Part, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.data.split import Split
+from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.recipe import Recipe
 
@@ -55,3 +56,18 @@ class RunRequest:
     def num_classes(self) -> int:
         """How many classes the trained model knows."""
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
+
+
+def refuse_too_short(recipe: Recipe, split: Split, num_classes: int) -> None:
+    """Refuse a run that ends before its method begins; no picture, no teacher and no torch is needed for it.
+
+    Args:
+        recipe: of the run.
+        split: the data.
+        num_classes: how many classes the trained model knows.
+
+    Raises:
+        UsageError: names the key that ends the run too early, and the value that it needs.
+    """
+    pictures = len(split.indices("train", num_classes))
+    refuse_if_never_on(recipe, pictures // recipe.optim.batch_size)

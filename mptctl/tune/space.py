@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from mptctl.errors import UsageError
+from mptctl.methods.rows import distance_of, mpt_method
 from mptctl.names import Search as Search
 from mptctl.recipe import Recipe, validate_recipe
 
@@ -107,8 +108,6 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSet
 
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
     """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
-    from mptctl.methods.table import distance_of  # here, because it imports torch
-
     settings: TrialSettings = {"distance": distance_of(base.method.name) or "kl", "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
@@ -124,8 +123,6 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     Raises:
         UsageError: a value that the recipe does not take.
     """
-    from mptctl.methods.table import mpt_method  # here, because it imports torch
-
     content = base.model_dump()
     for name, value in settings.items():
         group, key = KEYS[name].split(".")

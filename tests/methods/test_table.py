@@ -18,10 +18,10 @@ from mptctl.methods import build_method
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA
 from mptctl.methods.fused import FusedMethod
-from mptctl.methods.table import distance_of, mpt_method
+from mptctl.methods.rows import distance_of, mpt_method, refuse_if_never_on
 from mptctl.methods.topk import topk_lm_distance
 from mptctl.names import METHOD_NAMES, MethodName, Role
-from mptctl.recipe import MethodRecipe, OptimRecipe
+from mptctl.recipe import MethodRecipe, Recipe, load_recipe
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 CASES = [(path, name[5:]) for path in GOLDEN for name in np.load(path).files if name.startswith("loss/")]
@@ -171,6 +171,10 @@ def test_lambda_defaults_by_distance() -> None:
     assert build_method("mpt-lm", num_old=2, lam=0.7).settings.lam_old == 0.7
 
 
+def run_of(method: str, optim: dict[str, int]) -> Recipe:
+    return Recipe.model_validate({"method": {"name": method}, "optim": optim})
+
+
 @pytest.mark.parametrize(
     ("optim", "message"),
     [
@@ -183,15 +187,13 @@ def test_lambda_defaults_by_distance() -> None:
 )
 def test_a_run_that_ends_before_the_method_begins_is_refused(optim: dict[str, int], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        build_method("elodi", num_old=2).refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
+        refuse_if_never_on(run_of("elodi", optim), 10)
 
 
 def test_a_run_that_reaches_the_method_is_not_refused() -> None:
-    elodi = build_method("elodi", num_old=2)
     for optim in ({"epochs": 7}, {"epochs": 9, "max_steps": 61}):
-        elodi.refuse_if_never_on(OptimRecipe.model_validate(optim), 10)
-    shortest = OptimRecipe.model_validate({"epochs": 1, "max_steps": 1})
-    build_method("mpt-kl", num_old=2).refuse_if_never_on(shortest, 10)
+        refuse_if_never_on(run_of("elodi", optim), 10)
+    refuse_if_never_on(run_of("mpt-kl", {"epochs": 1, "max_steps": 1}), 10)
 
 
 def test_naive_weight_is_what_is_added_where_the_old_model_is_right() -> None:
@@ -266,6 +268,7 @@ def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
 
 def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
     (tmp_path / "best.yaml").write_text("method:\n  name: mpt-lm\n")
-    assert method_with(None, str(tmp_path / "best.yaml")) == "mpt-lm"
-    assert method_with("kl", str(tmp_path / "best.yaml")) == "mpt-kl"
-    assert method_with(None, "digits") == method_with(None, None) == "mpt-kl"
+    tuned = load_recipe(str(tmp_path / "best.yaml"))
+    assert method_with(None, tuned) == "mpt-lm"
+    assert method_with("kl", tuned) == "mpt-kl"
+    assert method_with(None, load_recipe("digits")) == method_with(None, Recipe()) == "mpt-kl"

@@ -1,0 +1,80 @@
+"""Methods: name -> distance, teachers, bias. No torch is imported, so that the command line can ask at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from mptctl.errors import UsageError
+from mptctl.names import Distance, MethodName, Role
+from mptctl.recipe import MethodRecipe, Recipe
+
+
+class MethodRow(NamedTuple):
+    """What a method is.
+
+    distance: to its teachers; None where it does not distil.
+    teachers: whose logits it wants.
+    bias: whether the recipe's k is added to the logits of new classes.
+    starts_late: whether it is on only from the recipe's ``elodi_start_epoch``.
+    """
+
+    distance: Distance | None
+    teachers: frozenset[Role]
+    bias: bool = False
+    starts_late: bool = False
+
+
+_NONE: frozenset[Role] = frozenset()
+_OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
+ROWS: dict[MethodName, MethodRow] = {
+    "no-treatment": MethodRow(None, _NONE),
+    "pct-naive": MethodRow(None, _OLD),
+    "pct-kl": MethodRow("kl", _OLD),
+    "pct-lm": MethodRow("lm", _OLD),
+    "mpt-kl": MethodRow("kl", _BOTH, bias=True),
+    "mpt-lm": MethodRow("lm", _BOTH, bias=True),
+    "mpt-nodistill": MethodRow(None, _NONE, bias=True),
+    "mpt-kl-nobias": MethodRow("kl", _BOTH),
+    "mpt-lm-nobias": MethodRow("lm", _BOTH),
+    "elodi": MethodRow("lm", _BOTH, starts_late=True),
+    "elodi-topk": MethodRow("lm", _BOTH, starts_late=True),
+}
+
+
+def distance_of(name: MethodName) -> Distance | None:
+    """How a method compares the student with its teachers; None where it does not."""
+    return ROWS[name].distance
+
+
+def mpt_method(distance: Distance) -> MethodName:
+    """The name of the method of the paper, with its bias and both teachers, that has a distance."""
+    return next(name for name, row in ROWS.items() if row == MethodRow(distance, _BOTH, bias=True))
+
+
+def start_epoch(recipe: MethodRecipe) -> int:
+    """First epoch, counted from 0, in which the method is on."""
+    return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
+
+
+def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
+    """Refuse a run that ends before its method begins: its result would be that of another method.
+
+    Args:
+        recipe: of the run: its method, and how long it is.
+        steps_per_epoch: optimizer steps of one epoch.
+
+    Raises:
+        UsageError: names the key that ends the run too early, and the value that it needs.
+    """
+    optim, start = recipe.optim, start_epoch(recipe.method)
+    too_short = None
+    if optim.epochs <= start:
+        too_short = ("optim.epochs", optim.epochs, start + 1)
+    elif optim.max_steps is not None and optim.max_steps <= start * steps_per_epoch:
+        too_short = ("optim.max_steps", optim.max_steps, start * steps_per_epoch + 1)
+    if too_short is not None:
+        key, value, least = too_short
+        raise UsageError(
+            f"{key} {value}: the run ends before {recipe.method.name} begins to distil, in epoch {start + 1} "
+            f"(method.elodi_start_epoch {start}, counted from 0); set {key} to at least {least}"
+        )
