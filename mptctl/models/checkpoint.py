@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError
-from mptctl.files import write_atomically
+from mptctl.files import Model, write_atomically
 from mptctl.models.networks import build_model
 from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
@@ -23,10 +23,8 @@ FORMAT = "mptctl-checkpoint"
 SCHEMA_VERSION = 1
 
 
-class CheckpointMeta(BaseModel):
+class CheckpointMeta(Model):
     """What a checkpoint says of itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
     origin: Literal["trained", "imported"] = Field(
