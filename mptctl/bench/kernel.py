@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.bench.loss_timing import (
     CLASSES,
@@ -18,13 +18,12 @@ from mptctl.bench.loss_timing import (
     time_losses,
     two_launches,
 )
+from mptctl.files import Model
 from mptctl.machine.facts import Machine, this_machine
 
 
-class KernelRow(BaseModel):
+class KernelRow(Model):
     """One way to compute loss and gradient at one size."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="eager, compile (torch.compile), or ours (on a GPU)")
     n: int = Field(description="rows")
@@ -38,10 +37,8 @@ class KernelRow(BaseModel):
     floor_us: float = Field(description="bytes at the speed of a copy")
 
 
-class KernelBench(BaseModel):
+class KernelBench(Model):
     """The object that ``mptctl bench kernel --json`` prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bench: Literal["kernel"] = Field("kernel", description="which bench")
     machine: Machine = Field(description="where it was measured")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Collection
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from mpt_kernels import backend_for
 from mptctl.data.loading.batch import Batch
+from mptctl.files import Model
 from mptctl.machine.device import autocast, place
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.methods.method import Method
@@ -29,10 +30,8 @@ from mptctl.training.step import train_step
 _WARM_STEPS = 3
 
 
-class StepRow(BaseModel):
+class StepRow(Model):
     """One way to train."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str = Field(description="student: forward, cross-entropy, backward, update; plain: with teachers, the loss "
                       "by autograd and one look at it a step; ours: the training loop's own step")  # fmt: skip
@@ -42,10 +41,8 @@ class StepRow(BaseModel):
     ms: float = Field(description="milliseconds a step, at the median")
 
 
-class StepBench(BaseModel):
+class StepBench(Model):
     """What `mptctl bench step --json` prints."""
-
-    model_config = ConfigDict(frozen=True)
 
     bench: Literal["step"] = "step"
     machine: Machine = Field(description="where it was measured")

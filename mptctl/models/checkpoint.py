@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
-from mptctl.errors import CheckpointError
-from mptctl.files import write_atomically
+from mptctl.errors import CheckpointError, one_line
+from mptctl.files import Model, write_atomically
 from mptctl.models.networks import build_model
 from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
@@ -23,10 +23,8 @@ FORMAT = "mptctl-checkpoint"
 SCHEMA_VERSION = 1
 
 
-class CheckpointMeta(BaseModel):
+class CheckpointMeta(Model):
     """What a checkpoint says of itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
     origin: Literal["trained", "imported"] = Field(
@@ -126,7 +124,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             )
         meta = CheckpointMeta.model_validate_json(meta_json)
     except (KeyError, TypeError, AttributeError, ValidationError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(str(error).split())[:120]}") from error
+        raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
     return Checkpoint(path, meta, model, training, found)
 
 
@@ -143,7 +141,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         model.load_state_dict(checkpoint.model)
     except RuntimeError as error:
         raise CheckpointError(
-            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {' '.join(str(error).split())[:160]}"
+            f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {one_line(error)[:160]}"
         ) from error
     return model
 

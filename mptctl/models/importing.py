@@ -7,7 +7,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, UsageError, some
+from mptctl.files import read_names
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
@@ -58,8 +59,7 @@ def import_model(
     unknown = [] if classes is None else [name for name in class_names if name not in set(classes)]
     if unknown:
         raise CheckpointError(
-            f"--class-names: {', '.join(unknown[:3])}{f' and {len(unknown) - 3} more' if unknown[3:] else ''} "
-            "not among the split's classes; use their names as split.json has them"
+            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json has them"
         )
     state = _fitting_state(weights, class_names, recipe)
     old = set(class_names if classes is None else classes[:num_old])
@@ -102,8 +102,7 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
     wrong += [k for k in state if k not in own]
     if wrong:
         raise CheckpointError(
-            f"{weights}: does not fit --arch {arch}: {', '.join(wrong[:3])}"
-            f"{f' and {len(wrong) - 3} more' if wrong[3:] else ''}; name the architecture that it was made with, "
+            f"{weights}: does not fit --arch {arch}: {some(wrong)}; name the architecture that it was made with, "
             "and model.stem or model.embedding_dim with --set"
         )
     model.load_state_dict(state)
@@ -116,18 +115,8 @@ def read_class_names(path: Path) -> list[str]:
     Raises:
         UsageError: it cannot be read, names no class, or one twice.
     """
-    try:
-        lines = path.expanduser().read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"--class-names {path}: cannot be read: {error}; write one class name a line"
-        ) from error
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise UsageError(f"--class-names {path}: names no class; write one class name a line")
+    names = read_names(path.expanduser(), "--class-names")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise UsageError(
-            f"--class-names {path}: {', '.join(twice[:3])} stands there twice; every class has one line"
-        )
+        raise UsageError(f"--class-names {path}: {some(twice)} stands there twice; every class has one line")
     return names

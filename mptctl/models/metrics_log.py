@@ -6,15 +6,13 @@ import contextlib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from mptctl.files import storage_error, write_atomically
+from mptctl.files import Model, storage_error, write_atomically
 
 
-class MetricsLine(BaseModel):
+class MetricsLine(Model):
     """One line of ``metrics.jsonl``; what does not apply is left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     event: Literal["step", "epoch", "checkpoint", "done"] = Field(
         description="step: means since the line before; epoch: validation; checkpoint; done"

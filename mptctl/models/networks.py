@@ -12,7 +12,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, UsageError, one_line, some
 from mptctl.models.heads import find_head, insert_embedding
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import ModelRecipe
@@ -136,8 +136,8 @@ def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
         model: nn.Module = torchvision.models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if _sized(arch, image_size):
-            _refuse_size(arch, image_size, str(error), lambda size: _can_be_built(arch, size))
-        raise UsageError(f"model.arch {arch}: {' '.join(str(error).split())}") from error
+            _refuse_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
+        raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
     find_head(model, arch)
     return model
 
@@ -168,7 +168,7 @@ def _size_fault(model: nn.Module, image_size: int) -> str | None:
         with torch.no_grad():
             torch.func.functional_call(model, weights, (picture,))
     except (RuntimeError, ValueError, AssertionError) as error:
-        return str(error)
+        return one_line(error)
     finally:
         model.train()
     return None
@@ -180,7 +180,7 @@ def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], 
     if fits is not None:
         raise UsageError(
             f"data.image_size {image_size}: {arch} takes no pictures of this size "
-            f"({' '.join(fault.split()).rstrip('.')}); set data.image_size={fits}, the next that it takes"
+            f"({fault.rstrip('.')}); set data.image_size={fits}, the next that it takes"
         )
 
 
@@ -208,8 +208,8 @@ def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
     if missing:
         size = " and the data.image_size" if _sized(recipe.arch, 0) else ""
         raise CheckpointError(
-            f"{where}: does not fit model.arch {recipe.arch}: {missing[0]} and {len(missing) - 1} more are missing "
-            f"or of another shape; name the architecture{size} that the file was made with"
+            f"{where}: does not fit model.arch {recipe.arch}: missing or of another shape: {some(missing)}; "
+            f"name the architecture{size} that the file was made with"
         )
     model.load_state_dict(body, strict=False)
 

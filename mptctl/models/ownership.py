@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.files import PARTIAL
 
 LOCK = "lock"
@@ -176,9 +176,8 @@ def refuse_foreign(folder: Path, kind: Kind, existing: Existing) -> None:
     if not held or existing == "keep":
         return
     if not kind.marked(folder):
-        names = ", ".join(item.name for item in held[:3])
         raise UsageError(
-            f"{folder}: already holds {names}{' and more' if held[3:] else ''}, and no {kind.what} of mptctl's, "
+            f"{folder}: already holds {some(item.name for item in held)}, and no {kind.what} of mptctl's, "
             "which is all that --overwrite replaces; use another --name"
         )
     if existing == "refuse":
@@ -226,8 +225,7 @@ def left_alone(names: list[str]) -> list[str]:
     """A note that names what was found beside our own files; none where there was nothing."""
     if not names:
         return []
-    more = f" and {len(names) - 3} more" if names[3:] else ""
-    return [f"left alone, since mptctl did not write it: {', '.join(names[:3])}{more}"]
+    return [f"left alone, since mptctl did not write it: {some(names)}"]
 
 
 def _refuse_in_the_way(folder: Path, kind: Kind) -> None:

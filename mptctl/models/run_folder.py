@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.errors import CheckpointError
-from mptctl.files import link_or_copy, write_atomically
+from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.ownership import RUN, Existing, remove_own
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     import torch
 
 
-class EnvironmentFile(BaseModel):
+class EnvironmentFile(Model):
     """``environment.json``: what computed the run."""
-
-    model_config = ConfigDict(frozen=True)
 
     command: list[str] = Field(description="the command line, as it was given")
     started: str = Field(description="local time of the start, ISO 8601")

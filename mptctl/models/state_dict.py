@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, one_line, some
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -73,16 +73,14 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
         )
         if names:
             raise CheckpointError(
-                f"{path}: refused: it holds {', '.join(sorted(names)[:3])}, which is not weights and could run code; "
+                f"{path}: refused: it holds {some(sorted(names))}, which is not weights and could run code; "
                 "save a plain state dict of tensors instead"
             ) from None
         if is_archive and "central directory" in message:
             raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}") from None
         if is_archive:
-            raise CheckpointError(
-                f"{path}: damaged: {' '.join(message.split())[:100]}{advice(path)}"
-            ) from None
-        raise CheckpointError(f"{path}: not a checkpoint: {' '.join(message.split())[:100]}") from None
+            raise CheckpointError(f"{path}: damaged: {one_line(error)[:100]}{advice(path)}") from None
+        raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:100]}") from None
 
 
 def _globals_in_pickle(path: Path) -> set[str]:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.files import Model
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
@@ -33,10 +34,8 @@ RUNS = (
 PAGE_NAME = "flips.html"
 
 
-class QuickstartRow(BaseModel):
+class QuickstartRow(Model):
     """One model, measured against the old one on test characters of the old classes."""
-
-    model_config = ConfigDict(frozen=True)
 
     model: str = Field(description="name of its run")
     negative_flips: int = Field(description="characters that the old model got right and this one gets wrong")
@@ -49,10 +48,8 @@ class QuickstartRow(BaseModel):
     er_all: float = Field(description="error on all classes")
 
 
-class QuickstartResult(BaseModel):
+class QuickstartResult(Model):
     """What the quickstart found, and where it is."""
-
-    model_config = ConfigDict(frozen=True)
 
     rows: list[QuickstartRow] = Field(description="one for each model")
     meaning: str = Field(description="what the table says, in one sentence")

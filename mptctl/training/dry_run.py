@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from mptctl.files import Model
 from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part
@@ -15,10 +16,8 @@ from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
 
 
-class DryRun(BaseModel):
+class DryRun(Model):
     """The object that the training verbs print with ``--dry-run --json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str = Field(description="the run folder")
     holds_run: bool = Field(description="whether it holds a run, so that --resume or --overwrite is needed")

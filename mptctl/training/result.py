@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from mptctl.files import Model
 from mptctl.models.run_folder import RunDir
 from mptctl.training.validate import Validation
 
 
-class TrainSummary(BaseModel):
+class TrainSummary(Model):
     """The object that the training verbs print with ``--json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str = Field(description="the run folder")
     best: str = Field(description="the checkpoint that evaluate takes")

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
+from mptctl.files import Model
 from mptctl.inference.forward import forward
 from mptctl.machine.device import Precision
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource
 
 
-class Validation(BaseModel):
+class Validation(Model):
     """Counts on validation samples, with the rates that follow from them; without samples there are none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     errors: int = Field(0, description="wrong answers on samples of the classes that the model knows")
     samples: int = Field(0, description="these samples")

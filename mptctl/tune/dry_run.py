@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from mptctl.files import Model
 from mptctl.models.lock import refuse_unusable
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
@@ -13,10 +14,8 @@ from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import name_of
 
 
-class TuneDryRun(BaseModel):
+class TuneDryRun(Model):
     """The object that ``tune --dry-run --json`` prints."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     trials: int = Field(description="how many")
     names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")

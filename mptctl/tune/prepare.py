@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.loading.base import Loader
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, one_line
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
 from mptctl.names import Role
@@ -139,9 +139,7 @@ def _resumed(report: TuneReport, path: Path) -> TuneReport:
     except FileNotFoundError:
         raise UsageError(f"{path.parent}: nothing to resume; start without --resume") from None
     except (ValidationError, OSError) as error:
-        raise UsageError(
-            f"{path}: cannot be read ({' '.join(str(error).split())[:80]}); use another --name"
-        ) from error
+        raise UsageError(f"{path}: cannot be read ({one_line(error)[:80]}); use another --name") from error
     # Every trial says for itself what these two are.
     free = {*may_change_between_starts(), "method.name", "method.k"}
     lines = [

@@ -7,9 +7,10 @@ import math
 import random
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.errors import UsageError
+from mptctl.files import Model
 from mptctl.methods.rows import distance_of, mpt_method
 from mptctl.names import Search as Search
 from mptctl.recipe import Recipe, validate_recipe
@@ -31,10 +32,8 @@ KEYS = {
 DEFAULT_K = {"grid": "0,0.5,1,1.5,2,4,8", "random": "0:8", "optuna": "0:8"}
 
 
-class Axis(BaseModel):
+class Axis(Model):
     """One setting that is searched: either values, or a range."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(description="distance, k, lam, alpha, beta, tau or lr")
     values: tuple[Value, ...] = Field((), description="values to try")

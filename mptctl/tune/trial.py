@@ -11,7 +11,7 @@ from typing import Any
 from ray import tune
 
 from mptctl.data.split import load_split
-from mptctl.errors import MptctlError
+from mptctl.errors import MptctlError, one_line
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import is_free
@@ -109,8 +109,8 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
         if not isinstance(error, MptctlError):
             folder.path.mkdir(parents=True, exist_ok=True)
             (folder.path / ERROR_NAME).write_text(traceback.format_exc(), encoding="utf-8")
-        text = " ".join(str(error).split())
-        message = text if isinstance(error, MptctlError) else f"{type(error).__name__}: {text}"
+        text, kind = one_line(error), type(error).__name__
+        message = text if isinstance(error, MptctlError) or text == kind else f"{kind}: {text}"
         tune.report({"error": message[:500], "seconds": time.monotonic() - started, **_worst()})
 
 

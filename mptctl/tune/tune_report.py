@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from mptctl.evaluation.rates import Rate
+from mptctl.files import Model
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value
 
 Status = Literal["waiting", "running", "done", "stopped", "failed"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trial(_Model):
+class Trial(Model):
     """One trial. Its rates are those of its best checkpoint so far, on the validation part."""
 
     name: str = Field(description="its settings in short")
@@ -33,14 +30,14 @@ class Trial(_Model):
     run: str = Field(description="its run folder")
 
 
-class Reference(_Model):
+class Reference(Model):
     """The reference, whose error bounds that of the choice."""
 
     runs: list[str] = Field(description="its checkpoints; of several, the mean of the logits")
     val_error: Rate = Field(description="error on all classes of the validation part")
 
 
-class Comparison(_Model):
+class Comparison(Model):
     """The choice beside the second best, on the same validation samples."""
 
     name: str = Field(description="the second best trial")
@@ -50,7 +47,7 @@ class Comparison(_Model):
     differs: bool = Field(description="whether p is below 0.05")
 
 
-class TuneReport(_Model):
+class TuneReport(Model):
     """A search: what was asked, every trial, and the choice."""
 
     schema_version: Literal[1] = Field(1, description="version of this file")
