@@ -1,9 +1,14 @@
-"""Which predictions files can be read, by suffix. Light: the command line names the suffixes in its help."""
+"""Which predictions files can be read, by suffix: `read_csv` of `csv_file.py` beside this file reads `.csv`.
+
+Light: the command line names the suffixes in its help.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,28 +17,24 @@ if TYPE_CHECKING:
     # The arrays that a file has, by the names of `columns.COLUMNS`.
     Columns = dict[str, NDArray[Any]]
 
-# Each reader is imported when a file of its kind is read: pyarrow is slow to import, and most files are archives.
+
+def _reader(form: str) -> Callable[[Path], Columns]:
+    """The reader of a form, imported when a file is read: pyarrow is slow to import, and most files are archives."""
+
+    def read(path: Path) -> Columns:
+        module = import_module(f"mptctl.evaluation.{form}_file")
+        columns: Columns = getattr(module, f"read_{form}")(path)
+        return columns
+
+    return read
 
 
-def _npz(path: Path) -> Columns:
-    from mptctl.evaluation.npz_file import read_npz
-
-    return read_npz(path)
-
-
-def _csv(path: Path) -> Columns:
-    from mptctl.evaluation.csv_file import read_csv
-
-    return read_csv(path)
-
-
-def _parquet(path: Path) -> Columns:
-    from mptctl.evaluation.parquet_file import read_parquet
-
-    return read_parquet(path)
-
-
-READERS: dict[str, Callable[[Path], Columns]] = {".npz": _npz, ".csv": _csv, ".parquet": _parquet}
+_FORMS = [
+    m.name.removesuffix("_file")
+    for m in iter_modules([str(Path(__file__).parent)])
+    if m.name.endswith("_file")
+]
+READERS: dict[str, Callable[[Path], Columns]] = {f".{form}": _reader(form) for form in _FORMS}
 SUFFIXES = ", ".join(READERS)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.predictions import Predictions, build_predictions
-from mptctl.evaluation.readers import READERS
+from tests.evaluation.files import WRITERS
 
 # truth, the old model's answer and confidence, the new model's answer and confidence
 TABLE = """
@@ -65,7 +65,7 @@ def twenty() -> tuple[Predictions, Predictions]:
     )
 
 
-@pytest.fixture(params=list(READERS))
+@pytest.fixture(params=list(WRITERS))
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A predictions file to write, of each form in turn."""
     return tmp_path / f"predictions{request.param}"

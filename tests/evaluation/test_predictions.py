@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,12 @@ from mptctl.evaluation.predictions import (
     row_blocks,
     save_predictions,
 )
-from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, write
+from mptctl.evaluation.readers import READERS
+from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
+
+
+def test_a_form_is_read_because_its_file_is_there() -> None:
+    assert READERS.keys() == WRITERS.keys()
 
 
 def test_answers_read_the_same_from_every_form(path: Path) -> None:
@@ -143,7 +149,7 @@ class TestWrongFiles:
             read_predictions(tmp_path / "p.npz")
 
     def test_another_ending(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"use one of \.npz, \.csv, \.parquet"):
+        with pytest.raises(UsageError, match=re.escape(f"use one of {', '.join(sorted(WRITERS))}")):
             read_predictions(tmp_path / "p.json")
 
     @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"PK\x03\x04 cut"])

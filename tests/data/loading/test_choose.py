@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -10,6 +11,7 @@ from mptctl.data.loading.choose import LOADERS, choose_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
+from mptctl.names import LoaderName
 from mptctl.recipe import DataRecipe
 from tests.common import CPU, KINDS, MakeLoader
 
@@ -85,6 +87,10 @@ def test_the_choice_can_be_asked_for_without_decoding_anything(
     loader = loader_of(split, kind, batch_size=7)
     assert (choice.loader.name, choice.reason) == (loader.name, loader.reason)
     assert (plan.steps, plan.num_samples) == (loader.steps_per_epoch, loader.num_samples) == (5, 40)
+
+
+def test_a_recipe_can_name_every_kind_and_no_other() -> None:
+    assert {"auto", *(kind.recipe_name for kind in LOADERS)} == set(get_args(LoaderName))
 
 
 def test_every_kind_of_loader_says_what_it_is() -> None:
