@@ -13,7 +13,7 @@ from mptctl.errors import UsageError
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe
 
-# What the counts of right answers are called among the terms, by whose they are.
+# What the counts of right answers are called among the terms, by whose they are; they are no part of the loss.
 COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
 
