@@ -65,8 +65,6 @@ class Stopped(MptctlError):
         self.signum = signum
         self.resumable = resumable
         self.exit_code = 128 + signum
-        self.signum = signum
-        self.resumable = resumable
 
 
 def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:

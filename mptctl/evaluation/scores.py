@@ -1,4 +1,4 @@
-"""One pass over a model's logits: what later rooms need of them, one number per sample."""
+"""One pass over a model's logits: what other modules need of them, one number per sample."""
 
 from __future__ import annotations
 

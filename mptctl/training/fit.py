@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
+from mptctl.methods.method import COUNTS
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import set_training_mode
 from mptctl.training.meter import MetricsLogger
@@ -17,7 +18,7 @@ from mptctl.training.optim import learning_rate
 from mptctl.training.result import FitResult
 from mptctl.training.resume import training_state
 from mptctl.training.run import Run, RunContext, RunState, Student
-from mptctl.training.step import COUNTS, train_step
+from mptctl.training.step import train_step
 from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
@@ -126,7 +127,7 @@ class _Loop:
             return
         self.student.guard.restore()
         folder, step = self.context.folder.path, self.first_step + failed.step
-        values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if n not in COUNTS)
+        values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if n not in COUNTS.values())
         if self.context.group.is_main:
             self.state.step_in_epoch -= self.state.global_step - step
             self.state.global_step = step

@@ -9,10 +9,10 @@ import torch
 from tensorboardX import SummaryWriter
 from torch import Tensor
 
+from mptctl.methods.method import COUNTS
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.training.observer import Observer
 from mptctl.training.run import RunContext, RunState
-from mptctl.training.step import COUNTS
 from mptctl.training.validate import VALIDATION_COUNTS, Validation
 
 # Seconds between two lines of progress; each one waits for the device once.
@@ -60,8 +60,8 @@ class MetricsLogger:
             epoch=self.state.epoch + 1,
             step=self.state.global_step,
             lr=self.rate,
-            terms={n: v / divisor for n, v in values.items() if n not in COUNTS},
-            train_error=1.0 - values["correct"] / self.rows,
+            terms={n: v / divisor for n, v in values.items() if n not in COUNTS.values()},
+            train_error=1.0 - values[COUNTS["student"]] / self.rows,
             images_per_s=self.rows / seconds,
             data_wait=min(1.0, self.waited / seconds),
             seconds_left=left * seconds / self.steps,

@@ -9,9 +9,6 @@ from mptctl.machine.device import autocast
 from mptctl.names import Role
 from mptctl.training.run import Student
 
-# Among the terms of a step: right answers of the student and of its teachers, which are no part of the loss.
-COUNTS = frozenset({"correct", "correct_old", "correct_ref"})
-
 
 def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> dict[str, Tensor]:
     """One optimizer step; nothing in it waits for the device.
@@ -24,7 +21,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
             averaged over the workers afterwards.
 
     Returns:
-        The step's terms, and the counts named in `COUNTS`, as scalars on the device.
+        The step's terms and the counts of right answers, as the method gives them: scalars on the device.
     """
     for group in student.optimizer.param_groups:
         group["lr"] = lr
