@@ -24,8 +24,9 @@ lint: .venv/.installed
 	$(BIN)/lint-imports
 	$(BIN)/pylint mptctl kernels/mpt_kernels
 
+# One process a core, each taking tests from the other's queue when its own is empty.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses logical --dist worksteal
 
 gpu-check:
 	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py
