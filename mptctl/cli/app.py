@@ -91,7 +91,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except typer.TyperException as error:  # wrong flags and values
-        code = _fail(f"{error.format_message().rstrip('.')}; mptctl --help lists what there is", 2, error)
+        from mptctl.cli.wrong_usage import explain
+
+        code = _fail(explain(error, sys.argv[1:]), 2, error)
     except Exception as error:  # of ours, or of the machine: still one line, and a traceback on request
         kind = type(error).__name__
         code = _fail(f"unexpected {kind}: {error}; mptctl --debug shows where, for a report", 1, error)

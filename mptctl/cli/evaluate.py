@@ -162,6 +162,7 @@ def evaluate(
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
     """
+    from mptctl.errors import UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
     from mptctl.files import read_names
@@ -183,6 +184,10 @@ def evaluate(
         allow_identical=allow_identical,
         allow_unfinished=allow_unfinished,
     )
+    if confidence is not None and not limits.given():
+        raise UsageError(
+            f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
+        )
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     with progress_bars() as progress:
         found = load_predictions(given, run_root, part="test", device=device, progress=progress)

@@ -44,15 +44,18 @@ def train_baseline(
         mptctl train-baseline elodi --ref ref-0 --ref ref-1 --ref ref-2
     """
     inputs = read_inputs(flags)
+    from mptctl.errors import UsageError
     from mptctl.methods.rows import ROWS
     from mptctl.recipe import validate_method
 
-    teachers = ROWS[validate_method({"name": method}).name].teachers
+    row = ROWS[validate_method({"name": method}).name]
+    if k is not None and not row.bias:
+        raise UsageError(f"--k {k:g}: {method} has no bias; leave it away, or use train-mpt or mpt-nodistill")
     run_training(
         inputs,
         method_keys(method, k, cache_teachers),
         name=method,
         old=old,
-        refs=(ref or ["ref"]) if Role.REF in teachers else ref,
-        needs_old=Role.OLD in teachers,
+        refs=(ref or ["ref"]) if Role.REF in row.teachers else ref,
+        needs_old=Role.OLD in row.teachers,
     )

@@ -17,6 +17,7 @@ from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.ownership import RUN, Existing, remove_own
+from mptctl.names import METHOD_NAMES
 
 if TYPE_CHECKING:
     import torch
@@ -117,7 +118,24 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
             return folder / "best.pt"
         if folder.is_file():
             return folder
-    state = "its run is not finished" if (run_root / run / "last.pt").is_file() else "no such run or file"
+    if (run_root / run / "last.pt").is_file():
+        raise CheckpointError(
+            f"{run}: its run is not finished; go on with --resume and the verb that began it"
+        )
+    there = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
-        f"{run}: {state}; looked for {run_root / run / 'best.pt'} and for a file of that name"
+        f"{run}: no such run or file; looked for {run_root / run / 'best.pt'} and for a file of that name; "
+        f"{_how_to_make(run)}runs there: {', '.join(there) or 'none'}"
     )
+
+
+def _how_to_make(run: str) -> str:
+    """``make it with mptctl train-old; ``, where the name says which verb makes it."""
+    verbs = {
+        "old": "train-old",
+        "ref": "train-ref",
+        "mpt-kl": "train-mpt --distance kl",
+        "mpt-lm": "train-mpt --distance lm",
+    }
+    verb = verbs.get(run) or (f"train-baseline {run}" if run in METHOD_NAMES else None)
+    return f"make it with mptctl {verb}; " if verb else ""

@@ -14,6 +14,7 @@ from mptctl.recipe.fields import (
 from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
 from mptctl.recipe.validation import (
     differences,
+    keys_called,
     keys_of,
     may_change_between_starts,
     recipe_keys,
@@ -34,6 +35,7 @@ __all__ = [
     "RuntimeRecipe",
     "change_recipe",
     "differences",
+    "keys_called",
     "keys_of",
     "load_recipe",
     "may_change_between_starts",

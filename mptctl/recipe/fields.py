@@ -170,7 +170,7 @@ class MethodRecipe(_Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the verb")
-    k: float = Field(4.0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
+    k: float = Field(4.0, ge=0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
     )

@@ -9,7 +9,28 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
+from mptctl.names import METHOD_NAMES
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
+
+# What other programs call some of our keys.
+ALSO_CALLED = {
+    "amp": "runtime.precision",
+    "architecture": "model.arch",
+    "batch": "optim.batch_size",
+    "bias": "method.k",
+    "gradient_clip": "optim.clip_grad_norm",
+    "image_resolution": "data.image_size",
+    "lambda": "method.lam",
+    "learning_rate": "optim.lr",
+    "max_epochs": "optim.epochs",
+    "num_epochs": "optim.epochs",
+    "num_workers": "data.threads",
+    "optimizer": "optim.name",
+    "scheduler": "optim.schedule",
+    "temperature": "method.tau",
+    "wd": "optim.weight_decay",
+    "workers": "data.threads",
+}
 
 
 def validate_recipe(content: object, where: str) -> Recipe:
@@ -36,7 +57,10 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
     """
-    return validate_recipe({"method": dict(content)}, str(content.get("name", ""))).method
+    name = content.get("name", "")
+    if name not in METHOD_NAMES:
+        raise UsageError(f"no such method: {name}{nearest(str(name), METHOD_NAMES)}")
+    return validate_recipe({"method": dict(content)}, f"of {name}").method
 
 
 def recipe_keys() -> dict[str, Any]:
@@ -48,6 +72,17 @@ def recipe_keys() -> dict[str, Any]:
         if isinstance(model, type) and issubclass(model, BaseModel)
         for key, field in model.model_fields.items()
     }
+
+
+def keys_called(name: str) -> list[str]:
+    """Dotted keys that a word without its group stands for: the same word, one of other programs', or one like it."""
+    words: dict[str, list[str]] = {}
+    for key in recipe_keys():
+        words.setdefault(key.partition(".")[2], []).append(key)
+    for other, key in ALSO_CALLED.items():
+        words.setdefault(other, []).append(key)
+    close = [name] if name in words else difflib.get_close_matches(name, words, n=1, cutoff=0.75)
+    return words[close[0]] if close else []
 
 
 def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tuple[str, Any, Any]]:
@@ -80,18 +115,28 @@ def may_change_between_starts() -> frozenset[str]:
 
 def _explain(key: str, problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
-        names = list(recipe_keys()) if "." in key else list(Recipe.model_fields)
-        return f"unknown key {key}{nearest(key, names)}"
+        return f"unknown key {key}{_nearest_key(key)}"
     got = problem.get("input")
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "value_error":
         return message
-    meant = ""
     if problem["type"] == "literal_error" and isinstance(got, str):
         field = recipe_keys().get(key)
         choices = [c for c in get_args(field.annotation) if isinstance(c, str)] if field else []
-        meant = nearest(got, choices)
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}{meant}"
+        return f"{key}: no such value: {got!r}{nearest(got, choices)}"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}"
+
+
+def _nearest_key(key: str) -> str:
+    """The end of a message on an unknown key: the key of that name elsewhere, the most alike, or the groups."""
+    group, dot, name = key.partition(".")
+    keys = keys_called(name if dot else group)
+    in_group = [each for each in keys if each.startswith(f"{group}.")]
+    if keys:
+        return f"; did you mean {' or '.join(in_group or keys)}?"
+    return nearest(
+        key, [each for each in recipe_keys() if each.startswith(f"{group}.")] or list(Recipe.model_fields)
+    )
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

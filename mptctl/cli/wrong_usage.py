@@ -1,0 +1,73 @@
+"""What to say of a verb or a flag that is not there: what was probably meant, and where to read more."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import typer
+
+# What other programs call some of our flags.
+ALSO_CALLED = {
+    "--config": "--recipe",
+    "--data": "--data-root",
+    "--force": "--overwrite",
+    "--html": "--report",
+    "--out-dir": "--run-root",
+    "--output-dir": "--run-root",
+    "--reference": "--ref",
+    "--teacher": "--old",
+}
+
+
+def explain(error: typer.TyperException, words: Sequence[str]) -> str:
+    """One line on wrong verbs, flags and values.
+
+    Args:
+        error: what typer found wrong.
+        words: of the command line, without the program.
+    """
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return f"{message}; mptctl --help lists what there is"
+    unknown = getattr(error, "option_name", None)
+    if unknown is not None:
+        flags = [flag for each in context.command.params for flag in each.opts if flag.startswith("--")]
+        message = f"no such flag: {unknown}{_meant_flag(unknown, flags, words)}"
+    elif message.startswith("No such command"):
+        verb = next((word for word in words if not word.startswith("-") and repr(word) in message), "")
+        verbs = context.command.list_commands(context)
+        close = difflib.get_close_matches(verb, verbs, n=1, cutoff=0.5)
+        message = f"no such verb: {verb}" + (f"; did you mean {close[0]}?" if close else "")
+    return f"{message}{'' if message.endswith('?') else ';'} {_path(context)} --help lists what there is"
+
+
+def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str:
+    """``; did you mean ...?`` with the flag or the recipe keys, or nothing."""
+    if ALSO_CALLED.get(unknown) in flags:
+        return f"; did you mean {ALSO_CALLED[unknown]}?"
+    if "--set" in flags:
+        from mptctl.recipe import keys_called
+
+        keys = keys_called(unknown.lstrip("-").replace("-", "_"))
+        if keys:
+            value = _value_of(unknown, words)
+            return "; did you mean " + " or ".join(f"--set {key}={value}" for key in keys) + "?"
+    close = difflib.get_close_matches(unknown, flags, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _value_of(flag: str, words: Sequence[str]) -> str:
+    """The value that a flag was given, or a word in its place."""
+    for word, after in zip(words, [*words[1:], "-"], strict=True):
+        if word == flag and not after.startswith("-"):
+            return after
+        if word.startswith(f"{flag}="):
+            return word.partition("=")[2]
+    return "VALUE"
+
+
+def _path(context: typer.Context) -> str:
+    """``mptctl train-mpt``, however the program was started."""
+    return " ".join(["mptctl", *context.command_path.split()[1:]]) if context.parent else "mptctl"

@@ -1,0 +1,70 @@
+"""What the command line says of flags, verbs, methods, keys and runs that are not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import Split
+from tests.common import CommandLine
+
+LINES = [
+    ("train-mpt --epochs 3", "no such flag: --epochs; did you mean --set optim.epochs=3? mptctl train-mpt --help"),
+    ("train-mpt --learning-rate=0.2", "did you mean --set optim.lr=0.2?"),
+    ("train-old --threads 2", "did you mean --set data.threads=2 or --set runtime.threads=2?"),
+    ("train-old --resum", "did you mean --resume?"),
+    ("train-old --force", "did you mean --overwrite?"),
+    ("evaluate a b --html x.html", "did you mean --report?"),
+    ("evaluate a b --epochs 3", "no such flag: --epochs; mptctl evaluate --help lists what there is"),
+    ("split digits --zzzz", "no such flag: --zzzz; mptctl split --help lists what there is"),
+    ("bench lodaer", "no such verb: lodaer; did you mean loader? mptctl bench --help"),
+    ("trian-old", "no such verb: trian-old; did you mean train-old? mptctl --help"),
+    ("evaluate", "Missing argument 'OLD'; mptctl evaluate --help"),
+    ("train-baseline mpt-nobais --run-root ROOT", "no such method: mpt-nobais; did you mean mpt-"),
+    ("train-baseline pct-kl --k 2 --run-root ROOT", "--k 2: pct-kl has no bias"),
+    ("train-mpt --k -1 --run-root ROOT", "method.k: input should be greater than or equal to 0, got -1"),
+    ("train-old --set optim.leraning_rate=1 --run-root ROOT", "did you mean optim.lr?"),
+    ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
+    ("train-old --set optim.schedule=cosin --run-root ROOT", "no such value: 'cosin'; did you mean cosine?"),
+    ("train-old --recipe BROKEN --run-root ROOT", "line 3, column 1: while parsing a flow node; expected"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "said"), LINES)
+def test_what_was_meant_is_named_in_one_line(
+    line: str, said: str, mptctl: CommandLine, digits_root: Path, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("optim:\n  lr: [\n")
+    places = {"ROOT": str(digits_root), "BROKEN": str(broken)}
+    done = mptctl(*(places.get(word, word) for word in line.split()))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert said in done.stderr
+
+
+def test_a_missing_run_says_what_makes_it_and_which_are_there(digits: Split, mptctl: CommandLine) -> None:
+    root = digits.run_root
+    (root / "mine").mkdir()
+    (root / "mine" / "best.pt").touch()
+    for name, verb in [
+        ("old", "make it with mptctl train-old; "),
+        ("mpt-lm", "make it with mptctl train-mpt --distance lm; "),
+        ("pct-kl", "make it with mptctl train-baseline pct-kl; "),
+        ("other", ""),
+    ]:
+        done = mptctl("evaluate", name, "mine", "--run-root", root)
+        assert done.returncode == 5
+        assert f"of that name; {verb}runs there: mine\n" in done.stderr
+    (root / "old").mkdir()
+    (root / "old" / "last.pt").touch()
+    done = mptctl("evaluate", "old", "mine", "--run-root", root)
+    assert "old: its run is not finished; go on with --resume" in done.stderr
+
+
+def test_a_confidence_without_a_limit_is_refused(mptctl: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("id,label,pred\na,x,x\nb,y,y\n")
+    done = mptctl("evaluate", file, file, "--confidence", "0.9")
+    assert done.returncode == 2
+    assert "--confidence 0.9: says how sure a limit must be; give one, such as --max-nfr 2" in done.stderr
