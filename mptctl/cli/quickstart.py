@@ -51,16 +51,25 @@ def quickstart(
     except Stopped as error:  # it has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
-    write_atomically(page, render_html(done.flips, image_reader(done.split, part="test")).encode())
+    pictures = image_reader(done.split, part="test")
+    write_atomically(page, render_html(done.flips, pictures).encode())
     result = done.result
     if as_json:
         typer.echo(result.model_dump_json())
         return
     from rich.console import Console
 
-    from mptctl.report.updates_table import print_quickstart
+    from mptctl.report.quickstart_screen import print_quickstart
 
-    print_quickstart(result.rows, result.meaning, result.report, Console())
+    print_quickstart(
+        result.rows,
+        result.meaning,
+        result.examples,
+        pictures,
+        result.report,
+        result.next_command,
+        Console(),
+    )
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

@@ -61,11 +61,13 @@ def split(
         ),
     ] = 0,
     val_fraction: Annotated[
-        float,
+        float | None,
         typer.Option(
-            "--val-fraction", metavar="PART", help="Part of each class's training pictures to hold out."
+            "--val-fraction",
+            metavar="PART",
+            help="Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2)",
         ),
-    ] = 0.1,
+    ] = None,
     verify: Annotated[
         Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
     ] = "header",

@@ -18,8 +18,9 @@ from mptctl.files import replacing
 # Capitals and the digits that look like none of them; then what looks like one of these: the other digits and the
 # small letters. Half of the classes are old by default, so that what is confused with an old class is mostly new.
 CLASS_NAMES = tuple(string.ascii_uppercase + "23479" + "01568" + string.ascii_lowercase)
-# Pictures of each class. A tenth of the training part is held out by default: 60 a class for validation.
-TRAIN_PER_CLASS, TEST_PER_CLASS = 600, 150
+# Pictures of each class. A fifth of the training part is held out by default: 66 a class for validation, so that a
+# budget of flips can be set on it.
+TRAIN_PER_CLASS, TEST_PER_CLASS = 330, 150
 SIZE = 16  # side of a picture, in pixels
 
 # Every text font that comes with matplotlib; the others there hold symbols, or stand in for missing letters.

@@ -14,6 +14,7 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.predictions import Predictions
 from mptctl.files import Model
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.ownership import run_folder
@@ -32,6 +33,10 @@ RUNS = (
 )
 # The page that shows what the careful update breaks, below the run root.
 PAGE_NAME = "flips.html"
+# What somebody who has seen it will want to type.
+NEXT_COMMAND = "mptctl split imagefolder --data-root DIR --run-root mine"
+# Pictures that the last screen shows.
+EXAMPLES = 6
 
 
 class QuickstartRow(Model):
@@ -41,6 +46,7 @@ class QuickstartRow(Model):
     negative_flips: int = Field(description="characters that the old model got right and this one gets wrong")
     n_old: int = Field(description="test characters of the old classes")
     nfr: float = Field(description="negative flips / n_old")
+    nfr_ci95: tuple[float, float] = Field(description="its 95 % interval")
     rel_nfr: float | None = Field(
         description="NFR by what independent errors would give; null where undefined"
     )
@@ -48,13 +54,24 @@ class QuickstartRow(Model):
     er_all: float = Field(description="error on all classes")
 
 
+class QuickstartExample(Model):
+    """A test character that the old model got right and the plain update gets wrong."""
+
+    id: str = Field(description="the sample")
+    label: str = Field(description="the true class, which was the old model's answer")
+    plain_answer: str = Field(description="the plain update's answer")
+    careful_answer: str = Field(description="the careful update's answer")
+
+
 class QuickstartResult(Model):
     """What the quickstart found, and where it is."""
 
     rows: list[QuickstartRow] = Field(description="one for each model")
     meaning: str = Field(description="what the table says, in one sentence")
+    examples: list[QuickstartExample] = Field(description="some of what the plain update breaks")
     runs: list[str] = Field(description="the run folders")
     report: str = Field(description="the HTML page of the careful update")
+    next_command: str = Field(description="what to type for data of one's own")
     seconds: float = Field(description="from start to end")
 
 
@@ -64,7 +81,7 @@ class Quickstart(NamedTuple):
     Attributes:
         result: what it found; its page is still to be written.
         flips: the report of the careful update, for that page.
-        split: of the digits.
+        split: of the characters.
     """
 
     result: QuickstartResult
@@ -120,8 +137,10 @@ def quickstart(
     result = QuickstartResult(
         rows=list(rows.values()),
         meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split),
+        examples=_examples(reports["no-treatment"], models["mpt-kl"]),
         runs=[str(run_root / name) for name, *_ in RUNS],
         report=str(run_root / PAGE_NAME),
+        next_command=NEXT_COMMAND,
         seconds=round(time.monotonic() - started, 1),
     )
     return Quickstart(result, reports["mpt-kl"], split)
@@ -133,10 +152,24 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
         negative_flips=report.counts.negative_flips,
         n_old=report.n_old,
         nfr=report.nfr,
+        nfr_ci95=report.nfr_ci95,
         rel_nfr=report.rel_nfr,
         er_old_classes=report.new.er_old_classes,
         er_all=report.new.er_all,
     )
+
+
+def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample]:
+    """The surest of the plain update's flips, no two of them alike in label and answer."""
+    answers = dict(zip(careful.ids.tolist(), careful.preds.tolist(), strict=True))
+    unlike = {(flip.label, flip.answer): flip for flip in reversed(plain.worst_flips)}
+    surest = sorted(unlike.values(), key=plain.worst_flips.index)[:EXAMPLES]
+    return [
+        QuickstartExample(
+            id=flip.id, label=flip.label, plain_answer=flip.answer, careful_answer=answers[flip.id]
+        )
+        for flip in surest
+    ]
 
 
 def _meaning(plain: QuickstartRow, careful: QuickstartRow, split: Split) -> str:
