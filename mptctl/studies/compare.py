@@ -175,20 +175,19 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
         return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a bias on"]
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     errors = {update.replicate: float(np.mean(~update.run.val.right())) for update in best.updates}
-    biased, notes = [], []
+    biased, missed = [], 0
     for update in plain.updates:
-        if update.replicate not in errors:
-            continue
-        bias, reached = _choose_bias(update, errors[update.replicate])
-        biased.append(Update(update.run, update.old, bias))
-        if not reached:
-            notes.append(
-                f"{update.run.folder}: no bias reaches the validation error of {best.name}; the one with the lowest "
-                "is taken"
-            )
+        if update.replicate in errors:
+            bias, reached = _choose_bias(update, errors[update.replicate])
+            biased.append(Update(update.run, update.old, bias))
+            missed += not reached
     if not biased:
         return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
-    return Group(BIAS_ROW, BIAS_ROW, plain.split, biased), best.name, notes
+    notes = [
+        f"in {missed} of {len(biased)} seeds no bias brings the plain update to the validation error of {best.name}; "
+        "there the one with the lowest error is taken"
+    ]
+    return Group(BIAS_ROW, BIAS_ROW, plain.split, biased), best.name, notes if missed else []
 
 
 def _choose_bias(update: Update, error: float) -> tuple[float, bool]:
@@ -222,13 +221,16 @@ def _rows(groups: Sequence[Group]) -> list[ComparisonRow]:
     rows = [_row(group, plain) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
+    most = max(len(group.updates) for group in groups)
     for column in COLUMNS:
         means = {i: m for i, row in enumerate(rows) if (m := getattr(row, column).mean) is not None}
         if not means:
             continue
-        top = min(means, key=lambda i: means[i])
+        # A row of fewer seeds is not held against rows of more, unless there is none of all seeds.
+        whole = [i for i in means if len(groups[i].updates) == most] or list(means)
+        top = min(whole, key=lambda i: means[i])
         for i, mean in means.items():
-            if mean == means[top]:
+            if i in whole and mean == means[top]:
                 best[i].append(column)
             elif (draws := _draws(groups[i], groups[top])) is not None and is_noise(draws[column]):
                 noise[i].append(column)
@@ -323,12 +325,11 @@ def _old_models(groups: Sequence[Group]) -> list[OldModels]:
 
 def _missing_seeds(groups: Sequence[Group]) -> list[str]:
     """Which rows are of fewer seeds than others."""
-    most = max(len(group.updates) for group in groups)
     every = {update.replicate for group in groups for update in group.updates}
-    if all(len(group.updates) == len(every) for group in groups):
-        return []
     short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(every)]
-    return [f"of {max(most, len(every))} seeds some rows have fewer: {', '.join(short)}"]
+    if not short:
+        return []
+    return [f"of {len(every)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
 
 
 def split_name(run: RunAnswers) -> str:

@@ -16,6 +16,22 @@ def is_run_folder(folder: Path) -> bool:
     return (folder / "best.pt").is_file() or (folder / ANSWERS_NAME).is_file()
 
 
+def named_folder(name: str, run_root: Path) -> Path:
+    """The folder of a study, a run root or a run: a path where runs are there, else a name below the run root.
+
+    Raises:
+        CheckpointError: neither holds a run.
+    """
+    places = (Path(name).expanduser(), run_root / name)
+    for folder in places:
+        if runs_below(folder):
+            return folder
+    there = [folder for folder in places if folder.is_dir()]
+    state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
+    looked = " and ".join(dict.fromkeys(map(str, places)))
+    raise CheckpointError(f"{name}: {state}; looked for {looked}")
+
+
 def runs_below(folder: Path) -> list[Path]:
     """Run folders that a folder stands for, in the order of their names, numbers by their value.
 

@@ -87,7 +87,8 @@ def find_updates(
             raise CheckpointError(f"{folder}: {state}; name a study, a run root or run folders")
         for run in runs:
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
-    notes, updates = [], []
+    notes: list[str] = []
+    updates: list[Update] = []
     for run, named in chosen.items():
         teachers = recorded_teachers(run)
         if not named and Role.OLD.value not in teachers:
