@@ -26,7 +26,11 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     """
     plain = next((group for group in groups if group.method == PLAIN), None)
     rivals = [group for group in groups if group.method.startswith("mpt")]
-    if plain is None or not rivals:
+    if (
+        plain is None
+        or not rivals
+        or all(u.run.head.num_old == len(u.run.head.class_names) for u in plain.updates)
+    ):
         return None, None, []
     # A row of fewer seeds is no measure for the others.
     shared = [

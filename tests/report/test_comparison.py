@@ -59,7 +59,8 @@ def test_in_a_terminal_it_keeps_to_80_columns_and_says_what_the_marks_mean(compa
     assert re.search(r"mpt-kl +\d+\.\d\d ± \d+\.\d\d\*", text)
     bold = printed(comparison, terminal=True)
     best = next(row for row in comparison.rows if "nfr" in row.best)
-    assert f"\x1b[1m{spread_text(best.nfr)}*" in bold
+    assert re.search(rf"\x1b\[1m *{spread_text(best.nfr)}\*", bold)
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", bold).splitlines())) <= 80
 
 
 def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> None:
