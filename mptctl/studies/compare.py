@@ -1,0 +1,197 @@
+"""Compares updates over seeds: means, the best, what differs from it by noise alone, and what each one costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mptctl.evaluation.flips import flip_rates
+from mptctl.evaluation.paired_bootstrap import (
+    LEVEL,
+    RESAMPLES,
+    FloatArray,
+    differences,
+    is_noise,
+    joint_cells,
+)
+from mptctl.studies.answers import Progress, RunAnswers
+from mptctl.studies.comparison import (
+    BIAS_ROW,
+    COLUMNS,
+    By,
+    Column,
+    Comparison,
+    ComparisonRow,
+    Cost,
+    Counted,
+    Noise,
+    OldModels,
+    Spread,
+)
+from mptctl.studies.free_rival import take_bias_off
+from mptctl.studies.groups import PLAIN, Group, group_updates, missing_seeds, refuse_other_splits
+from mptctl.studies.updates import Update, find_updates
+
+
+def compare_runs(
+    folders: Sequence[Path],
+    *,
+    old: Path | None = None,
+    by: By = "seed",
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Comparison:
+    """One row for each method, over its seeds.
+
+    Args:
+        folders: a study's folder, run roots, or run folders.
+        old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
+        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; or each split apart.
+        device: where models compute that did not answer yet.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        CheckpointError: no update there, an old model that is missing, or runs of other splits.
+        UsageError, DataError, NonFiniteError: see `run_answers`.
+    """
+    found = find_updates(folders, old, device=device, progress=progress)
+    if by == "seed":
+        refuse_other_splits(found.updates)
+    groups = group_updates(found.updates, by)
+    notes, held_against = list(found.notes), {}
+    rows: list[ComparisonRow] = []
+    for split in dict.fromkeys(group.split for group in groups):
+        inside = [group for group in groups if group.split == split]
+        notes += missing_seeds(inside)
+        rival, target, more = take_bias_off(inside)
+        notes += more
+        if rival is not None and target is not None:
+            held_against[split or "all"] = target
+            at = next(i for i, group in enumerate(inside) if group.method == PLAIN)
+            inside.insert(at + 1, rival)
+        rows += _rows(inside)
+    return Comparison(
+        rows=rows,
+        by=by,
+        old=_old_models(groups),
+        noise=Noise(
+            over="seeds and samples" if any(len(g.updates) > 1 for g in groups) else "samples",
+            resamples=RESAMPLES,
+            level=LEVEL,
+        ),
+        bias_held_against=held_against,
+        notes=notes,
+    )
+
+
+def _rows(groups: Sequence[Group]) -> list[ComparisonRow]:
+    """Rows of one split, with the best of each column and what is within noise of it."""
+    plain: dict[tuple[str, int], Update] = {}
+    for group in groups:
+        for update in group.updates if group.method == PLAIN else ():
+            plain.setdefault(update.replicate, update)
+    rows = [_row(group, plain) for group in groups]
+    best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
+    noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
+    most = max(len(group.updates) for group in groups)
+    for column in COLUMNS:
+        means = {i: m for i, row in enumerate(rows) if (m := getattr(row, column).mean) is not None}
+        if not means:
+            continue
+        # A row of fewer seeds is not held against rows of more, unless there is none of all seeds.
+        whole = [i for i in means if len(groups[i].updates) == most] or list(means)
+        top = min(whole, key=lambda i: means[i])
+        for i, mean in means.items():
+            if i in whole and mean == means[top]:
+                best[i].append(column)
+            elif (draws := _draws(groups[i], groups[top])) is not None and is_noise(draws[column]):
+                noise[i].append(column)
+    return [
+        row.model_copy(update={"best": best[i], "within_noise_of_best": noise[i]})
+        for i, row in enumerate(rows)
+    ]
+
+
+def _draws(one: Group, other: Group) -> dict[str, FloatArray] | None:
+    """Bootstrap of the difference over the seeds that two groups have in common; None where there is none."""
+    theirs = {update.replicate: update for update in other.updates}
+    cells = [
+        joint_cells(u.run.test_of_old, u.old_right, u.right, theirs[u.replicate].right)
+        for u in one.updates
+        if u.replicate in theirs
+    ]
+    return differences(cells) if cells else None
+
+
+def _row(group: Group, plain: dict[tuple[str, int], Update]) -> ComparisonRow:
+    updates = group.updates
+    counts = [update.counts for update in updates]
+    rates = [flip_rates(c, 0) for c in counts]
+    wrong = [(int((~u.right).sum()), len(u.right)) for u in updates]
+    costs = [_cost(u.run, plain.get(u.replicate)) for u in updates]
+    parts = Cost(
+        own=_mean([c.own for c in costs]),
+        asked=_mean([c.asked for c in costs]),
+        taught=_mean([c.taught for c in costs]),
+    )
+    whole = [parts.own, parts.asked, parts.taught]
+    return ComparisonRow(
+        name=group.name,
+        method=group.method,
+        split=group.split,
+        seeds=[u.run.recipe.runtime.seed for u in updates],
+        runs=[str(u.run.folder) for u in updates],
+        nfr=spread([r.nfr.value for r in rates]),
+        rel_nfr=spread([r.rel_nfr.value for r in rates]),
+        er_old=spread([c.new_wrong / c.total for c in counts]),
+        er_all=spread([count / of for count, of in wrong]),
+        lost=spread([r.lost.value for r in rates]),
+        pfr=spread([r.pfr.value for r in rates]),
+        nfi=spread([r.nfi.value for r in rates]),
+        flips=Counted(values=[(c.negative_flips, c.total) for c in counts]),
+        errors=Counted(values=wrong),
+        cost=None if None in whole else float(sum(part for part in whole if part is not None)),
+        cost_parts=parts,
+        parameters=updates[0].run.head.work.parameters,
+        best=[],
+        within_noise_of_best=[],
+        bias=spread([u.bias for u in updates]) if group.method == BIAS_ROW else None,
+    )
+
+
+def spread(values: Sequence[float | None]) -> Spread:
+    """Mean and standard deviation (n - 1) of values over seeds."""
+    known = [value for value in values if value is not None]
+    whole = len(known) == len(values)
+    return Spread(
+        mean=float(np.mean(known)) if whole else None,
+        std=float(np.std(known, ddof=1)) if whole and len(known) > 1 else None,
+        values=list(values),
+    )
+
+
+def _cost(run: RunAnswers, plain: Update | None) -> Cost:
+    """Work of a run by that of the plain run of its seed, or where there is none, of its own model without teachers."""
+    work = run.head.work
+    unit = work.own if plain is None else plain.run.head.work.own
+
+    def part(amount: float | None) -> float | None:
+        return None if amount is None or not unit else amount / unit
+
+    return Cost(own=part(work.own), asked=part(work.asked), taught=part(work.taught))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    return spread(values).mean
+
+
+def _old_models(groups: Sequence[Group]) -> list[OldModels]:
+    found: dict[str | None, dict[tuple[str, str], float | None]] = {}
+    for group in groups:
+        for update in group.updates:
+            key = (update.run.head.split_fingerprint, update.old.head.digest)
+            wrong = update.counts.total - update.counts.old_right
+            found.setdefault(group.split, {})[key] = wrong / update.counts.total
+    return [OldModels(split=split, er_old=spread(list(errors.values()))) for split, errors in found.items()]
