@@ -16,6 +16,7 @@ from mptctl.errors import CheckpointError
 from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
 
 if TYPE_CHECKING:
@@ -65,6 +66,19 @@ class RunDir:
         """
         with locked(self.path, RUN, existing):
             yield
+
+    def holds_run(self) -> bool:
+        """Whether a run has begun here, by the files that it writes first and last."""
+        return any(path.is_file() for path in (self.environment, self.last, self.best))
+
+    def is_finished(self) -> bool:
+        """Whether the run came to its end; an imported model, which has no metrics, is at its end.
+
+        Raises:
+            OSError, UnicodeDecodeError: its metrics cannot be read.
+        """
+        lines = read_metrics(self.metrics)
+        return self.best.is_file() and (not lines or lines[-1].event == "done")
 
     def refuse_unusable(self, existing: Existing) -> None:
         """Raise what `locked` would raise, without holding or changing anything."""
