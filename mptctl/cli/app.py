@@ -14,6 +14,7 @@ from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
+from mptctl.cli.recipes import recipes
 from mptctl.cli.split import split
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_ensemble import train_ensemble
@@ -65,6 +66,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
+app.command("recipes")(recipes)
 app.command("doctor")(doctor)
 
 
