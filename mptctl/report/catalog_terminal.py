@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import yaml
 from rich.console import Console
+from rich.text import Text
 
 from mptctl.report.tables import make_table
 from mptctl.studies.catalog import CatalogEntry
@@ -21,8 +22,8 @@ def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
         return
     table = make_table(console, "name", "kind", "what it is", left=("kind", "what it is"))
     for entry in entries:
-        table.add_row(entry.name, entry.kind, entry.description)
-    console.print(table, highlight=False, markup=False)
+        table.add_row(entry.name, entry.kind, Text(entry.description))
+    console.print(table)
 
 
 def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:

@@ -37,13 +37,8 @@ def catalog() -> list[CatalogEntry]:
     Raises:
         UsageError: a study that is not valid.
     """
-    return [
-        *(
-            CatalogEntry(name=name, kind="preset", description=_first_line(name), content=None)
-            for name in preset_names()
-        ),
-        *(_study(name).model_copy(update={"content": None}) for name in study_names()),
-    ]
+    found = [*map(_preset, preset_names()), *map(_study, study_names())]
+    return [entry.model_copy(update={"content": None}) for entry in found]
 
 
 def find_in_catalog(name: str) -> list[CatalogEntry]:
@@ -56,13 +51,15 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     if name not in presets and name not in studies:
         names = sorted({*presets, *studies})
         raise UsageError(f"{name}: no such preset or study{nearest(name, names)}")
-    found = []
-    if name in presets:
-        content = load_recipe(name).model_dump(mode="json")
-        found.append(CatalogEntry(name=name, kind="preset", description=_first_line(name), content=content))
-    if name in studies:
-        found.append(_study(name))
-    return found
+    return [*([_preset(name)] if name in presets else ()), *([_study(name)] if name in studies else ())]
+
+
+def _preset(name: str) -> CatalogEntry:
+    # The comment that its file begins with says what it is.
+    with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
+        description = file.readline().removeprefix("#").strip()
+    content = load_recipe(name).model_dump(mode="json")
+    return CatalogEntry(name=name, kind="preset", description=description, content=content)
 
 
 def _study(name: str) -> CatalogEntry:
@@ -70,9 +67,3 @@ def _study(name: str) -> CatalogEntry:
     return CatalogEntry(
         name=name, kind="study", description=file.description, content=file.model_dump(mode="json")
     )
-
-
-def _first_line(preset: str) -> str:
-    """The comment that a preset's file begins with."""
-    with open(preset_folder() / f"{preset}.yaml", encoding="utf-8") as file:
-        return file.readline().removeprefix("#").strip()

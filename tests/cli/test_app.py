@@ -184,6 +184,7 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "train-mpt --old runs/split.json --ref runs",
         "train-ensemble --run-root empty",
         "train-ensemble --size 0",
+        "recipes nothing",
         "train-baseline elodi",
         "train-baseline elodi --old runs/split.json --ref nobody",
         "train-baseline elodi --set optim.epochs=3",
