@@ -15,6 +15,7 @@ from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.recipes import recipes
+from mptctl.cli.runs import runs
 from mptctl.cli.split import split
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_ensemble import train_ensemble
@@ -66,6 +67,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
+app.command("runs")(runs)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)
 
