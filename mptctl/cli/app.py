@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
-from mptctl.cli import bench
+from mptctl.cli import bench, figure
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
@@ -67,6 +67,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
+app.add_typer(figure.app, name="figure")
 app.command("runs")(runs)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)
