@@ -15,6 +15,7 @@ from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.split import split
+from mptctl.cli.study import study
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
@@ -62,6 +63,7 @@ app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
+app.command("study")(study)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor)
 
