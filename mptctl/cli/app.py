@@ -14,9 +14,11 @@ from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
+from mptctl.cli.recipes import recipes
 from mptctl.cli.split import split
 from mptctl.cli.study import study
 from mptctl.cli.train_baseline import train_baseline
+from mptctl.cli.train_ensemble import train_ensemble
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
@@ -59,12 +61,14 @@ app.command("split")(split)
 app.command("import")(import_)
 app.command("train-old")(train_old)
 app.command("train-ref")(train_ref)
+app.command("train-ensemble")(train_ensemble)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")
+app.command("recipes")(recipes)
 app.command("doctor")(doctor)
 
 

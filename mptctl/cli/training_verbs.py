@@ -116,11 +116,8 @@ def run_training(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    from mptctl.models.run_folder import find_checkpoint
+    from mptctl.models.run_folder import find_checkpoint, find_references
     from mptctl.training.request import RunRequest, refuse_too_short
-
-    def teacher(run: str) -> Path:
-        return find_checkpoint(run, flags.run_root)
 
     refuse_too_short(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
@@ -129,8 +126,8 @@ def run_training(
         recipe=recipe,
         split=split,
         folder=folder,
-        old=teacher(old) if old is not None else None,
-        refs=tuple(map(teacher, refs or ())),
+        old=find_checkpoint(old, flags.run_root) if old is not None else None,
+        refs=find_references(refs or (), flags.run_root),
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
