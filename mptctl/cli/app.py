@@ -10,6 +10,7 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli import bench
+from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
@@ -65,6 +66,7 @@ app.command("train-ensemble")(train_ensemble)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
+app.command("compare")(compare)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")
