@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line
 from mptctl.report.tables import make_table
 from mptctl.report.wording import duration
@@ -63,12 +64,9 @@ def summary(board: Board) -> str:
 
 
 def print_study(report: StudyReport, console: Console) -> None:
-    """Print what a study came to, run by run."""
-    table = make_table(console, "run", "method", "state", "steps", left=("method", "state"))
-    for row in report.runs:
-        state = Text(row.status, style=STYLES[row.status])
-        table.add_row(f"{row.seed}/{row.run}", row.method, state, f"{row.steps:,}")
-    console.print(table)
+    """Print what a study came to: the table of its updates, and what failed."""
+    if report.comparison is not None:
+        print_comparison(report.comparison, console)
     for row in report.runs:
         if row.error is not None:
             plain_line(console, f"{row.seed}/{row.run}: {row.status}: {row.error}")

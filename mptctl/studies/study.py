@@ -18,6 +18,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import is_free, locked
 from mptctl.models.ownership import Kind
+from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
@@ -92,17 +93,19 @@ def run_study(
                 runs, splits, found = prepare(request, checking)
                 board = ProgressBoard(runs, splits, found, on_update)
                 _train(request, board, log, stop)
+                done = [board.folder(run) for run in board.runs_of("done") if run.is_update]
+                comparison = compare_runs(done) if done else None
         except KeyboardInterrupt:
             raise Stopped(
                 f"{root}: stopped; what is done is kept; go on with the same command",
                 stop.signum or signal.SIGINT,
             ) from None
-    rows = board.rows()
     return StudyReport(
         study=request.study.name,
         run_root=str(root),
         seeds=list(request.seeds),
-        runs=rows,
+        runs=board.rows(),
+        comparison=comparison,
         seconds=round(time.monotonic() - started, 1),
     )
 

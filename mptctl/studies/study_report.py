@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.files import Model
+from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_plan import PlannedRun
 
 Status = Literal["waiting", "running", "done", "failed", "blocked"]
@@ -71,6 +72,9 @@ class StudyReport(Model):
     run_root: str = Field(description="folder of the seeds, each with its split and its runs")
     seeds: list[int] = Field(description="that were asked for")
     runs: list[StudyRow] = Field(description="all runs, each after its teachers")
+    comparison: Comparison | None = Field(
+        description="the table of the updates that are done, as compare prints it; null where none is"
+    )
     seconds: float = Field(description="from start to end")
 
     @property

@@ -92,7 +92,10 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [mpt-kll]", "updates.0.method: .*got 'mpt-kll'; did you mean mpt-kl?"),
         (HEAD + "updats: [mpt-kl]", "unknown key updats; did you mean updates?"),
         (HEAD + "updates: [{method: mpt-kl, sett: {}}]", "unknown key updates.0.sett; did you mean set?"),
-        (HEAD + "updates: [{method: mpt-kl, set: {method.kk: 1}}]", "unknown key method.kk; did you mean method.k?"),
+        (
+            HEAD + "updates: [{method: mpt-kl, set: {method.kk: 1}}]",
+            "unknown key method.kk; did you mean method.k?",
+        ),
         (HEAD + "updates: [{method: mpt-kl, set: {optim.lr: -1}}]", "optim.lr"),
         (HEAD + "updates: [mpt-kl]\nset: {runtime: {seed: 3}}", "runtime.seed: is not set so; write seeds"),
         (HEAD + "updates: [{method: mpt-kl, set: {method.name: elodi}}]", "write it as method"),
@@ -114,5 +117,7 @@ def test_what_is_not_valid_is_named(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(UsageError, match=r"study cifar100-r81: no such file or study; did you mean cifar100-r18\?"):
+    with pytest.raises(
+        UsageError, match=r"study cifar100-r81: no such file or study; did you mean cifar100-r18\?"
+    ):
         load_study("cifar100-r81")

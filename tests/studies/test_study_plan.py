@@ -131,7 +131,9 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
     split = existing_split(StudySplit(source="digits"), root, 1, None)
     assert split is not None
     shutil.rmtree(root / "1" / "old")
-    (other,) = (r for r in plan_study(study("no-treatment", **{"runtime.threads": 1}), [1]) if r.name == "old")
+    (other,) = (
+        r for r in plan_study(study("no-treatment", **{"runtime.threads": 1}), [1]) if r.name == "old"
+    )
     train(other.request(split), Silent())
     # The same recipe with the same seed: the same weights, but another start of the run.
     assert standing(root, study("no-treatment"))["1/no-treatment"] == "done"
