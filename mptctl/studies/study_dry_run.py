@@ -81,7 +81,7 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         runs=rows,
         device=device.type,
         parallel=parallel,
-        seconds=round(makespan(left, {f"{row.seed}/{row.run}": row.seconds for row in rows}, parallel), 1),
+        seconds=round(makespan(left, {f"{row.seed}/{row.run}": row.seconds for row in rows}, parallel), 3),
         disk_mb=round(disk_bytes([run for run in left if standing[run.key] == "missing"], sizes) / 1e6, 1),
         free_mb=round(free_bytes(root) / 1e6, 1),
     )

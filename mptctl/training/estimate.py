@@ -67,7 +67,7 @@ def estimate_run(
     validation = _answer_seconds(*_timed(recipe, classes), device) * validated
     return Estimate(
         step_seconds=round(step, 6),
-        seconds=round(step * steps + validation, 1),
+        seconds=round(step * steps + validation, 3),
         disk_mb=round(run_bytes(recipe, classes) / 1e6, 1),
     )
 
