@@ -18,6 +18,7 @@ from mptctl.cli.quickstart import quickstart
 from mptctl.cli.recipes import recipes
 from mptctl.cli.runs import runs
 from mptctl.cli.split import split
+from mptctl.cli.study import study
 from mptctl.cli.train_baseline import train_baseline
 from mptctl.cli.train_ensemble import train_ensemble
 from mptctl.cli.train_mpt import train_mpt
@@ -68,6 +69,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
 app.command("tune")(tune)
+app.command("study")(study)
 app.add_typer(bench.app, name="bench")
 app.add_typer(figure.app, name="figure")
 app.command("runs")(runs)
