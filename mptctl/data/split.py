@@ -41,8 +41,8 @@ from mptctl.recipe import differences
 
 # Below the run root: decoded and drawn pictures, and what teachers said.
 CACHE_NAME = "cache"
-# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more: on a tenth
-# of its pictures the flips of one update can hardly be told from those of another.
+# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more: on a
+# tenth of its pictures the flips of one update can hardly be told from those of another.
 VAL_FRACTION, CHARACTERS_VAL_FRACTION = 0.1, 0.2
 
 
