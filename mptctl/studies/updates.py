@@ -83,8 +83,8 @@ def find_updates(
     for folder in folders:
         runs = runs_below(folder)
         if not runs:
-            state = "holds no finished run" if folder.is_dir() else "no such folder or study"
-            raise CheckpointError(f"{folder}: {state}; name a study, a run root or run folders")
+            what = "holds no finished run" if folder.is_dir() else "no such folder or study"
+            raise CheckpointError(f"{folder}: {what}; name a study, a run root or run folders")
         for run in runs:
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     notes: list[str] = []

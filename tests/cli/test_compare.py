@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import CommandLine, Log, short_recipe
+from tests.common import CommandLine, Log, environment, short_recipe
 from tests.studies.made_runs import made_seed
 
 
@@ -117,8 +120,6 @@ def test_faults_are_one_line_that_names_the_thing(study: Path, mptctl: CommandLi
 
 
 def test_an_unfinished_run_is_left_out_and_said(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
-    import shutil
-
     root = shutil.copytree(study / "1", tmp_path / "runs")
     metrics = root / "mpt-kl" / "metrics.jsonl"
     metrics.write_text("".join(line + "\n" for line in metrics.read_text().splitlines()[:-1]))
@@ -126,3 +127,15 @@ def test_an_unfinished_run_is_left_out_and_said(study: Path, mptctl: CommandLine
     assert done.returncode == 0
     assert "mpt-kl: left out: its run is not finished (epoch 3)" in " ".join(done.stdout.split())
     assert mptctl("compare", root / "mpt-kl").returncode == 5
+
+
+def test_kept_answers_are_compared_without_torch(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    code = (
+        "import sys; from mptctl.cli.app import main\n"
+        "try: main()\nexcept SystemExit as end: sys.exit(end.code or ('torch' in sys.modules))"
+    )
+    words = [sys.executable, "-c", code, "compare", tmp_path, "--csv", tmp_path / "t.csv"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.csv").is_file()

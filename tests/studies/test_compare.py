@@ -8,10 +8,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
+from mptctl.evaluation.evaluate import compare as evaluate
+from mptctl.inference.named_models import load_predictions
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.studies.answers import run_answers
+from mptctl.studies.answers_file import PartAnswers, no_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, Comparison, ComparisonRow
+from tests.common import CommandLine, Train, short_recipe
 from tests.studies.made_runs import CLASSES, FORWARD, NUM_OLD, STEP, made_part, made_run, made_seed
 
 EXACT = 1e-12
@@ -21,7 +29,7 @@ def row(comparison: Comparison, name: str) -> ComparisonRow:
     return next(each for each in comparison.rows if each.name == name)
 
 
-def part_of(answers: list[int], label: list[int], gaps: list[float] | None = None) -> object:
+def part_of(answers: list[int], label: list[int], gaps: list[float] | None = None) -> PartAnswers:
     """Answers as they are given; a new answer beats the best old class, 0, by 1 or by a gap of its own."""
     logits = np.full((len(answers), CLASSES), -10.0)
     logits[:, 0] = 0.0
@@ -40,15 +48,15 @@ MPT = [3, 0, 0, 1, 1, 0, 3, 0, 4, 0]
 
 
 def by_hand(root: Path, seed: int = 1) -> None:
-    def part(answers: list[int], gaps: list[float] | None = None) -> object:
+    def part(answers: list[int], gaps: list[float] | None = None) -> PartAnswers:
         return part_of(answers, LABEL, gaps)
 
     # Taking 0.5 off mends the first sample, 0.6 the second; from 0.8 on new classes are lost.
     gaps = [0.5, 0.6, 1, 1, 1, 1, 0.8, 1, 1, 1]
     old = made_part(np.array(LABEL), np.eye(CLASSES)[OLD][:, :NUM_OLD])
     made_run(root / "old", "no-treatment", seed, old, old, old=None, num_known=NUM_OLD)
-    made_run(root / "no-treatment", "no-treatment", seed, part(PLAIN, gaps), part(PLAIN, gaps))  # type: ignore[arg-type]
-    made_run(root / "mpt-kl", "mpt-kl", seed, part(MPT), part(MPT), refs=1)  # type: ignore[arg-type]
+    made_run(root / "no-treatment", "no-treatment", seed, part(PLAIN, gaps), part(PLAIN, gaps))
+    made_run(root / "mpt-kl", "mpt-kl", seed, part(MPT), part(MPT), refs=1)
 
 
 def test_by_hand(tmp_path: Path) -> None:
@@ -155,8 +163,6 @@ def test_equal_methods_are_within_noise_and_a_planted_difference_is_not(tmp_path
 def test_the_bias_is_chosen_on_validation_at_no_more_error_than_the_mpt_row(tmp_path: Path) -> None:
     made_seed(tmp_path / "1", 1, {"no-treatment": 3.0, "mpt-kl": 2.0}, n=2000)
     comparison = compare_runs([tmp_path])
-    from mptctl.studies.answers import run_answers
-
     plain, mpt = run_answers(tmp_path / "1" / "no-treatment").val, run_answers(tmp_path / "1" / "mpt-kl").val
     rival = row(comparison, BIAS_ROW)
     assert rival.bias is not None
@@ -230,7 +236,7 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     for name in ("no-treatment", "mpt-kl"):
         shutil.rmtree(tmp_path / "1" / name)
     part = part_of(OLD, LABEL)
-    made_run(tmp_path / "1" / "ref", "no-treatment", 1, part, part, old=None)  # type: ignore[arg-type]
+    made_run(tmp_path / "1" / "ref", "no-treatment", 1, part, part, old=None)
     with pytest.raises(CheckpointError, match="no update there"):
         compare_runs([tmp_path])
 
@@ -250,3 +256,59 @@ def test_a_rate_that_is_not_defined_is_null_and_its_row_an_object(tmp_path: Path
     perfect = row(comparison, "no-treatment")
     assert perfect.er_old.mean == 0
     assert perfect.rel_nfr.model_dump() == {"mean": None, "std": None, "values": [None]}
+
+
+def test_an_update_without_new_classes_has_no_bias_to_take_off(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    label = rng.integers(NUM_OLD, size=200)
+    for name, old, known in (
+        ("old", None, NUM_OLD),
+        ("no-treatment", "old", NUM_OLD),
+        ("mpt-kl", "old", NUM_OLD),
+    ):
+        part = made_part(label, rng.normal(size=(200, NUM_OLD)))
+        method = "mpt-kl" if name == "mpt-kl" else "no-treatment"
+        made_run(tmp_path / name, method, 1, part, part, old=old, num_known=known, classes=NUM_OLD)
+    comparison = compare_runs([tmp_path])
+    assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
+
+
+def test_without_a_validation_part_there_is_no_bias_and_that_is_said(tmp_path: Path) -> None:
+    made = made_seed(tmp_path / "with", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    for name, run in made.items():
+        known = NUM_OLD if name == "old" else CLASSES
+        old = None if name == "old" else "old"
+        made_run(
+            tmp_path / "without" / name,
+            run.recipe.method.name,
+            1,
+            run.test,
+            no_answers(),
+            old=old,
+            num_known=known,
+        )
+    comparison = compare_runs([tmp_path / "without"])
+    assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
+    assert any("there is no validation part to choose a bias on" in note for note in comparison.notes)
+
+
+def test_an_imported_old_model_is_asked_on_the_split_of_the_update(
+    run: Train, digits: Split, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    trained = run(short_recipe("optim.max_steps=6"), "trained", only_old_classes=True)[0].run
+    torch.save(load_checkpoint(trained.best).model, tmp_path / "weights.pt")
+    (tmp_path / "names.txt").write_text("\n".join(digits.classes.old))
+    done = mptctl(
+        "import", tmp_path / "weights.pt", "--arch", "digits-net", "--class-names", tmp_path / "names.txt",
+        "--name", "old", "--run-root", digits.run_root, "--set", "data.image_size=8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    folder = run(short_recipe("optim.max_steps=6"), "no-treatment", old=digits.run_root / "old" / "best.pt")[
+        0
+    ].run.path
+    found = compare_runs([folder]).rows[0]
+    direct = compare_runs([folder], old=trained.path).rows[0]
+    assert found.seeds == [0]
+    models = load_predictions({"old": "old", "new": "no-treatment"}, digits.run_root, part="test").models
+    assert found.nfr.mean == evaluate(models["old"], models["new"]).nfr
+    assert direct.flips.values[0][1] == found.flips.values[0][1]
