@@ -157,6 +157,8 @@ def run_training(
 
 def describe(plan: DryRun) -> list[str]:
     """What a run would be, as lines of text."""
+    from mptctl.report.wording import duration
+
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
     begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
@@ -170,6 +172,8 @@ def describe(plan: DryRun) -> list[str]:
         f"{plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,
         "loader": plan.loader,
+        "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a step, from a "
+        f"few on random tensors), {plan.estimate.disk_mb:,.0f} MB of disk",
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import re
 import stat
@@ -98,9 +99,15 @@ def is_free(folder: Path) -> bool:
     return True
 
 
-def wait_until_free(folder: Path) -> None:
-    """Wait while another process holds a folder: for one that is dying, whose work is to be gone on with."""
-    while not is_free(folder):
+def wait_until_free(folder: Path, at_most: float = math.inf) -> None:
+    """Wait while another process holds a folder: for one that is dying, whose work is to be gone on with.
+
+    Args:
+        folder: that it holds.
+        at_most: seconds.
+    """
+    until = time.monotonic() + at_most
+    while not is_free(folder) and time.monotonic() < until:
         time.sleep(LOOK_EVERY)
 
 

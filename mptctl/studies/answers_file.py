@@ -159,7 +159,9 @@ def write_answers(answers: RunAnswers) -> None:
     """
     head = np.frombuffer(answers.head.model_dump_json().encode(), dtype=np.uint8)
     parts = {"val": answers.val, "test": answers.test}
-    arrays = {f"{part}_{name}": array for part in PARTS for name, array in _pack(parts[part]).items()}
+    arrays: dict[str, Any] = {
+        f"{part}_{name}": array for part in PARTS for name, array in _pack(parts[part]).items()
+    }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, head=head, **arrays)
     write_atomically(answers.folder / ANSWERS_NAME, buffer.getbuffer())
@@ -197,10 +199,18 @@ def round_answers(
 
 
 def no_answers() -> PartAnswers:
-    none = np.empty(0)
-    columns = dict.fromkeys(("index", "label", "old_answer", "new_answer"), none.astype(np.int64))
-    numbers = dict.fromkeys(("old_logit", "new_logit", "confidence"), none)
-    return round_answers(**columns, **numbers, took_new=none.astype(np.bool_), classes=1)
+    rows, numbers = np.empty(0, dtype=np.int64), np.empty(0)
+    return round_answers(
+        index=rows,
+        label=rows,
+        old_answer=rows,
+        new_answer=rows,
+        old_logit=numbers,
+        new_logit=numbers,
+        took_new=np.empty(0, dtype=np.bool_),
+        confidence=numbers,
+        classes=1,
+    )
 
 
 def _pack(part: PartAnswers) -> dict[str, NDArray[Any]]:

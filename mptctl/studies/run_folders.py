@@ -16,6 +16,22 @@ def is_run_folder(folder: Path) -> bool:
     return (folder / "best.pt").is_file() or (folder / ANSWERS_NAME).is_file()
 
 
+def named_folder(name: str, run_root: Path) -> Path:
+    """The folder of a study, a run root or a run: a path where runs are there, else a name below the run root.
+
+    Raises:
+        CheckpointError: neither holds a run.
+    """
+    places = (Path(name).expanduser(), run_root / name)
+    for folder in places:
+        if runs_below(folder):
+            return folder
+    there = [folder for folder in places if folder.is_dir()]
+    state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
+    looked = " and ".join(dict.fromkeys(map(str, places)))
+    raise CheckpointError(f"{name}: {state}; looked for {looked}")
+
+
 def runs_below(folder: Path) -> list[Path]:
     """Run folders that a folder stands for, in the order of their names, numbers by their value.
 
@@ -46,16 +62,29 @@ def checkpoint_digest(folder: Path) -> str:
     Raises:
         CheckpointError: it has neither, or the checkpoint is damaged.
     """
+    return _what_it_says(folder)[0]
+
+
+def recorded_teachers(folder: Path) -> dict[str, str]:
+    """Role to digest of each teacher that a run records.
+
+    Raises:
+        CheckpointError: no run, or the checkpoint is damaged.
+    """
+    return _what_it_says(folder)[1]
+
+
+def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
     best = folder / "best.pt"
     if best.is_file():
         found = best.stat()
-        return _digest(best, found.st_mtime_ns, found.st_size)
+        return _read(best, found.st_mtime_ns, found.st_size)
     kept = read_answers(folder)
     if kept is None:
         raise CheckpointError(
             f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
         )
-    return kept.head.digest
+    return kept.head.digest, kept.head.teachers
 
 
 def _digest_or_none(folder: Path) -> str | None:
@@ -66,11 +95,12 @@ def _digest_or_none(folder: Path) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _digest(best: Path, mtime: int, size: int) -> str:
+def _read(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
     """Kept by time and size of the file, so that each checkpoint is read once in a comparison."""
     from mptctl.models.checkpoint import load_checkpoint
 
-    return load_checkpoint(best).digest
+    checkpoint = load_checkpoint(best)
+    return checkpoint.digest, checkpoint.meta.teachers
 
 
 def _folders(where: Path) -> list[Path]:

@@ -149,3 +149,10 @@ def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
 def _reference(update: Update) -> str | None:
     """What an update has as its reference; None where its method has none."""
     return update.ref if Role.REF in ROWS[update.method].teachers else None
+
+
+def total_steps(run: PlannedRun, split: Split) -> int:
+    """Optimizer steps of a whole run."""
+    optim = run.recipe.optim
+    steps = optim.epochs * (len(split.indices("train", run.request(split).num_classes)) // optim.batch_size)
+    return min(steps, optim.max_steps or steps)

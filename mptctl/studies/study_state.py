@@ -1,4 +1,4 @@
-"""What of a study is there: its splits, and each of its runs as missing, begun or done; what differs is refused."""
+"""What of a study is there: its splits, and where each of its runs stands; what differs is refused."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import Literal
 from mptctl.data.split import SPLIT_NAME, Split, load_split, make_split
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
+from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
+from mptctl.studies.answers_file import read_answers
 from mptctl.studies.study_file import StudySplit
 from mptctl.studies.study_plan import PlannedRun, seed_folder
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
-Standing = Literal["missing", "begun", "done"]
+# Of a run: not there, interrupted, finished but not asked for its answers yet, or done.
+Standing = Literal["missing", "begun", "unanswered", "done"]
+# Seconds in which what a killed study has left ends at the latest, on a busy machine.
+DYING_SECONDS = 5.0
 
 
 def existing_split(wanted: StudySplit, run_root: Path, seed: int, data_root: Path | None) -> Split | None:
@@ -90,28 +95,27 @@ def standings(runs: Sequence[PlannedRun], splits: dict[int, Split]) -> dict[str,
     digests: dict[str, str] = {}
     for run in runs:
         split = splits.get(run.seed)
-        found[run.key] = "missing" if split is None else _standing(run, split, found, digests)
+        found[run.key] = "missing" if split is None else _standing(run, split, digests)
     return found
 
 
-def _standing(run: PlannedRun, split: Split, found: dict[str, Standing], digests: dict[str, str]) -> Standing:
+def _standing(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:
     request = run.request(split)
     folder = RunDir(request.folder)
+    # A study that was killed has workers that end within two seconds.
+    wait_until_free(folder.path, at_most=DYING_SECONDS)
     if not request.resume and not folder.best.exists():
         folder.refuse_unusable("replace")  # what a run that was killed early on has left goes
         return "missing"
-    untrained = [key for key in run.teachers if found[key] != "done"]
+    folder.refuse_unusable("keep")
+    untrained = [key for key in run.teachers if key not in digests]
     if untrained:
         raise CheckpointError(
             f"{folder.path}: is there, and its teacher {untrained[0]} is not finished; put that run back, or move "
             f"{run.key} away, or use another --run-root"
         )
-    done = folder.is_finished()
-    checkpoint = load_checkpoint(folder.best) if done else newest_checkpoint(folder)[0]
-    if checkpoint.meta.origin == "imported":
-        raise CheckpointError(
-            f"{folder.path}: was imported, not trained by this study; use another --run-root"
-        )
+    finished = folder.is_finished()
+    checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)[0]
     planned = CheckpointMeta(
         recipe=run.recipe,
         class_names=split.classes.names[: request.num_classes],
@@ -122,13 +126,13 @@ def _standing(run: PlannedRun, split: Split, found: dict[str, Standing], digests
     try:
         refuse_differences(checkpoint.meta, planned, checkpoint.path)
     except CheckpointError as error:
-        reason = str(error).removeprefix(f"{checkpoint.path}: ").rpartition("; resume it")[0]
-        raise CheckpointError(
-            f"{checkpoint.path}: {reason}; use another --run-root, or move it away"
-        ) from error
-    if done:
-        digests[run.key] = checkpoint.digest
-    return "done" if done else "begun"
+        reason = str(error).rpartition("; resume it")[0]
+        raise CheckpointError(f"{reason}; move {run.key} away, or use another --run-root") from error
+    if not finished:
+        return "begun"
+    digests[run.key] = checkpoint.digest
+    answers = read_answers(folder.path)
+    return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
 
 
 def _roles(run: PlannedRun) -> dict[str, str]:

@@ -17,6 +17,7 @@ from mptctl.data.split import load_split
 from mptctl.errors import MptctlError, Stopped, one_line
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
+from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun, seed_folder
 from mptctl.training.observer import Observer
 from mptctl.training.train import train
@@ -54,11 +55,17 @@ class StudyWorker:
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
     def train(self, run: PlannedRun) -> Outcome:
-        """Train a run, or go on with it; whatever keeps it from its end is an outcome, not an exception."""
+        """Train a run, or go on with it, and keep its answers.
+
+        Whatever keeps it from its end is an outcome, not an exception.
+        """
         folder = RunDir(seed_folder(self._run_root, run.seed) / run.name)
         try:
             wait_until_free(folder.path)
-            train(run.request(load_split(seed_folder(self._run_root, run.seed))), _Nobody())
+            split = load_split(seed_folder(self._run_root, run.seed))
+            if not folder.is_finished():
+                train(run.request(split), _Nobody())
+            run_answers(folder.path, split=split, device=run.recipe.runtime.device)
         except Stopped:
             return Outcome("stopped")
         except MptctlError as error:
