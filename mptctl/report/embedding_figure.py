@@ -94,9 +94,16 @@ def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
         # In an order of their own, so that no class hides the one before it.
         chosen = np.random.default_rng(0).permutation(chosen)
         axes.scatter(
-            embedding.points[chosen, 0], embedding.points[chosen, 1], s=9,
-            c=colours[embedding.labels[chosen]], marker=MARKS[group], edgecolors="white", linewidths=0.2, zorder=2, rasterized=len(embedding.points) > MOST_VECTORS,
-        )  # fmt: skip
+            embedding.points[chosen, 0],
+            embedding.points[chosen, 1],
+            s=9,
+            c=colours[embedding.labels[chosen]],
+            marker=MARKS[group],
+            edgecolors="white",
+            linewidths=0.2,
+            zorder=2,
+            rasterized=len(embedding.points) > MOST_VECTORS,
+        )
     known = f"{len(embedding.columns)} classes, error {percent(embedding.error)}"
     axes.set_title(f"{name}\n{known}", fontsize=9)
     axes.set(xticks=[], yticks=[], xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
