@@ -64,11 +64,10 @@ def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
 
 def class_colours(num_classes: int) -> list[str]:
     """A colour for each class, in the split's order."""
-    if num_classes <= 10:
-        return [to_hex(colour) for colour in matplotlib.colormaps["tab10"].colors[:num_classes]]
-    if num_classes <= MOST_NAMED:
-        return [to_hex(colour) for colour in matplotlib.colormaps["tab20"].colors[:num_classes]]
-    return [to_hex(matplotlib.colormaps["hsv"](i / num_classes)) for i in range(num_classes)]
+    if num_classes > MOST_NAMED:
+        return [to_hex(matplotlib.colormaps["hsv"](i / num_classes)) for i in range(num_classes)]
+    listed = matplotlib.colormaps["tab10" if num_classes <= 10 else "tab20"]
+    return [to_hex(listed(i)) for i in range(num_classes)]
 
 
 def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
@@ -95,9 +94,16 @@ def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
         # In an order of their own, so that no class hides the one before it.
         chosen = np.random.default_rng(0).permutation(chosen)
         axes.scatter(
-            *embedding.points[chosen].T, s=9, c=colours[embedding.labels[chosen]], marker=MARKS[group],
-            edgecolors="white", linewidths=0.2, zorder=2, rasterized=len(embedding.points) > MOST_VECTORS,
-        )  # fmt: skip
+            embedding.points[chosen, 0],
+            embedding.points[chosen, 1],
+            s=9,
+            c=colours[embedding.labels[chosen]],
+            marker=MARKS[group],
+            edgecolors="white",
+            linewidths=0.2,
+            zorder=2,
+            rasterized=len(embedding.points) > MOST_VECTORS,
+        )
     known = f"{len(embedding.columns)} classes, error {percent(embedding.error)}"
     axes.set_title(f"{name}\n{known}", fontsize=9)
     axes.set(xticks=[], yticks=[], xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
@@ -122,5 +128,5 @@ def _add_legend(figure: Figure, embedding: Embedding) -> None:
             if colours
         ]
     if embedding.num_old < len(names):
-        handles.append(Line2D([], [], color=INK, linewidth=0.8, label="line between them"))
+        handles.append(Line2D([], [], color=INK, linewidth=0.8, label="border of the two"))
     figure.legend(handles=handles, loc="outside right center", alignment="left")

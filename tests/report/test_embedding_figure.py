@@ -73,7 +73,7 @@ def test_the_legend_has_a_line_a_class_as_long_as_that_can_be_read(many: int) ->
     texts = [text.get_text() for text in legend.get_texts()]
     names = [f"c{i}" for i in range(many)] if many <= 20 else []
     half = many // 2
-    between = "line between them"
+    between = "border of the two"
     assert [text for text in texts if text] == [
         "old classes",
         *names[:half],
