@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
+from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
 
 
@@ -37,6 +38,15 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
         UsageError: an unknown name or setting, with the nearest valid one.
     """
     return validate_recipe({"method": dict(content)}, str(content.get("name", ""))).method
+
+
+def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
+    """Turn the name and parameters of a criterion into its part of a recipe.
+
+    Raises:
+        UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
+    """
+    return validate_recipe({"criterion": dict(content)}, str(content.get("name", ""))).criterion
 
 
 def recipe_keys() -> dict[str, Any]:
