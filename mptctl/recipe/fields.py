@@ -136,6 +136,9 @@ class OptimRecipe(Group):
         "cosine", description="shape of the learning rate"
     )
     step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
+    milestones: tuple[PositiveInt, ...] | None = Field(
+        None, description="epochs after which the step schedule drops, in place of every step_epochs"
+    )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
     epochs: PositiveInt = Field(100, description="passes over the training part; the schedule spans them")
@@ -145,6 +148,17 @@ class OptimRecipe(Group):
     batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
     accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
     clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
+
+    @model_validator(mode="after")
+    def _milestones_drop(self) -> OptimRecipe:
+        if self.milestones is not None and self.schedule != "step":
+            raise ValueError(
+                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
+                "optim.milestones to null"
+            )
+        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
+            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
+        return self
 
 
 class MethodRecipe(Group):
