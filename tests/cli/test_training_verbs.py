@@ -16,7 +16,7 @@ from mptctl.cli.app import app
 from mptctl.cli.docs_page import verbs
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.training_verbs import resume_command
-from mptctl.data.split import make_split
+from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
@@ -178,6 +178,23 @@ def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
             assert trained[name].meta.recipe.criterion.name == name
         ce, ls = (trained[name].model for name in ("ce", "ls"))
         assert any(not torch.equal(ce[key], ls[key]) for key in ce), verb
+
+
+@pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
+def test_the_recipes_of_calibrated_training_can_be_run(name: str, mptctl: CommandLine, split: Split) -> None:
+    flags = (
+        "--recipe",
+        name,
+        "--set",
+        "optim.batch_size=8",
+        "--set",
+        "criterion.name=mbls",
+        "--device",
+        "cpu",
+    )
+    out = mptctl("train-old", "--run-root", split.run_root, "--name", "new", *flags, "--dry-run")
+    assert out.returncode == 0, out.stderr
+    assert "resnet50" in out.stdout + out.stderr
 
 
 def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
