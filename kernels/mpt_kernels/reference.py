@@ -17,6 +17,8 @@ What happens at the edges, here and in every backend:
 - A row whose target is `ignore_index` adds nothing, whatever it holds. No valid row: loss 0, gradient 0.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -65,23 +67,8 @@ def biased_logits(logits: Tensor, num_old: int, k: float | Tensor) -> Tensor:
     return logits + torch.where(is_new, bias, 0.0)
 
 
-def biased_cross_entropy(logits: Tensor, target: Tensor, num_old: int, k: float | Tensor = 0.0) -> Tensor:
-    """Margin-calibrated cross-entropy, -log softmax(z + Delta)[y] (Eq. 1 and 2).
-
-    Args:
-        logits: (N, C).
-        target: (N,) integer, 0..C-1.
-        num_old: number of old classes.
-        k: bias of the new classes, one number or (N,).
-
-    Returns:
-        (N,), one loss per sample.
-    """
-    return cross_entropy(biased_logits(logits, num_old, k), target)
-
-
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """-log softmax(z)[y], one per sample.
+    """-log softmax(z)[y], one per sample; of biased logits the margin-calibrated cross-entropy (Eq. 1 and 2).
 
     Args:
         logits: (N, C), with the bias where there is one.
@@ -147,25 +134,32 @@ def mpt_rows(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     s: LossSettings,
+    criterion: Callable[[Tensor, Tensor], Tensor] | None = None,
+    distance: Callable[[Tensor, Tensor], Tensor] | None = None,
 ) -> RowLosses:
     """The parts of Eq. 3 per sample, weighted as they enter the loss: loss = sum of all parts / normaliser.
 
-    Differentiable in `logits`. Arguments as in `mpt_kernels.mpt_loss`.
+    Differentiable in `logits`. Arguments as in `mpt_kernels.mpt_loss`, and in place of what the settings say:
+
+    Args:
+        criterion: (N, C) biased logits and (N,) labels to (N,) losses; default: cross-entropy.
+        distance: (N, C) logits of the student and of a teacher to (N,) distances; default: `s.distance`.
     """
+    criterion, distance = criterion or cross_entropy, distance or (lambda z, t: _distance(z, t, s))
     valid = target != s.ignore_index
     z, y = mask_rows(logits, valid, compute_dtype(logits)), target.where(valid, 0)
     old = None if old_logits is None else mask_rows(old_logits, valid, z.dtype)
     ref = None if ref_logits is None else mask_rows(ref_logits, valid, z.dtype)
 
-    ce = biased_cross_entropy(z, y, s.num_old, s.k)
+    ce = criterion(biased_logits(z, s.num_old, s.k), y)
     if s.ce_focal_weight != 0.0 and old is not None:
         ce = _weighted(focal_weight(old, y, 1.0, s.ce_focal_weight), ce)
     fd_old = fd_ref = None
     if s.distance is not None and old is not None and s.lam_old != 0.0:
-        fd_old = _weighted(focal_weight(old, y, s.alpha, s.beta), _distance(z[:, : s.num_old], old, s))
+        fd_old = _weighted(focal_weight(old, y, s.alpha, s.beta), distance(z[:, : s.num_old], old))
         fd_old = s.lam_old * fd_old.where(valid, 0.0)
     if s.distance is not None and ref is not None and s.lam_ref != 0.0:
-        fd_ref = _weighted(focal_weight(ref, y, s.alpha, s.beta), _distance(z, ref, s))
+        fd_ref = _weighted(focal_weight(ref, y, s.alpha, s.beta), distance(z, ref))
         fd_ref = s.lam_ref * fd_ref.where(valid, 0.0)
     return RowLosses(ce.where(valid, 0.0), fd_old, fd_ref)
 

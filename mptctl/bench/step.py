@@ -114,7 +114,7 @@ class _Untrained:
 def ways_to_train(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
     """A function for each way of `StepRow`; each call is one step on the same batch. Arguments as in `bench_step`."""
     num_old = num_classes // 2
-    method = method_from_recipe(recipe.method, num_old)
+    method = method_from_recipe(recipe.method, num_old, recipe.criterion)
 
     def model(classes: int) -> nn.Module:
         made = build_model(recipe.model, classes, recipe.data.image_size)

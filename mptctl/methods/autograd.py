@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.reference import (
-    biased_logits,
-    compute_dtype,
     count_correct,
     invert_normalizer,
-    mask_rows,
+    mpt_rows,
     sum_rows,
 )
 from mpt_kernels.types import RowLosses
-from mptctl.methods.criteria import Criterion
+from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method
 
 # (N, C) logits of the student and of a teacher -> (N,), one distance per sample.
@@ -26,15 +24,15 @@ DistanceFunction = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class AutogradMethod(Method):
-    """A criterion on the biased logits, and a distance to each teacher, without focal weights.
+    """A method whose criterion or distance is its own; weights, bias and lambdas are those of its settings.
 
     Attributes:
-        criterion: in place of the cross-entropy.
-        distance: to each teacher, times its lambda.
+        criterion: on the biased logits, in place of the cross-entropy.
+        distance: to each teacher, in place of the settings' distance; None: that one.
     """
 
-    criterion: Criterion
-    distance: DistanceFunction
+    criterion: RowCriterion
+    distance: DistanceFunction | None = None
 
     def value_and_grad(
         self,
@@ -60,17 +58,5 @@ class AutogradMethod(Method):
         self, logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None
     ) -> RowLosses:
         """See `Method.rows`."""
-        s = self.settings
-        valid = target != s.ignore_index
-        z = mask_rows(logits, valid, compute_dtype(logits))
-        ce = self.criterion(biased_logits(z, s.num_old, s.k), target.where(valid, 0)).where(valid, 0.0)
-
-        def distil(student: Tensor, teacher: Tensor | None, lam: float) -> Tensor | None:
-            if teacher is None or lam == 0.0:
-                return None
-            distance = self.distance(student, mask_rows(teacher, valid, z.dtype))
-            return lam * distance.where(valid, 0.0)
-
-        return RowLosses(
-            ce, distil(z[:, : s.num_old], old_logits, s.lam_old), distil(z, ref_logits, s.lam_ref)
-        )
+        inputs = (logits, target, old_logits, ref_logits)
+        return mpt_rows(*inputs, self.settings, self.criterion, self.distance)

@@ -1,14 +1,169 @@
-"""Criteria: what a student's own answers cost, beside distillation. A new criterion is an entry in the table."""
+"""Criteria: what a student's own answers cost, beside distillation. A new criterion is a function and a row here.
+
+A function takes (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1, and gives one loss per
+row, (N,). Its keyword arguments are keys of the recipe's ``criterion`` group. p is softmax(logits), y the label.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from mpt_kernels.reference import cross_entropy
+from mpt_kernels.reference import compute_dtype, cross_entropy, mask_rows
+from mpt_kernels.types import LossSettings
+from mptctl.recipe import CriterionRecipe, validate_criterion
+from mptctl.recipe.criterion import CriterionName
 
-# (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1 -> (N,), one loss per sample.
-Criterion = Callable[[Tensor, Tensor], Tensor]
+# (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
+RowCriterion = Callable[[Tensor, Tensor], Tensor]
 
-CRITERIA: dict[str, Criterion] = {"ce": cross_entropy}
+# Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where the true
+# class is as probable as the threshold or more, below it, and the threshold.
+FLSD_GAMMA, FLSD_GAMMA_BELOW, FLSD_THRESHOLD = 3.0, 5.0, 0.2
+
+
+def label_smoothing(logits: Tensor, target: Tensor, *, smoothing: float) -> Tensor:
+    """(1 - s) * -log p_y + s * mean over classes of -log p_k (Szegedy et al. 2016).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        smoothing: s, part of the target that all classes share.
+    """
+    return F.cross_entropy(logits, target.long(), label_smoothing=smoothing, reduction="none")
+
+
+def focal(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
+    """(1 - p_y)^gamma * -log p_y (Lin et al. 2017).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        gamma: one number or (N,).
+    """
+    ce = cross_entropy(logits, target)
+    # 1 - p without its rounding. Held above 0, where a gamma below 1 would have an infinite derivative.
+    wrong = -torch.expm1(-ce)
+    return wrong.clamp(min=torch.finfo(wrong.dtype).tiny) ** gamma * ce
+
+
+def sample_dependent_focal(logits: Tensor, target: Tensor) -> Tensor:
+    """Focal loss whose gamma is 5 where p_y is below 0.2, else 3 (Mukhoti et al. 2020, FLSD-53).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+    """
+    below = torch.exp(-cross_entropy(logits.detach(), target)) < FLSD_THRESHOLD
+    gamma = torch.full_like(below, FLSD_GAMMA, dtype=logits.dtype)
+    return focal(logits, target, gamma=gamma.masked_fill(below, FLSD_GAMMA_BELOW))
+
+
+def confidence_penalty(logits: Tensor, target: Tensor, *, weight: float) -> Tensor:
+    """-log p_y - weight * H(p), H(p) = -sum over classes of p_k log p_k (Pereyra et al. 2017).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        weight: of the entropy.
+    """
+    log_p = F.log_softmax(logits, dim=1)
+    p = log_p.exp()
+    # A class of probability 0 adds nothing; its logarithm may be minus infinity.
+    entropy = -(p * log_p.where(p > 0, 0.0)).sum(dim=1)
+    return cross_entropy(logits, target) - weight * entropy
+
+
+def margin_label_smoothing(
+    logits: Tensor, target: Tensor, *, margin: float, alpha: float, reduction: str
+) -> Tensor:
+    """-log p_y + alpha * mean over classes of max(0, max_j l_j - l_k - margin), l the logits (Liu et al. 2022, Eq. 4).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        margin: distance from the largest logit that costs nothing.
+        alpha: weight of what lies beyond it.
+        reduction: over classes, "mean" as the published code, or "sum" as the paper.
+    """
+    beyond = F.relu(logits.amax(dim=1, keepdim=True) - logits - margin)
+    penalty = beyond.mean(dim=1) if reduction == "mean" else beyond.sum(dim=1)
+    return cross_entropy(logits, target) + alpha * penalty
+
+
+CRITERIA: dict[CriterionName, Callable[..., Tensor]] = {
+    "ce": cross_entropy,
+    "ls": label_smoothing,
+    "fl": focal,
+    "flsd": sample_dependent_focal,
+    "ecp": confidence_penalty,
+    "mbls": margin_label_smoothing,
+}
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion with its parameters, for logits of any shape.
+
+    Attributes:
+        name: as in the recipe.
+        rows: its function, on valid rows alone.
+        ignore_index: the label of rows that count nowhere.
+    """
+
+    name: str
+    rows: RowCriterion
+    ignore_index: int = LossSettings(num_old=0).ignore_index
+
+    def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
+        """One loss per row, differentiable in the logits.
+
+        Args:
+            logits: (N, C), or dense: (N, C, H, W). Half precision is computed in float32.
+            target: (N,) or (N, H, W) integer, 0..C-1 or the ignored label.
+
+        Returns:
+            The target's shape: losses, and 0 where the label is the ignored one, whatever the logits hold there.
+
+        Raises:
+            ValueError: the shapes do not fit.
+        """
+        if logits.dim() < 2 or target.shape != logits.shape[:1] + logits.shape[2:]:
+            raise ValueError(
+                f"{self.name}: logits {tuple(logits.shape)} and target {tuple(target.shape)} do not fit; "
+                "give (N, C) and (N,), or (N, C, H, W) and (N, H, W)"
+            )
+        labels = target.reshape(-1)
+        valid = labels != self.ignore_index
+        flat = logits.movedim(1, -1).reshape(len(labels), logits.shape[1])
+        z = mask_rows(flat, valid, compute_dtype(logits))
+        return self.rows(z, labels.where(valid, 0)).where(valid, 0.0).reshape(target.shape)
+
+
+def build_criterion(name: str, *, ignore_index: int | None = None, **parameters: Any) -> Criterion:
+    """A criterion by name, for a training loop of any kind.
+
+    Args:
+        name: ``ce``, ``ls``, ``fl``, ``flsd``, ``ecp`` or ``mbls``.
+        ignore_index: the label of rows that count nowhere; default -100.
+        parameters: keys of the recipe's ``criterion`` group; what is not named is the paper's.
+
+    Raises:
+        UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
+    """
+    criterion = criterion_from_recipe(validate_criterion({"name": name, **parameters}))
+    return criterion if ignore_index is None else Criterion(name, criterion.rows, ignore_index)
+
+
+def criterion_from_recipe(recipe: CriterionRecipe) -> Criterion:
+    """The criterion that a recipe describes."""
+    function = CRITERIA[recipe.name]
+    keys = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
+    return Criterion(recipe.name, partial(function, **{key: getattr(recipe, key) for key in keys}))

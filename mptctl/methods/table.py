@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
-from mptctl.methods.criteria import CRITERIA
+from mptctl.methods.criteria import CRITERIA, criterion_from_recipe
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
 from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.methods.topk import topk_lm_distance
 from mptctl.names import Distance, MethodName
-from mptctl.recipe import MethodRecipe, validate_method
+from mptctl.recipe import CriterionRecipe, MethodRecipe, validate_criterion, validate_method
 
 # Weight of each distillation where the recipe names none (the paper's settings).
 LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
-def build_method(name: str, *, num_old: int, **settings: Any) -> Method:
+def build_method(
+    name: str, *, num_old: int, criterion: Mapping[str, Any] | None = None, **settings: Any
+) -> Method:
     """A method by name.
 
     Args:
         name: one of `mptctl.names.METHOD_NAMES`.
         num_old: number of old classes, the first columns of the logits.
+        criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default: cross-entropy.
         settings: keys of the recipe's ``method`` group; what is not named is the paper's.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
     """
-    return method_from_recipe(validate_method({"name": name, **settings}), num_old)
+    base = validate_criterion(criterion or {})
+    return method_from_recipe(validate_method({"name": name, **settings}), num_old, base)
 
 
-def method_from_recipe(recipe: MethodRecipe, num_old: int) -> Method:
+def method_from_recipe(recipe: MethodRecipe, num_old: int, criterion: CriterionRecipe) -> Method:
     """The method that a recipe describes, for a split with ``num_old`` old classes."""
-    return _BUILDERS.get(recipe.name, _focal)(recipe, num_old)
+    return _with_criterion(_BUILDERS.get(recipe.name, _focal)(recipe, num_old), criterion)
+
+
+def _with_criterion(method: Method, criterion: CriterionRecipe) -> Method:
+    """The method with another base term; with cross-entropy it stays as it is, and the fused loss serves it."""
+    if criterion.name == "ce":
+        return method
+    return AutogradMethod(
+        name=method.name,
+        settings=method.settings,
+        teachers=method.teachers,
+        start_epoch=method.start_epoch,
+        before=None if method.before is None else _with_criterion(method.before, criterion),
+        criterion=criterion_from_recipe(criterion).rows,
+        distance=method.distance if isinstance(method, AutogradMethod) else None,
+    )
 
 
 def _focal(recipe: MethodRecipe, num_old: int) -> Method:

@@ -1,5 +1,6 @@
 """What a run is: a frozen, validated recipe, made of a preset, a file and overrides."""
 
+from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.fields import (
     ROUNDING,
     SPEED,
@@ -18,6 +19,7 @@ from mptctl.recipe.validation import (
     keys_of,
     may_change_between_starts,
     recipe_keys,
+    validate_criterion,
     validate_method,
     validate_recipe,
 )
@@ -27,6 +29,7 @@ __all__ = [
     "ROUNDING",
     "SPEED",
     "TRAINING",
+    "CriterionRecipe",
     "DataRecipe",
     "MethodRecipe",
     "ModelRecipe",
@@ -41,6 +44,7 @@ __all__ = [
     "may_change_between_starts",
     "preset_names",
     "recipe_keys",
+    "validate_criterion",
     "validate_method",
     "validate_recipe",
 ]

@@ -6,18 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import yaml
-from pydantic import (
-    ConfigDict,
-    Field,
-    PositiveInt,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.files import Model
 from mptctl.names import LoaderName, MethodName
+from mptctl.recipe.criterion import CriterionRecipe
+from mptctl.recipe.group import Group
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -27,19 +20,7 @@ ROUNDING: dict[str, Any] = {"changes": "rounding"}
 TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
-class _Group(Model):
-    model_config = ConfigDict(allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_truth_for_a_number(cls, value: object, info: ValidationInfo) -> object:
-        # Pydantic takes true for 1, so that `lr: yes` would train at 1.0.
-        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise PydanticCustomError("not_bool", "input should not be true or false")
-        return value
-
-
-class DataRecipe(_Group):
+class DataRecipe(Group):
     """What the model sees: picture size, augmentation, normalisation and the loader."""
 
     image_size: PositiveInt = Field(32, description="side of the square that the model sees, in pixels")
@@ -124,7 +105,7 @@ def with_present_name(data: object) -> object:
     return {"threads" if key == "workers" else key: value for key, value in data.items()}
 
 
-class ModelRecipe(_Group):
+class ModelRecipe(Group):
     """Which network is trained, and how much of it."""
 
     arch: str = Field(
@@ -143,7 +124,7 @@ class ModelRecipe(_Group):
     train: Literal["all", "head"] = Field("all", description="all weights, or the classifier alone")
 
 
-class OptimRecipe(_Group):
+class OptimRecipe(Group):
     """How the weights move."""
 
     name: Literal["sgd", "adamw"] = Field("sgd", description="optimizer")
@@ -155,6 +136,9 @@ class OptimRecipe(_Group):
         "cosine", description="shape of the learning rate"
     )
     step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
+    milestones: tuple[PositiveInt, ...] | None = Field(
+        None, description="epochs after which the step schedule drops, in place of every step_epochs"
+    )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
     epochs: PositiveInt = Field(100, description="passes over the training part; the schedule spans them")
@@ -165,8 +149,19 @@ class OptimRecipe(_Group):
     accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
     clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
 
+    @model_validator(mode="after")
+    def _milestones_drop(self) -> OptimRecipe:
+        if self.milestones is not None and self.schedule != "step":
+            raise ValueError(
+                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
+                "optim.milestones to null"
+            )
+        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
+            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
+        return self
 
-class MethodRecipe(_Group):
+
+class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the verb")
@@ -191,7 +186,7 @@ class MethodRecipe(_Group):
     )
 
 
-class RuntimeRecipe(_Group):
+class RuntimeRecipe(Group):
     """Where and how the run computes; beside the seed, nothing here changes more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
@@ -218,7 +213,7 @@ class RuntimeRecipe(_Group):
     )
 
 
-class Recipe(_Group):
+class Recipe(Group):
     """Everything that decides what a training run does, beside the split.
 
     Raises (through `load_recipe`):
@@ -228,6 +223,7 @@ class Recipe(_Group):
     data: DataRecipe = Field(default_factory=lambda: DataRecipe.model_validate({}))
     model: ModelRecipe = Field(default_factory=lambda: ModelRecipe.model_validate({}))
     optim: OptimRecipe = Field(default_factory=lambda: OptimRecipe.model_validate({}))
+    criterion: CriterionRecipe = Field(default_factory=lambda: CriterionRecipe.model_validate({}))
     method: MethodRecipe = Field(default_factory=lambda: MethodRecipe.model_validate({}))
     runtime: RuntimeRecipe = Field(default_factory=lambda: RuntimeRecipe.model_validate({}))
 

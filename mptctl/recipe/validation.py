@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
+from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
 
 # What other programs call some of our keys.
@@ -61,6 +62,15 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     if name not in METHOD_NAMES:
         raise UsageError(f"no such method: {name}{nearest(str(name), METHOD_NAMES)}")
     return validate_recipe({"method": dict(content)}, f"of {name}").method
+
+
+def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
+    """Turn the name and parameters of a criterion into its part of a recipe.
+
+    Raises:
+        UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
+    """
+    return validate_recipe({"criterion": dict(content)}, str(content.get("name", ""))).criterion
 
 
 def recipe_keys() -> dict[str, Any]:

@@ -66,7 +66,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
-    method = method_from_recipe(recipe.method, split.classes.num_old)
+    method = method_from_recipe(recipe.method, split.classes.num_old, recipe.criterion)
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")

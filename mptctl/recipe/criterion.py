@@ -1,0 +1,41 @@
+"""The criterion of a recipe: the names that there are, and their parameters with defaults and ranges.
+
+Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from mptctl.recipe.group import Group
+
+CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
+
+
+class CriterionRecipe(Group):
+    """What the student's own answers cost, in every method; a parameter of another criterion changes nothing."""
+
+    # JSON has no infinity as a number; the text is read back as one.
+    model_config = ConfigDict(ser_json_inf_nan="strings")
+
+    name: CriterionName = Field(
+        "ce",
+        description="cross-entropy, label smoothing, focal loss, the same with two gammas, explicit confidence "
+        "penalty, or margin-based label smoothing",
+    )
+    smoothing: float = Field(0.05, ge=0, le=1, description="ls: part of the target that all classes share")
+    gamma: float = Field(3.0, ge=0, description="fl: exponent of 1 - p of the true class")
+    weight: float = Field(0.1, ge=0, description="ecp: weight of the entropy that is taken off")
+    margin: float = Field(
+        10.0,
+        ge=0,
+        allow_inf_nan=True,  # infinity is cross-entropy, the limit; NaN is not >= 0
+        description="mbls: distance from the largest logit that costs nothing",
+    )
+    alpha: float = Field(0.1, ge=0, description="mbls: weight of what lies beyond the margin")
+    reduction: Literal["mean", "sum"] = Field(
+        "mean",
+        description="mbls over classes: mean as the published code, sum as the paper (Eq. 4)",
+    )
