@@ -81,9 +81,9 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
         _summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
         for mask in (of_old, old_right & ~new_right, ~old_right & new_right, ~old_right, ~new_right)
     )
-    taken: dict[str, str] = {}
-    for row in flips_by_pair(answers):
-        taken.setdefault(row.label, row.answer)
+    taken: dict[int, int] = {}
+    for truth, answer, _ in _pairs(answers):
+        taken.setdefault(truth, answer)
     rows = [
         ClassRow(
             label=names[i],
@@ -93,30 +93,34 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
             nfr=rate(int(negative[i]), int(n[i])),
             er_old=float(old_wrong[i] / n[i]),
             er_new=float(new_wrong[i] / n[i]),
-            taken_by=taken.get(names[i]),
+            taken_by=names[taken[i]] if i in taken else None,
         )
-        for i in np.flatnonzero(n)
+        for i in np.flatnonzero(n).tolist()
     ]
     return sorted(rows, key=lambda row: (-row.negative_flips, row.n, row.label))
 
 
 def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
     """Flips from class to answer, most first."""
-    names, is_old = answers.pairing.vocabulary, answers.is_old_class
-    truth, answer, n = _flips(answers)
-    # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
-    keys, cell = np.unique(truth * len(names) + answer, return_inverse=True)
-    flips = _summed(cell, n, len(keys))
-    rows = [
-        PairRow(
-            label=names[key // len(names)],
-            answer=names[key % len(names)],
-            new_class=not is_old[key % len(names)],
-            flips=int(count),
-        )
-        for key, count in zip(keys.tolist(), flips.tolist(), strict=True)
+    names, is_old = answers.pairing.vocabulary, answers.is_old_class.tolist()
+    # Of a thousand classes there may be hundreds of thousands, and each is of the right types.
+    return [
+        PairRow.model_construct(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n)
+        for truth, answer, n in _pairs(answers)
     ]
-    return sorted(rows, key=lambda row: (-row.flips, row.label, row.answer))
+
+
+def _pairs(answers: PairedAnswers) -> list[tuple[int, int, int]]:
+    """True class, new answer and how many flips, most first; names are sorted as their places are."""
+    truth, answer, n = _flips(answers)
+    size = len(answers.pairing.vocabulary)
+    # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
+    keys, cell = np.unique(truth * size + answer, return_inverse=True)
+    flips = _summed(cell, n, len(keys))
+    order = np.argsort(-flips, kind="stable")
+    return list(
+        zip((keys[order] // size).tolist(), (keys[order] % size).tolist(), flips[order].tolist(), strict=True)
+    )
 
 
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:

@@ -58,7 +58,8 @@ class PairedAnswers:
     @cached_property
     def scores(self) -> dict[str, Scores]:
         """Confidences, margins and best logits of the models that have logits, by role."""
-        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in self.right}
+        models = self.pairing.models
+        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
         return {role: scores for role, scores in found.items() if scores is not None}
 
     @cached_property
