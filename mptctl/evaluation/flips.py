@@ -143,7 +143,9 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     """
     pairing = answers.pairing
     if not answers.scores:
-        found = pairing.join.first_flips(sorted(answers.old_classes), limit)
+        found = pairing.join.first_flips(
+            sorted(answers.old_classes), limit, answers.counts().negative_flips
+        )
         return [_flipped(answers, *sample, None, None) for sample in found]
     names, at = pairing.vocabulary, np.flatnonzero(answers.flipped)
     confidence = {role: scores.confidence[at] for role, scores in answers.scores.items()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,16 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.predictions import Predictions
-from mptctl.evaluation.table import quoted
-from mptctl.evaluation.workspace import Workspace, current
+from mptctl.evaluation.table import SAMPLED, quoted
+from mptctl.evaluation.workspace import WATCHED, Workspace, current
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 # How many ids of those that do not match are named.
 NAMED = 3
+# Flips that are looked for among the first ids, for each one that is wanted: chance leaves too few of them then only
+# where flips are far from evenly spread, and all ids are gone through.
+AMPLE = 8
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,10 @@ class Join:
     def count(self, vocabulary: Sequence[str]) -> Cells:
         """The one pass over all samples.
 
-        A sum of hashed row numbers over the joined rows equals that over the table's own rows only if each row
-        was joined once. Where it does on every side, the join is one to one and complete. Rows are counted from 1
-        there, because the hash of 0 is 0.
+        Hashed row numbers, put together by exclusive or, come to the same over the joined rows as over a table's own
+        only if each row was joined an odd number of times. Where they do on every side and there are as many joined
+        rows as a table has, the join is one to one and complete. Rows are counted from 1 there, because the hash of
+        0 is 0.
 
         Args:
             vocabulary: every label, sorted.
@@ -125,29 +128,30 @@ class Join:
         keys += [f"{role}.pred = {base}.label" for role in self.roles]
         keys += [f"{role}.pred = {'old' if 'old' in self.models else base}.pred" for role in self.roles]
         keys += [f"CASE WHEN {self._flipped} THEN {'new' if 'new' in self.models else base}.pred END"]
-        sums = [f"sum(hash({role}.row::BIGINT + 1))" for role in self.roles]
+        sums = [f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles]
         different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
-        found = self.work.fetch(
-            f"SELECT {', '.join(keys)}, count(*), count(*) FILTER ({different}), {', '.join(sums)} "
-            f"FROM {self._joined} GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}",
+        named = [f"{key} AS c{i}" for i, key in enumerate(keys)]
+        named += ["count(*) AS n", f"count(*) FILTER ({different}) AS conflicts"]
+        named += [f"{checksum} AS check_{role}" for role, checksum in zip(self.roles, sums, strict=True)]
+        found = self.work.arrays(
+            f"SELECT {', '.join(named)} FROM {self._joined} GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}",
             "pairing",
             self._rows,
         )
-        k = len(self.roles)
-        columns: list[tuple[Any, ...]] = list(zip(*found, strict=True)) or [()] * (3 * k + 4)
-        answers, n, conflicts, *checks = columns[1 + 2 * k :]
-        for role, sums_of_role in zip(self.roles, checks, strict=True):
-            if sum(map(int, sums_of_role)) != self._checksum(self.models[role].table.rows):
+        n = found["n"].astype(np.int64)
+        for role, model in self.models.items():
+            joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
+            if n.sum() != model.table.rows or joined != self._checksum(model.table.rows):
                 raise self._unmatched()
-        if any(conflicts):
+        if found["conflicts"].any():
             raise self._conflicting()
-        place = {label: i for i, label in enumerate(vocabulary)}
+        k, place = len(self.roles), {label: i for i, label in enumerate(vocabulary)}
         return Cells(
-            n=np.array(n, dtype=np.int64),
-            truth=np.array([place[label] for label in columns[0]], dtype=np.int64),
-            right={role: np.array(columns[1 + i], dtype=np.bool_) for i, role in enumerate(self.roles)},
-            same={role: np.array(columns[1 + k + i], dtype=np.bool_) for i, role in enumerate(self.roles)},
-            answer=np.array([-1 if a is None else place[a] for a in answers], dtype=np.int64),
+            n=n,
+            truth=np.array([place[label] for label in found["c0"]], dtype=np.int64),
+            right={role: found[f"c{1 + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
+            same={role: found[f"c{1 + k + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
+            answer=np.array([place.get(answer, -1) for answer in np.ma.filled(found[f"c{1 + 2 * k}"], None)]),
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:
@@ -167,24 +171,40 @@ class Join:
             answers={role: found[f"answer_{role}"] for role in self.roles},
         )
 
-    def first_flips(self, labels: Sequence[str], limit: int) -> list[tuple[str, str, str]]:
+    def first_flips(self, labels: Sequence[str], limit: int, flips: int) -> list[tuple[str, str, str]]:
         """The first flips by id: (id, class, new answer).
 
         Args:
             labels: classes whose samples count.
             limit: how many at most.
+            flips: how many there are: it says among how few of the first ids enough of them are found.
         """
         wanted = ", ".join(map(quoted, labels)) or "NULL"
+        found: list[tuple[str, str, str]] = []
+        for bound in (self._early_id(AMPLE * limit / flips), None) if flips else ():
+            early = "true" if bound is None else f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
+            if len(found) < min(limit, flips):
+                found = self.work.fetch(
+                    f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self._joined} WHERE {self._flipped} "
+                    f"AND old.label IN ({wanted}) AND {early} ORDER BY 1 LIMIT {limit}",
+                    "reading flips",
+                    self._rows,
+                )
+        return found
+
+    def _early_id(self, share: float) -> str | None:
+        """SQL: an id that about this share of all ids come before; None for all of them."""
+        rows = self.models["old"].table.rows
+        if rows < WATCHED or share >= 1:
+            return None
         found = self.work.fetch(
-            f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self._joined} WHERE {self._flipped} "
-            f"AND old.label IN ({wanted}) ORDER BY 1 LIMIT {limit}",
-            "reading flips",
-            self._rows,
+            f"SELECT quantile_disc(id::VARCHAR, {share}) FROM {self.relations['old']} "
+            f"WHERE row % {max(1, rows // SAMPLED)} = 0"
         )
-        return [(sample, label, answer) for sample, label, answer in found]
+        return quoted(found[0][0])
 
     def _checksum(self, rows: int) -> int:
-        return int(self.work.fetch(f"SELECT sum(hash(i)) FROM range(1, {rows} + 1) AS t(i)")[0][0])
+        return int(self.work.fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {rows} + 1) AS t(i)")[0][0])
 
     def _refuse_other_ids(self) -> None:
         numbers = [m for m in self.models.values() if m.table.id_kind == "integers"]

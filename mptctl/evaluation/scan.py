@@ -218,14 +218,12 @@ def _checked(
 
     work, what = current(), f"reading {table.files}"
     ids, label, pred = columns["id"], columns["label"], columns["pred"]
-    sampled = f"FILTER (row % {max(1, table.rows // SAMPLED)} = 0)"
+    sampled = f"WHERE row % {max(1, table.rows // SAMPLED)} = 0"
     try:
-        (present, wrong, sample, different), *_ = work.fetch(
-            f"SELECT count(id), count(*) FILTER ({ids.wrong}), count(*) {sampled}, count(DISTINCT id) {sampled} "
-            f"FROM {source}",
-            what,
-            table.rows,
+        (present, wrong), *_ = work.fetch(
+            f"SELECT count(id), count(*) FILTER ({ids.wrong}) FROM {source}", what, table.rows
         )
+        (sample, different), *_ = work.fetch(f"SELECT count(*), count(DISTINCT id) FROM {source} {sampled}")
         names = work.fetch(
             f"SELECT kind, label::VARCHAR, pred::VARCHAR, n, wrong FROM (SELECT grouping(label) AS kind, "
             f"label, pred, count(*) AS n, "
