@@ -28,7 +28,7 @@ MOST = 2 * 10**9  # bytes that are taken without being asked for
 LEAST = 64 * 10**6  # bytes below which DuckDB cannot join at all
 # Rows from which on a query is worth a bar: below, it is done before one could be read.
 WATCHED = 1_000_000
-UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
 class Workspace:
