@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
     from mptctl.report.flips_files import FlipFiles
 
-MODEL = f"run name, run folder, .pt file, or predictions file ({SUFFIXES})"
+MODEL = (
+    f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
+)
 
 
 def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:
@@ -173,6 +176,14 @@ def evaluate(
             rich_help_panel="One model by itself",
         ),
     ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Memory for pairing, such as 2GB; the rest goes to disk. (default: 2GB, or half of what is free)",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, hidden=True, help="Has no effect any more.")] = 0,
     device: Annotated[
         str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
@@ -206,11 +217,15 @@ def evaluate(
             device=device,
         )
         return
-    from mptctl.errors import UsageError
+        import signal
+
+    from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions
+    from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
 
@@ -233,20 +248,31 @@ def evaluate(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
-    with progress_bars() as progress:
-        found = load_predictions(given, run_root, part="test", device=device, progress=progress)
-    result = compare(
-        **found.models,
-        old_classes=labels,
-        limits=limits,
-        nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-        worst=gallery,
-        identical=found.identical,
-        unfinished=found.unfinished,
-        warnings=found.warnings,
-    )
-    for path in files.write(result, found.models, data_root, found.split):
-        typer.echo(f"wrote {path}", err=True)
+    memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
+    # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    stop = StopRequest()
+    try:
+        with (
+            interruptible(stop),
+            progress_bars() as progress,
+            workspace(memory, progress if watched else None),
+        ):
+            found = load_predictions(given, run_root, part="test", device=device, progress=progress)
+            result = compare(
+                **found.models,
+                old_classes=labels,
+                limits=limits,
+                nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
+                worst=gallery,
+                identical=found.identical,
+                unfinished=found.unfinished,
+                warnings=found.warnings,
+            )
+            for path in files.write(result, found.models, data_root, found.split):
+                typer.echo(f"wrote {path}", err=True)
+    except KeyboardInterrupt as error:
+        raise Stopped("stopped", stop.signum or signal.SIGINT) from error
     _print(result, as_json, markdown == "-", sort, rows)
     result.gate.require_passed()
 

@@ -93,7 +93,7 @@ def compare(
     answers = PairedAnswers(
         pair({role: model for role, model in models.items() if model is not None}), chosen
     )
-    if not answers.of_old.any():
+    if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
             "test on pictures of the old classes, or correct --old-classes"
@@ -123,7 +123,7 @@ def _report(
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     return FlipReport(
-        n=len(answers.pairing.ids),
+        n=len(answers.pairing),
         n_old=counts.total,
         counts=counts,
         nfr=nfr(counts),
@@ -157,17 +157,15 @@ def _report(
 
 def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     """Warnings that the numbers themselves give rise to."""
-    n = len(answers.pairing.ids)
+    n = len(answers.pairing)
     alike = f"old and new answer all {n:,} samples alike, though they are not known to be one model"
     choices = len(answers.pairing.models["old"].classes or answers.old_classes)
     return [alike] * (same_answers(answers.pairing) and not identical) + doubts(answers.counts(), choices)
 
 
 def _summarise(answers: PairedAnswers, role: str) -> ModelSummary:
-    model, right, of_old = answers.pairing.models[role], answers.right[role], answers.of_old
-    wrong = ~right
-    old_wrong, old_total = int(wrong[of_old].sum()), int(of_old.sum())
-    all_wrong, total = int(wrong.sum()), wrong.size
+    model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
+    old_wrong, all_wrong = answers.wrong(role)
     errors = Errors(
         old_classes=rate(old_wrong, old_total),
         new_classes=rate(all_wrong - old_wrong, total - old_total),
@@ -176,7 +174,7 @@ def _summarise(answers: PairedAnswers, role: str) -> ModelSummary:
     calibration = None
     if role in answers.scores and model.classes is not None:
         known = answers.pairing.among(model.classes)[answers.pairing.truth]
-        calibration = calibrate(answers.scores[role].confidence[known], right[known])
+        calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
     return ModelSummary(
         name=model.name,
         classes=None if model.classes is None else len(model.classes),
@@ -226,8 +224,10 @@ def _noise_floor(answers: PairedAnswers) -> NoiseFloor | None:
 
 
 def _margins(answers: PairedAnswers) -> Margins | None:
-    of_old, scores = answers.of_old, answers.scores
-    groups: list[Group] = []
+    scores = answers.scores
+    if not scores:
+        return None
+    of_old, groups = answers.of_old, list[Group]()
     if "old" in scores:
         groups.append(("old", "old classes", scores["old"].margin[of_old]))
     if "new" in scores:
@@ -238,7 +238,7 @@ def _margins(answers: PairedAnswers) -> Margins | None:
 
 def _bias_sweep(answers: PairedAnswers) -> list[SweepCurve]:
     """The new model's curve and the baseline's, both held against the new model's error."""
-    limit = float((~answers.right["new"]).mean())
+    limit = answers.wrong("new")[1] / len(answers.pairing)
     curves = [
         sweep_bias(
             answers.pairing.models[role].name,

@@ -14,7 +14,7 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     WrongAnswerRow,
 )
-from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.paired_answers import IntArray, PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
@@ -46,11 +46,18 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 
 def destinations(answers: PairedAnswers) -> Destinations:
     """Whether flips went to old classes or to new ones."""
-    answer = answers.pairing.answers["new"][answers.flipped]
-    to_old = int(answers.is_old_class[answer].sum())
+    _, answer, n = _flips(answers)
+    to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
     return Destinations(
-        to_old_class=rate(to_old, answer.size), to_new_class=rate(answer.size - to_old, answer.size)
+        to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
     )
+
+
+def _flips(answers: PairedAnswers) -> tuple[IntArray, IntArray, IntArray]:
+    """Cells of flips: (G,) true classes, the new model's answers, and how many."""
+    cells = answers.pairing.cells
+    flipped = (cells.answer >= 0) & answers.cells_of_old
+    return cells.truth[flipped], cells.answer[flipped], cells.n[flipped]
 
 
 def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
@@ -70,15 +77,15 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     """One row for each old class with samples, most flips first, then the higher rate, then by name."""
-    names, truth = answers.pairing.vocabulary, answers.pairing.truth
-    old_right, new_right = answers.right["old"], answers.right["new"]
+    names, cells, of_old = answers.pairing.vocabulary, answers.pairing.cells, answers.cells_of_old
+    old_right, new_right = cells.right["old"], cells.right["new"]
     n, negative, positive, old_wrong, new_wrong = (
-        np.bincount(truth[mask & answers.of_old], minlength=len(names))
-        for mask in (answers.of_old, answers.flipped, ~old_right & new_right, ~old_right, ~new_right)
+        _summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
+        for mask in (of_old, old_right & ~new_right, ~old_right & new_right, ~old_right, ~new_right)
     )
-    taken: dict[str, str] = {}
-    for row in flips_by_pair(answers):
-        taken.setdefault(row.label, row.answer)
+    taken: dict[int, int] = {}
+    for truth, answer, _ in _pairs(answers):
+        taken.setdefault(truth, answer)
     rows = [
         ClassRow(
             label=names[i],
@@ -88,36 +95,43 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
             nfr=rate(int(negative[i]), int(n[i])),
             er_old=float(old_wrong[i] / n[i]),
             er_new=float(new_wrong[i] / n[i]),
-            taken_by=taken.get(names[i]),
+            taken_by=names[taken[i]] if i in taken else None,
         )
-        for i in np.flatnonzero(n)
+        for i in np.flatnonzero(n).tolist()
     ]
     return sorted(rows, key=lambda row: (-row.negative_flips, row.n, row.label))
 
 
 def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
     """Flips from class to answer, most first."""
-    names, is_old = answers.pairing.vocabulary, answers.is_old_class
-    truth, answer = (
-        labels[answers.flipped] for labels in (answers.pairing.truth, answers.pairing.answers["new"])
-    )
-    keys, flips = np.unique(truth * len(names) + answer, return_counts=True)
-    rows = [
-        PairRow(
-            label=names[key // len(names)],
-            answer=names[key % len(names)],
-            new_class=not is_old[key % len(names)],
-            flips=int(count),
+    names, is_old = answers.pairing.vocabulary, answers.is_old_class.tolist()
+    # Of a thousand classes there may be hundreds of thousands, and each is of the right types.
+    return [
+        PairRow.model_construct(
+            label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n
         )
-        for key, count in zip(keys.tolist(), flips.tolist(), strict=True)
+        for truth, answer, n in _pairs(answers)
     ]
-    return sorted(rows, key=lambda row: (-row.flips, row.label, row.answer))
+
+
+def _pairs(answers: PairedAnswers) -> list[tuple[int, int, int]]:
+    """True class, new answer and how many flips, most first; names are sorted as their places are."""
+    truth, answer, n = _flips(answers)
+    size = len(answers.pairing.vocabulary)
+    # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
+    keys, cell = np.unique(truth * size + answer, return_inverse=True)
+    flips = _summed(cell, n, len(keys))
+    order = np.argsort(-flips, kind="stable")
+    return list(
+        zip((keys[order] // size).tolist(), (keys[order] % size).tolist(), flips[order].tolist(), strict=True)
+    )
 
 
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
     """Which answers took flips, most first."""
     names = answers.pairing.vocabulary
-    flips = np.bincount(answers.pairing.answers["new"][answers.flipped], minlength=len(names))
+    _, answer, n = _flips(answers)
+    flips = _summed(answer, n, len(names))
     rows = [
         WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
         for i in np.flatnonzero(flips)
@@ -131,18 +145,43 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     Worst is where both were sure: the sum of the old model's confidence in the right answer and the new
     model's in the wrong one. Where neither is known, the order of the ids.
     """
-    names, at = answers.pairing.vocabulary, np.flatnonzero(answers.flipped)
+    pairing = answers.pairing
+    if not answers.scores:
+        found = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
+        return [_flipped(answers, *sample, None, None) for sample in found]
+    names, at = pairing.vocabulary, np.flatnonzero(answers.flipped)
     confidence = {role: scores.confidence[at] for role, scores in answers.scores.items()}
     sure = sum((confidence[role] for role in ("old", "new") if role in confidence), start=np.zeros(at.size))
-    truth, answer = answers.pairing.truth[at], answers.pairing.answers["new"][at]
+    worst = np.argsort(-sure, kind="stable")[:limit]
+    ids = pairing.models["old"].table.ids_at(pairing.rows["old"][at[worst]].tolist())
     return [
-        FlippedSample(
-            id=str(answers.pairing.ids[at[i]]),
-            label=names[truth[i]],
-            answer=names[answer[i]],
-            new_class=not answers.is_old_class[answer[i]],
-            old_confidence=float(confidence["old"][i]) if "old" in confidence else None,
-            new_confidence=float(confidence["new"][i]) if "new" in confidence else None,
+        _flipped(
+            answers,
+            sample,
+            names[pairing.truth[at[i]]],
+            names[pairing.answers["new"][at[i]]],
+            float(confidence["old"][i]) if "old" in confidence else None,
+            float(confidence["new"][i]) if "new" in confidence else None,
         )
-        for i in np.argsort(-sure, kind="stable")[:limit]
+        for sample, i in zip(ids, worst.tolist(), strict=True)
     ]
+
+
+def _flipped(
+    answers: PairedAnswers, sample: str, label: str, answer: str, old: float | None, new: float | None
+) -> FlippedSample:
+    return FlippedSample(
+        id=sample,
+        label=label,
+        answer=answer,
+        new_class=answer not in answers.old_classes,
+        old_confidence=old,
+        new_confidence=new,
+    )
+
+
+def _summed(place: IntArray, n: IntArray, places: int) -> IntArray:
+    """(places,) the sum of `n` at each place."""
+    total = np.zeros(places, dtype=np.int64)
+    np.add.at(total, place, n)
+    return total

@@ -58,17 +58,38 @@ class PairedAnswers:
     @cached_property
     def scores(self) -> dict[str, Scores]:
         """Confidences, margins and best logits of the models that have logits, by role."""
-        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in self.right}
+        models = self.pairing.models
+        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
         return {role: scores for role, scores in found.items() if scores is not None}
+
+    @cached_property
+    def cells_of_old(self) -> BoolArray:
+        """(G,) which cells of the pairing are of an old class."""
+        return self.is_old_class[self.pairing.cells.truth]
 
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
-        return flip_counts(self.right["old"][self.of_old], self.right[replacement][self.of_old])
+        cells = self.pairing.cells
+        old, new, n = (
+            part[self.cells_of_old] for part in (cells.right["old"], cells.right[replacement], cells.n)
+        )
+        return Counts(
+            both_right=int(n[old & new].sum()),
+            negative_flips=int(n[old & ~new].sum()),
+            positive_flips=int(n[~old & new].sum()),
+            both_wrong=int(n[~old & ~new].sum()),
+        )
 
     def changed(self, replacement: str = "new") -> int:
         """How many samples of old classes the model in a role answers in another way than the old one."""
-        answers = self.pairing.answers
-        return int((answers["old"] != answers[replacement])[self.of_old].sum())
+        cells = self.pairing.cells
+        return int(cells.n[self.cells_of_old & ~cells.same[replacement]].sum())
+
+    def wrong(self, role: str) -> tuple[int, int]:
+        """Wrong answers of the model in a role: to samples of old classes, and to all."""
+        cells = self.pairing.cells
+        wrong = ~cells.right[role]
+        return int(cells.n[wrong & self.cells_of_old].sum()), int(cells.n[wrong].sum())
 
 
 def flip_counts(old: BoolArray, new: BoolArray) -> Counts:

@@ -1,38 +1,65 @@
-"""Models on the same samples: matched by id, in one label space."""
+"""Models on the same samples: matched by id, in one label space, and counted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.columns import first
+from mptctl.evaluation.join import Cells, Join, Samples
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.spelling import check_counted, check_spelling
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Samples that all models answered, sorted by id, so that the order in a file never matters.
+    """Samples that all models answered; the order in a file never matters.
 
     Attributes:
         models: the predictions by role, such as `old` and `new`.
-        rows: by role, (N,) the row of each sample in the model's file.
-        ids: (N,) sample ids, sorted.
-        vocabulary: every label, truth or answer; labels below are places in it.
-        truth: (N,) true classes.
-        answers: by role, (N,) the model's answers.
+        vocabulary: every label, truth or answer, sorted; labels below are places in it.
+        cells: how often each combination of class, right and wrong answers occurs: all that rates are made of.
+        join: where the samples themselves are read from, for what needs each of them.
     """
 
     models: Mapping[str, Predictions]
-    rows: Mapping[str, NDArray[np.int64]]
-    ids: NDArray[np.str_]
     vocabulary: tuple[str, ...]
-    truth: NDArray[np.int64]
-    answers: Mapping[str, NDArray[np.int64]]
+    cells: Cells
+    join: Join
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Every sample, sorted by id."""
+        return self.join.samples(self.vocabulary)
+
+    @property
+    def rows(self) -> Mapping[str, NDArray[np.int64]]:
+        """By role, (N,) the row of each sample in the model's file."""
+        return self.samples.rows
+
+    @property
+    def truth(self) -> NDArray[np.int64]:
+        """(N,) true classes."""
+        return self.samples.truth
+
+    @property
+    def answers(self) -> Mapping[str, NDArray[np.int64]]:
+        """By role, (N,) the model's answers."""
+        return self.samples.answers
+
+    @cached_property
+    def ids(self) -> NDArray[np.str_]:
+        """(N,) sample ids, sorted."""
+        role, model = next(iter(self.models.items()))
+        return model.ids[self.rows[role]]
+
+    def __len__(self) -> int:
+        return self.cells.total
 
     def among(self, labels: Sequence[str] | frozenset[str]) -> NDArray[np.bool_]:
         """(len(vocabulary),) which labels are among `labels`."""
@@ -46,50 +73,17 @@ def pair(models: Mapping[str, Predictions]) -> Pairing:
     Raises:
         DataError: ids that are repeated, missing or extra, labels that differ, or names that differ only in
             form or are hardly ever known (`check_spelling`), with the first three.
+        StorageError: more memory is needed than the workspace may take.
     """
-    rows = {role: _sorted_rows(model) for role, model in models.items()}
-    base, *others = models
-    ids, labels = models[base].ids[rows[base]], models[base].labels[rows[base]]
-    for role in others:
-        _check_same(models[base].name, ids, labels, models[role], rows[role])
+    join = Join(models)
     every = list(models.values())
+    vocabulary = tuple(
+        sorted(set().union(*({*m.table.labels, *m.table.answers, *(m.classes or ())} for m in every)))
+    )
+    cells = join.count(vocabulary)
     check_counted(every)
     check_spelling(every)
-    vocabulary = sorted(
-        set().union(labels.tolist(), *(set(m.preds.tolist()) | set(m.classes or ()) for m in every))
-    )
-    place = np.array(vocabulary, dtype=np.str_)
-    return Pairing(
-        models=dict(models),
-        rows=rows,
-        ids=ids,
-        vocabulary=tuple(vocabulary),
-        truth=np.searchsorted(place, labels).astype(np.int64),
-        answers={
-            role: np.searchsorted(place, model.preds[rows[role]]).astype(np.int64)
-            for role, model in models.items()
-        },
-    )
-
-
-def _check_same(
-    base: str, ids: NDArray[np.str_], labels: NDArray[np.str_], model: Predictions, order: NDArray[np.int64]
-) -> None:
-    """DataError where a model's ids or labels, put in order, are not those of the model called `base`."""
-    theirs = model.ids[order]
-    if not np.array_equal(ids, theirs):
-        missing, extra = np.setdiff1d(ids, theirs).tolist(), np.setdiff1d(theirs, ids).tolist()
-        parts = [f"lacks {len(missing)} of its ids ({first(missing)})"] if missing else []
-        parts += [f"has {len(extra)} ids more ({first(extra)})"] if extra else []
-        raise DataError(
-            f"{model.name}: against {base} it {' and '.join(parts)}; predict the same samples with both"
-        )
-    different = np.flatnonzero(labels != model.labels[order])
-    if different.size:
-        shown = [f"{ids[i]}: {labels[i]} or {model.labels[order][i]}" for i in different]
-        raise DataError(
-            f"{model.name}: {different.size} labels differ from {base} ({first(shown)}); use the same labels"
-        )
+    return Pairing(dict(models), vocabulary, cells, join)
 
 
 def choose_old_classes(
@@ -109,7 +103,7 @@ def choose_old_classes(
     """
     check_counted([new])
     warnings = check_spelling([old, new])
-    labels = set(old.labels.tolist())
+    labels = set(old.table.labels)
     if given is not None:
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
@@ -136,15 +130,3 @@ def choose_old_classes(
                 f"{new.name} cannot answer {len(strange)} classes of the test set: {first(strange)}"
             )
     return chosen, warnings
-
-
-def _sorted_rows(model: Predictions) -> NDArray[np.int64]:
-    order = np.argsort(model.ids, kind="stable").astype(np.int64)
-    ids = model.ids[order]
-    repeated = np.unique(ids[1:][ids[1:] == ids[:-1]]).tolist()
-    if repeated:
-        raise DataError(
-            f"{model.name}: {len(repeated)} ids stand there more than once ({first(repeated)}); "
-            "keep one row each"
-        )
-    return order

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, UsageError, one_line
-from mptctl.evaluation.columns import as_text, first, shown
-from mptctl.evaluation.readers import READERS, SUFFIXES, is_predictions_file
+from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, one_line
+from mptctl.evaluation.columns import COLUMNS, as_text, first, shown
+from mptctl.evaluation.readers import READERS, find_parts
+from mptctl.evaluation.scan import scan
+from mptctl.evaluation.table import ArrayTable, Table, number_kind
 from mptctl.files import writing
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.readers import Columns
 
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
 BLOCK = 2**20
@@ -25,9 +33,7 @@ class Predictions:
 
     Attributes:
         name: the file or run that it came from.
-        ids: (N,) text, one per sample, none twice.
-        labels: (N,) text, the true classes.
-        preds: (N,) text, the answers.
+        table: N rows: sample, true class, answer.
         logits: (N, C) in any float type, possibly mapped from a file; None where only answers are known.
         classes: the labels that the model can answer, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
@@ -35,16 +41,29 @@ class Predictions:
     """
 
     name: str
-    ids: NDArray[np.str_]
-    labels: NDArray[np.str_]
-    preds: NDArray[np.str_]
+    table: Table
     logits: NDArray[Any] | None = None
     classes: tuple[str, ...] | None = None
     origin: Literal["file", "checkpoint"] = "file"
     counted: bool = False
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return self.table.rows
+
+    @cached_property
+    def ids(self) -> NDArray[np.str_]:
+        """(N,) one per sample, read from the files where they are not in memory."""
+        return self.table.column("id")
+
+    @cached_property
+    def labels(self) -> NDArray[np.str_]:
+        """(N,) the true classes; as `ids`."""
+        return self.table.column("label")
+
+    @cached_property
+    def preds(self) -> NDArray[np.str_]:
+        """(N,) the answers; as `ids`."""
+        return self.table.column("pred")
 
 
 def build_predictions(
@@ -70,21 +89,19 @@ def build_predictions(
         DataError: parts that are missing, of unequal length, or contradict each other.
         NonFiniteError: rows of logits with NaN or plus infinity (minus infinity: never answered).
     """
+    kind = number_kind(np.asarray(ids))
     ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
     if not len(ids):
         raise DataError(f"{name}: holds no sample; write one row per test sample")
-    if classes is not None and not classes:
-        raise DataError(f"{name}: `classes` names no class; write the labels that the model can answer")
-    if classes is not None and len(set(classes)) != len(classes):
-        raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
+    _check_classes(name, classes)
     if logits is None:
         if preds is None:
             raise DataError(f"{name}: holds neither `pred` nor `logits`; write one of them")
         answers = as_text(preds, "pred", name)
         _same_length(name, ids, label=labels, pred=answers)
-        if classes is not None and (outside := sorted(set(answers.tolist()) - set(classes))):
-            raise DataError(f"{name}: answers that are not among its `classes`: {first(outside)}")
-        return Predictions(name, ids, labels, answers, None, classes, origin)
+        table = ArrayTable(ids, labels, answers, kind)
+        _check_among(name, table, classes)
+        return Predictions(name, table, None, classes, origin)
 
     if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
         raise DataError(f"{name}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)")
@@ -102,7 +119,7 @@ def build_predictions(
     if preds is not None:
         _same_length(name, ids, pred=preds)
         _check_answers(name, as_text(preds, "pred", name), answers, logits, classes)
-    return Predictions(name, ids, labels, answers, logits, classes, origin, counted)
+    return Predictions(name, ArrayTable(ids, labels, answers, kind), logits, classes, origin, counted)
 
 
 def row_blocks(logits: NDArray[Any]) -> list[slice]:
@@ -128,53 +145,114 @@ def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:
 
 
 def read_predictions(path: Path) -> Predictions:
-    """Read a predictions file of any framework.
+    """Read predictions of any framework: a file, the files that a pattern matches, or the parts in a folder.
 
-    The file has arrays (``.npz``) or columns (``.csv``, ``.parquet``) `id`, `label`, and `pred` or `logits`,
+    A file has arrays (``.npz``) or columns (``.csv``, ``.parquet``) `id`, `label`, and `pred` or `logits`,
     and may have `classes`. In a table a cell of `logits` or `classes` is a list; in CSV, as JSON.
-    Logits in an uncompressed ``.npz`` stay on disk and are mapped.
+    Tables without logits stay where they are; logits in an uncompressed ``.npz`` are mapped.
 
     Raises:
         UsageError: another ending. DataError: missing, damaged or contradictory content.
         NonFiniteError: logits that are not finite. StorageError: content that is larger than the memory.
     """
-    name = str(path)
-    if not is_predictions_file(path):
-        raise UsageError(f"{name}: not a predictions file; use one of {SUFFIXES}")
-    if not path.is_file():
-        raise DataError(f"{name}: no such file; write predictions there, or name a run folder or a .pt")
+    name, parts = str(path), find_parts(path)
+    found = scan(name, parts)
+    if found is None:
+        return _read_rows(name, parts)
+    classes = None
+    if found.classes is not None:
+        listed = np.empty(len(found.classes), dtype=object)
+        listed[:] = found.classes
+        classes = tuple(as_text(listed, "classes", name).tolist())
+    _check_classes(name, classes)
+    _check_among(name, found.table, classes)
+    return Predictions(name, found.table, None, classes)
+
+
+def _read_rows(name: str, parts: Sequence[Path]) -> Predictions:
+    """Predictions in memory, each row looked at."""
+    read = [_columns(part) for part in parts]
+    headers = list(read[0])
+    for part, columns in zip(parts, read, strict=True):
+        where = str(part)
+        missing = [key for key in ("id", "label") if key not in columns]
+        if missing:
+            raise DataError(
+                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(sorted(columns))}"
+            )
+        if "pred" not in columns and "logits" not in columns:
+            raise DataError(
+                f"{where}: holds neither `pred` nor `logits`; write one of them; found {first(sorted(columns))}"
+            )
+        if len(parts) > 1 and sorted(set(columns) & set(COLUMNS)) != sorted(set(headers) & set(COLUMNS)):
+            raise DataError(
+                f"{where}: columns {first(sorted(columns))}, and in {parts[0]}: {first(sorted(headers))}; "
+                "write the same columns into all parts"
+            )
+    whole = read[0] if len(read) == 1 else _joined(parts, read)
+    classes = whole.get("classes")
+    return build_predictions(
+        name,
+        whole["id"],
+        whole["label"],
+        whole.get("pred"),
+        whole.get("logits"),
+        None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
+    )
+
+
+def _columns(part: Path) -> Columns:
     try:
-        columns = READERS[path.suffix.lower()](path)
+        return READERS[part.suffix.lower()](part)
     except MptctlError:
         raise
     except MemoryError as error:
         raise StorageError(
-            f"{name}: needs more memory than there is ({error}); "
+            f"{part}: needs more memory than there is ({error}); "
             "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
         ) from error
     except Exception as error:  # the readers raise a dozen types on a damaged file
         detail = shown(one_line(error), 200)
-        raise DataError(f"{name}: cannot be read as {path.suffix[1:]} ({detail}); write it again") from error
-    missing = [key for key in ("id", "label") if key not in columns]
-    if missing:
-        raise DataError(
-            f"{name}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(sorted(columns))}"
-        )
-    classes = columns.get("classes")
-    return build_predictions(
-        name,
-        columns["id"],
-        columns["label"],
-        columns.get("pred"),
-        columns.get("logits"),
-        None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
-    )
+        raise DataError(f"{part}: cannot be read as {part.suffix[1:]} ({detail}); write it again") from error
+
+
+def _joined(parts: Sequence[Path], read: Sequence[Columns]) -> Columns:
+    """The columns of parts one after another; their class lists must be one."""
+    whole: Columns = {}
+    for key in set(read[0]) & set(COLUMNS):
+        columns = [columns[key] for columns in read]
+        if key == "classes":
+            lists = [as_text(c, key, str(part)).tolist() for part, c in zip(parts, columns, strict=True)]
+            if odd := [part for part, names in zip(parts, lists, strict=True) if names != lists[0]]:
+                raise DataError(
+                    f"{odd[0]}: `classes` differs from that of {parts[0]}; write the same list into all parts"
+                )
+            whole[key] = columns[0]
+            continue
+        kinds = {number_kind(column): part for part, column in zip(parts, columns, strict=True)}
+        if key != "logits" and len(kinds) > 1:
+            shown_values = [
+                f"{shown(str(c[0]))} in {p}"
+                for p, c in zip(parts, columns, strict=True)
+                if p in kinds.values()
+            ]
+            raise DataError(
+                f"{parts[0]}: `{key}` is a number in one part and text in another ({first(shown_values)}); "
+                "write one type into all parts"
+            )
+        if key == "logits" and len({column.shape[1:] for column in columns}) > 1:
+            raise DataError(f"{parts[0]}: parts with `logits` of different lengths; write (N, C)")
+        whole[key] = np.concatenate(columns)
+    return whole
 
 
 def save_predictions(predictions: Predictions, path: Path) -> None:
     """Write an uncompressed ``.npz`` that `read_predictions` reads back; StorageError where it cannot be."""
     arrays: dict[str, NDArray[Any]] = {
-        "id": predictions.ids,
+        # Text here and numbers in the other model's file would not match.
+        "id": predictions.ids.astype(np.int64)
+        if predictions.table.id_kind == "integers"
+        else predictions.ids,
         "label": predictions.labels,
         "pred": predictions.preds,
     }
@@ -186,29 +264,42 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def labels_beyond(labels: NDArray[np.str_], columns: int) -> list[str]:
-    """Labels that are no number from 0 to `columns` - 1, one for each sample, shorter numbers first."""
+def labels_beyond(labels: Counter[str], columns: int) -> list[str]:
+    """Labels that are no number from 0 to `columns` - 1, shorter numbers first."""
     known = {str(i) for i in range(columns)}
-    return sorted((label for label in labels.tolist() if label not in known), key=lambda x: (len(x), x))
+    return sorted((label for label in labels if label not in known), key=lambda x: (len(x), x))
 
 
-def refused_labels(strange: list[str], labels: NDArray[np.str_], columns: int, name: str) -> DataError:
+def refused_labels(strange: list[str], labels: Counter[str], columns: int, name: str) -> DataError:
     """The error of logits without `classes` whose labels do not count their columns."""
     return DataError(
-        f"{name}: {len(strange)} of {len(labels)} labels are no column of its logits, 0..{columns - 1} "
-        f"({first(list(dict.fromkeys(strange)))}); count labels from 0, or write `classes`, the label of each "
-        "column"
+        f"{name}: {sum(labels[label] for label in strange)} of {labels.total()} labels are no column of its "
+        f"logits, 0..{columns - 1} ({first(strange)}); count labels from 0, or write `classes`, the label of "
+        "each column"
     )
+
+
+def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
+    if classes is not None and not classes:
+        raise DataError(f"{name}: `classes` names no class; write the labels that the model can answer")
+    if classes is not None and len(set(classes)) != len(classes):
+        raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
+
+
+def _check_among(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
+    if classes is not None and (outside := sorted(set(table.answers) - set(classes))):
+        raise DataError(f"{name}: answers that are not among its `classes`: {first(outside)}")
 
 
 def _check_numbers(labels: NDArray[np.str_], columns: int, name: str) -> None:
     """Labels beside logits without `classes`: 0, 1, 2, ..., in that spelling."""
-    strange = labels_beyond(labels, columns)
-    if not all(re.fullmatch("-?[0-9]+", label) for label in set(strange)):
+    counts = Counter(labels.tolist())
+    strange = labels_beyond(counts, columns)
+    if not all(re.fullmatch("-?[0-9]+", label) for label in strange):
         raise DataError(f"{name}: `logits` with text labels need `classes`, the label of each column")
     # Numbers from C on may be classes that came after this model: `check_counted` asks the other models.
     if wrong := [label for label in strange if not re.fullmatch("[1-9][0-9]*", label)]:
-        raise refused_labels(wrong, labels, columns, name)
+        raise refused_labels(wrong, counts, columns, name)
 
 
 def _check_start(

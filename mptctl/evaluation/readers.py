@@ -5,11 +5,15 @@ Light: the command line names the suffixes in its help.
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
+
+from mptctl.errors import DataError, UsageError, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,8 +40,59 @@ _FORMS = [
 ]
 READERS: dict[str, Callable[[Path], Columns]] = {f".{form}": _reader(form) for form in _FORMS}
 SUFFIXES = ", ".join(READERS)
+# What a run folder or a run root holds, and a folder of parts does not.
+_OF_A_RUN = ("recipe.yaml", "split.json", "best.pt", "last.pt")
 
 
 def is_predictions_file(path: Path) -> bool:
-    """Whether there is a reader for this path, by its ending."""
-    return path.suffix.lower() in READERS
+    """Whether a path names predictions: by its ending, as a pattern such as ``part-*``, or as a folder of parts."""
+    if path.suffix.lower() in READERS or (_is_pattern(path) and not os.path.lexists(path)):
+        return True
+    return (
+        os.path.isdir(path)
+        and not any(os.path.lexists(path / name) for name in _OF_A_RUN)
+        and bool(_parts_in(path))
+    )
+
+
+def find_parts(path: Path) -> list[Path]:
+    """The files that a path names: itself, what a pattern matches, or the parts in a folder, sorted by name.
+
+    Raises:
+        DataError: no file. UsageError: an ending that cannot be read, or parts of several forms.
+    """
+    if path.is_dir():
+        parts = _parts_in(path)
+        missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
+    elif path.is_file() or not _is_pattern(path):
+        parts = [path] if path.is_file() else []
+        missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt"
+    else:
+        parts = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(name)]
+        missing = f"{path}: matches no file; correct the pattern, or write predictions there"
+    named = parts or [path]
+    if unknown := [
+        part for part in named if part.suffix.lower() not in READERS and (parts or not _is_pattern(path))
+    ]:
+        raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
+    if not parts:
+        raise DataError(missing)
+    if len(forms := sorted({part.suffix.lower() for part in parts})) > 1:
+        raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
+    return parts
+
+
+def _is_pattern(path: Path) -> bool:
+    return glob.has_magic(str(path))
+
+
+def _parts_in(folder: Path) -> list[Path]:
+    """Files in a folder that can be read; what begins with a dot or `_` is a writer's own note."""
+    try:
+        return sorted(
+            path
+            for path in folder.iterdir()
+            if path.suffix.lower() in READERS and path.name[0] not in "._" and path.is_file()
+        )
+    except OSError:
+        return []

@@ -39,7 +39,7 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         DataError: names that differ only in form, places instead of names, or a model of which more than half
             of the answers are unknown; with the nearest spelling, the count, and the first three.
     """
-    labels = [(model.name, "labels", frozenset(model.labels.tolist())) for model in models]
+    labels = [(model.name, "labels", frozenset(model.table.labels)) for model in models]
     lists = [(m.name, "classes", frozenset(m.classes)) for m in models if m.classes is not None]
     known = frozenset().union(*(names for _, _, names in labels + lists))
     spellings: dict[str, list[str]] = {}
@@ -66,13 +66,13 @@ def check_counted(models: Sequence[Predictions]) -> None:
         if not model.counted or model.classes is None:
             continue
         others = frozenset().union(*(m.classes or () for m in models if m is not model))
-        strange = labels_beyond(model.labels, len(model.classes))
+        strange = labels_beyond(model.table.labels, len(model.classes))
         if not silent:
             strange = [label for label in strange if label not in others]
-        elif "0" in others or (model.labels == "0").any():
+        elif "0" in others or "0" in model.table.labels:
             continue
         if strange:
-            raise refused_labels(strange, model.labels, len(model.classes), model.name)
+            raise refused_labels(strange, model.table.labels, len(model.classes), model.name)
 
 
 def form(name: str) -> str:
@@ -138,7 +138,7 @@ def _check_places(model: str, classes: frozenset[str], labels: frozenset[str]) -
 
 
 def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[str, list[str]]) -> str | None:
-    unknown = Counter({a: n for a, n in Counter(model.preds.tolist()).items() if a not in known})
+    unknown = Counter({a: n for a, n in model.table.answers.items() if a not in known})
     if not unknown:
         return None
     total = len(model)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit, xlog1py, xlogy
-from scipy.stats import binomtest, chi2, norm
+from scipy.special import bdtr, chdtri, expit, ndtri, xlog1py, xlogy  # scipy.stats takes a second to import
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
@@ -24,7 +22,7 @@ def wilson(count: int, total: int, confidence: float = 0.95) -> Interval | None:
 def score_interval(count: int, total: int, confidence: float = 0.95) -> Interval:
     """The same of at least one sample, where there always is one."""
     # From the upper tail: the quantile of a level next to 1 would round to infinity.
-    z = float(norm.isf((1 - confidence) / 2))
+    z = -float(ndtri((1 - confidence) / 2))
     centre = (count + z * z / 2) / (total + z * z)
     half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
     return centre - half if count else 0.0, centre + half if count < total else 1.0
@@ -53,7 +51,9 @@ def er_increase(counts: Counts) -> float:
 def mcnemar(counts: Counts) -> float:
     """Exact two-sided McNemar test: are negative and positive flips equally likely? (McNemar 1947)"""
     changed = counts.negative_flips + counts.positive_flips
-    return float(binomtest(counts.negative_flips, changed).pvalue) if changed else 1.0
+    # The binomial of a fair coin is symmetric: twice the smaller tail, or all of it where both tails meet.
+    fewer = min(counts.negative_flips, counts.positive_flips)
+    return 1.0 if 2 * fewer == changed else 2 * float(bdtr(fewer, changed, 0.5))
 
 
 def expected_flips(counts: Counts) -> float:
@@ -121,7 +121,7 @@ def relative_nfr_interval(counts: Counts, confidence: float = 0.95) -> Interval 
     value = relative_nfr(counts)
     if value is None:
         return None
-    allowed = float(chi2.isf(1 - confidence, 1))
+    allowed = float(chdtri(1, 1 - confidence))
     cells = np.array(_cells(counts), dtype=np.float64)
     best = float(xlogy(cells, cells / cells.sum()).sum())
 
@@ -137,7 +137,10 @@ def relative_nfr_interval(counts: Counts, confidence: float = 0.95) -> Interval 
         near, far = inside, inside + step
         while excess(far) < 0:
             near, far, step = far, far + 2 * step, 2 * step
-        return math.exp(brentq(excess, near, far, xtol=1e-10))
+        while abs(far - near) > 1e-10:
+            middle = (near + far) / 2
+            near, far = (middle, far) if excess(middle) < 0 else (near, middle)
+        return math.exp(near)
 
     return (end(-1.0) if counts.negative_flips else 0.0), end(1.0)
 

@@ -1,0 +1,210 @@
+"""Where predictions are paired and counted: one DuckDB, its limit of memory, and a folder for what exceeds it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import resource
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mptctl.errors import StorageError, UsageError, first_line
+
+if TYPE_CHECKING:
+    import duckdb
+
+# Called with (what is under way, rows done, rows in all).
+Progress = Callable[[str, int, int], None]
+
+MOST = 2 * 10**9  # bytes that are taken without being asked for
+LEAST = 64 * 10**6  # bytes below which DuckDB cannot join at all
+# Rows from which on a query is worth a bar: below, it is done before one could be read.
+WATCHED = 1_000_000
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+class Workspace:
+    """One DuckDB connection. Close it: its folder is removed then, whatever happened before.
+
+    Args:
+        memory_limit: bytes that tables and joins may take; the rest goes to the folder. Default: `default_limit`.
+        progress: told how a long query goes.
+    """
+
+    def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
+        self.memory_limit = memory_limit or default_limit()
+        self.progress = progress
+        self._folder: Path | None = None
+        self._numbers = count()
+        self._stale: list[str] = []
+
+    @cached_property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """Made when it is first needed: DuckDB takes longer to import than many files to read."""
+        import duckdb
+
+        self._folder = Path(tempfile.mkdtemp(prefix="mptctl-"))  # nobody else's: 0700
+        settings: dict[str, Any] = {
+            "memory_limit": f"{self.memory_limit}B",
+            "temp_directory": str(self._folder),
+            "autoinstall_known_extensions": False,
+        }
+        connection = duckdb.connect(":memory:", config=settings)
+        if self.progress is not None:
+            # What `query_progress` reports; the bar itself is ours.
+            connection.execute("SET enable_progress_bar_print = false; SET enable_progress_bar = true")
+        return connection
+
+    def name(self) -> str:
+        """A name that no other table of this workspace has."""
+        return f"table_{next(self._numbers)}"
+
+    def drop_later(self, statement: str) -> None:
+        """Make room before the next query; for finalizers, which may run in the middle of one."""
+        self._stale.append(statement)
+
+    def fetch(self, query: str, what: str = "", rows: int = 0) -> list[tuple[Any, ...]]:
+        """The rows of a query's result.
+
+        Args:
+            query: SQL.
+            what: what it does, for whoever watches. rows: how many rows it reads.
+
+        Raises:
+            StorageError: more memory is needed than the limit allows, or the folder is full.
+            duckdb.Error: what the query reads cannot be read.
+        """
+        with self._storage_errors(), self._watched(what, rows):
+            return self._ready().execute(query).fetchall()
+
+    def arrays(self, query: str, what: str = "", rows: int = 0) -> dict[str, Any]:
+        """The columns of a query's result as arrays of numpy; see `fetch`."""
+        with self._storage_errors(), self._watched(what, rows):
+            return dict(self._ready().execute(query).fetchnumpy())
+
+    def _ready(self) -> duckdb.DuckDBPyConnection:
+        while self._stale:
+            self.connection.execute(self._stale.pop())
+        return self.connection
+
+    def close(self) -> None:
+        """End the connection and remove the folder."""
+        try:
+            if "connection" in self.__dict__:
+                self.__dict__.pop("connection").close()
+        finally:
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        import duckdb
+
+        try:
+            yield
+        except (duckdb.OutOfMemoryException, MemoryError) as error:
+            raise StorageError(
+                f"pairing needs more than the {size(self.memory_limit)} of --memory-limit and the disk at "
+                f"{tempfile.gettempdir()} have room for ({first_line(error)[:200]}); raise --memory-limit, or set "
+                "TMPDIR to a folder on a larger disk"
+            ) from error
+
+    @contextmanager
+    def _watched(self, what: str, rows: int) -> Iterator[None]:
+        if self.progress is None or rows < WATCHED:
+            yield
+            return
+        tell, connection, ended = self.progress, self.connection, threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(0.2):
+                tell(what, int(rows * max(connection.query_progress(), 0) / 100), rows)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+            tell(what, rows, rows)
+        finally:
+            ended.set()
+            watcher.join()
+
+
+_open: list[Workspace] = []
+
+
+@contextmanager
+def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
+    """A workspace that `current` gives until the block ends; then its folder is gone, also on an error or Ctrl-C."""
+    made = Workspace(memory_limit, progress)
+    _open.append(made)
+    try:
+        yield made
+    finally:
+        _open.remove(made)
+        made.close()
+
+
+def current() -> Workspace:
+    """The workspace of the block that runs, or one that ends with the process."""
+    if not _open:
+        made = Workspace()
+        atexit.register(made.close)
+        _open.append(made)
+    return _open[-1]
+
+
+def default_limit() -> int:
+    """Bytes: 2 GB or half of what is free, whichever is less."""
+    return max(LEAST, min(MOST, _free() // 2))
+
+
+def parse_size(text: str, flag: str) -> int:
+    """Bytes of a size such as ``500MB`` or ``2 GB``.
+
+    Raises:
+        UsageError: no size, or one with which nothing can be joined.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
+    number = float(found[1]) * UNITS[found[2] or ""] if found else 0
+    if not LEAST <= number < 10**18:
+        raise UsageError(f"{flag} {text[:60]!r}: is no size of {size(LEAST)} or more; write one such as 2GB")
+    return int(number)
+
+
+def size(number: int) -> str:
+    """Bytes as a message may hold them."""
+    return f"{number / 1e9:.1f} GB" if number >= 10**9 else f"{number / 1e6:.0f} MB"
+
+
+def _free() -> int:
+    """Bytes of memory that this process may still take: of the machine, of its control group, of its own limit."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = [pages // 2]
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            found = [int(line.split()[1]) * 1024]
+    limit, used = _lines("/sys/fs/cgroup/memory.max"), _lines("/sys/fs/cgroup/memory.current")
+    if limit and used and limit[0].isdigit() and used[0].isdigit():
+        found.append(max(0, int(limit[0]) - int(used[0])))
+    own = resource.getrlimit(resource.RLIMIT_AS)[0]
+    taken = _lines("/proc/self/statm")
+    if own != resource.RLIM_INFINITY and taken:
+        found.append(max(0, own - int(taken[0].split()[0]) * os.sysconf("SC_PAGE_SIZE")))
+    return min(found)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
