@@ -13,6 +13,7 @@ from mptctl.cli import bench
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
+from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.split import split
 from mptctl.cli.train_baseline import train_baseline
@@ -61,6 +62,7 @@ app.command("train-ref")(train_ref)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
+app.command("predict")(predict)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor)

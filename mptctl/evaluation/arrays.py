@@ -13,7 +13,7 @@ from mptctl.errors import DataError, one_line
 GIVE = "give (N,) labels or answers, or (N, C) logits, as an array, a column or a list"
 
 
-def as_array(value: Any, name: str) -> NDArray[Any]:
+def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDArray[Any]:
     """Labels, answers or logits as an array of numpy.
 
     Args:
@@ -21,12 +21,13 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
             `__arrow_c_array__`: arrays of numpy, torch and jax on any device, columns and tables of pandas and
             polars, arrays of Arrow. Lists may hold such rows.
         name: what it is, for messages.
+        dimensions: how many it may have.
 
     Returns:
         (N,) of the type that it has; (N, C) floats where its rows are lists.
 
     Raises:
-        DataError: no array, or one of other than one or two dimensions.
+        DataError: no array, or one of another number of dimensions.
     """
     if value is None or isinstance(value, str | bytes | Mapping | Set):
         what = "nothing" if value is None else "a text" if isinstance(value, str) else f"a {_kind(value)}"
@@ -41,7 +42,7 @@ def as_array(value: Any, name: str) -> NDArray[Any]:
         ) from error
     if found is None:
         raise DataError(f"{name}: rows of different lengths; {GIVE}")
-    if found.ndim not in (1, 2):
+    if found.ndim not in dimensions:
         raise DataError(f"{name}: has shape {found.shape}; {GIVE}")
     return found
 
