@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mptctl.errors import DataError, MptctlError, UsageError
-from mptctl.evaluation.arrays import as_array
-from mptctl.evaluation.columns import as_text
+from mptctl.errors import MptctlError, UsageError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.in_memory import InMemory
 from mptctl.report.flips_object import Report as Report
 
 if TYPE_CHECKING:
@@ -61,28 +56,21 @@ def evaluate(
         raise UsageError(
             f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
         )
-    truth = as_text(as_array(labels, "labels"), "labels", "labels")
-    names = as_text(np.arange(len(truth)) if ids is None else as_array(ids, "ids"), "ids", "ids")
-    known, before = _class_names(classes, "classes"), _class_names(old_classes, "old_classes")
-
-    _check_length("ids", names, truth)
-
-    def model(name: str, value: Any, is_old: bool = False) -> Predictions:
-        found = as_array(value, name)
-        _check_length(name, found, truth)
-        columns = _columns_of_old(name, found, known, before) if is_old else known
-        answers, logits = (found, None) if found.ndim == 1 else (None, found)
-        return build_predictions(name, names, truth, answers, logits, columns)
-
+    test = InMemory.of(labels, ids, classes, old_classes)
     with _spoken_in_python():
+        models = {
+            "old": test.predictions("old", old, is_old=True),
+            "new": test.predictions("new", new),
+        }
+        if noise_floor is not None:
+            models["noise_floor"] = test.predictions("noise_floor", noise_floor, is_old=True)
+        if baseline is not None:
+            models["baseline"] = test.predictions("baseline", baseline)
         result = compare(
-            model("old", old, is_old=True),
-            model("new", new),
-            old_classes=before,
-            noise_floor=None if noise_floor is None else model("noise_floor", noise_floor, is_old=True),
-            baseline=None if baseline is None else model("baseline", baseline),
+            **models,
+            old_classes=test.old_classes,
             nfr_margin=nfr_margin,
-            worst=len(truth),  # every flip: what is shown of them is for the report to choose
+            worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
         )
     told = [_in_python(warning) for warning in result.warnings]
     return Report(result.model_copy(update={"warnings": told}))
@@ -103,35 +91,6 @@ def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") ->
     from mptctl.inference.loaded import load_run
 
     return load_run(run, run_root, device)
-
-
-def _check_length(name: str, values: NDArray[Any], labels: NDArray[np.str_]) -> None:
-    if len(values) != len(labels):
-        raise DataError(f"{name}: {len(values)} rows for {len(labels)} labels; give one for each sample")
-
-
-def _class_names(names: Any, what: str) -> tuple[str, ...] | None:
-    return None if names is None else tuple(as_text(as_array(names, what), what, what).tolist())
-
-
-def _columns_of_old(
-    name: str, old: NDArray[Any], classes: tuple[str, ...] | None, old_classes: tuple[str, ...] | None
-) -> tuple[str, ...] | None:
-    """What the old model's columns are called; None where it gives answers, or nobody says."""
-    if old.ndim == 1 or (classes is None and old_classes is None):
-        return None
-    fitting = [names for names in (old_classes, classes) if names is not None and len(names) == old.shape[1]]
-    if not fitting:
-        raise DataError(
-            f"{name}: logits of {old.shape[1]} columns, for which neither `classes` nor `old_classes` has the names; "
-            "give old_classes, the label of each column"
-        )
-    if len(fitting) == 2 and fitting[0] != fitting[1]:
-        raise DataError(
-            f"{name}: `classes` and `old_classes` are the same labels in two orders, or two lists of one length; "
-            "give both in the order of the logits"
-        )
-    return fitting[0]
 
 
 @contextmanager
