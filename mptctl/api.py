@@ -58,16 +58,16 @@ def evaluate(
         )
     test = InMemory.of(labels, ids, classes, old_classes)
     with _spoken_in_python():
-        models = {
-            "old": test.predictions("old", old, is_old=True),
-            "new": test.predictions("new", new),
-        }
+        retrained, untreated = None, None
         if noise_floor is not None:
-            models["noise_floor"] = test.predictions("noise_floor", noise_floor, is_old=True)
+            retrained = test.predictions("noise_floor", noise_floor, is_old=True)
         if baseline is not None:
-            models["baseline"] = test.predictions("baseline", baseline)
+            untreated = test.predictions("baseline", baseline)
         result = compare(
-            **models,
+            test.predictions("old", old, is_old=True),
+            test.predictions("new", new),
+            noise_floor=retrained,
+            baseline=untreated,
             old_classes=test.old_classes,
             nfr_margin=nfr_margin,
             worst=len(test.labels),  # every flip: what is shown of them is for the report to choose

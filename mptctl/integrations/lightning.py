@@ -21,10 +21,7 @@ def _callback() -> Any:
     )
 
 
-Callback = _callback()
-
-
-class FlipCallback(Callback):  # type: ignore[misc]
+class FlipCallback(_callback()):  # type: ignore[misc]
     """After each validation of a trainer, count flips, say them, and log them under `nfr`, `negative_flips`, ...
 
     The trainer's sanity check is passed over.
