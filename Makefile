@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint gpu-check gpu-wheels docs clean
+.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs clean
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -27,6 +27,14 @@ lint: .venv/.installed
 # One process a core, each taking tests from the other's queue when its own is empty.
 test: lint
 	$(BIN)/pytest --numprocesses logical --dist worksteal
+
+# What Python programs of others may bring: several gigabytes, so that neither demo nor test needs it.
+.venv/.integrations: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[integrations]'
+	touch $@
+
+test-integrations: .venv/.integrations
+	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py
 
 gpu-check:
 	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py

@@ -14,6 +14,7 @@ from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
+from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.recipes import recipes
 from mptctl.cli.runs import runs
@@ -68,6 +69,7 @@ app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
+app.command("predict")(predict)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")

@@ -217,7 +217,7 @@ def evaluate(
             device=device,
         )
         return
-        import signal
+    import signal
 
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare

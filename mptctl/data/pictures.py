@@ -79,6 +79,25 @@ def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
     return image.permute(1, 2, 0)
 
 
+class Normalisation:
+    """(B, S, S, 3) uint8 on a device -> float32, by a recipe's mean and deviation.
+
+    Args:
+        data: with mean, deviation, and picture size S.
+        device: where the pictures are.
+    """
+
+    def __init__(self, data: DataRecipe, device: torch.device) -> None:
+        mean, std = (torch.tensor(v, dtype=torch.float32) for v in (data.mean, data.std))
+        # For a row of pixels at once: on a CPU, vectors of three are five times slower.
+        self._offset = (-mean / std).repeat(data.image_size).to(device)
+        self._scale = (1 / (255 * std)).repeat(data.image_size).to(device)
+
+    def __call__(self, pictures: Tensor) -> Tensor:
+        rows = pictures.reshape(-1, len(self._scale)).to(torch.float32)
+        return rows.mul_(self._scale).add_(self._offset).view(pictures.shape)
+
+
 def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor:
     """Cut one picture as the plan says.
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob, LoadPlan
-from mptctl.data.pictures import channels_first
+from mptctl.data.pictures import Normalisation, channels_first
 from mptctl.names import LoaderName
 
 # Below this part of the time, waiting for data is not worth a setting.
@@ -110,10 +110,7 @@ class Loader(ABC):
         self.steps_per_epoch = plan.steps
         self.num_samples = plan.num_samples
         self.stats = LoaderStats()
-        mean, std = (torch.tensor(v, dtype=torch.float32) for v in (plan.data.mean, plan.data.std))
-        # For a row of pixels at once: on a CPU, vectors of three are five times slower.
-        self._offset = (-mean / std).repeat(plan.data.image_size).to(plan.device)
-        self._scale = (1 / (255 * std)).repeat(plan.data.image_size).to(plan.device)
+        self._normalise = Normalisation(plan.data, plan.device)
         self._labels = torch.from_numpy(plan.split.labels)
 
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
@@ -151,8 +148,7 @@ class Loader(ABC):
 
     def normalise(self, pictures: Tensor) -> Tensor:
         """(B, S, S, 3) uint8 on the device -> (B, S, S, 3) float32, by the recipe's mean and deviation."""
-        rows = pictures.reshape(-1, len(self._scale)).to(torch.float32)
-        return rows.mul_(self._scale).add_(self._offset).view(pictures.shape)
+        return self._normalise(pictures)
 
     def batch(self, job: BatchJob, pictures: Tensor) -> Batch:
         """Join (B, S, S, 3) normalised pictures with their labels and index."""

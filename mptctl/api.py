@@ -1,0 +1,110 @@
+"""What Python programs and notebooks use: compare answers in memory, and load a trained model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mptctl.errors import MptctlError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.in_memory import InMemory
+from mptctl.report.flips_object import Report as Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mptctl.inference.loaded import LoadedRun
+
+
+def evaluate(
+    labels: Any,
+    *,
+    old: Any,
+    new: Any,
+    ids: Any = None,
+    classes: Any = None,
+    old_classes: Any = None,
+    noise_floor: Any = None,
+    baseline: Any = None,
+    nfr_margin: float | None = None,
+) -> Report:
+    """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does of files.
+
+    Arrays are lists or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels, answers and
+    class names are integers or text; 3 and "3" are one class.
+
+    Args:
+        labels: (N,) true classes.
+        old, new: (N,) answers, or (N, C) logits, of which the first maximum of a row is the answer.
+        ids: (N,) what the samples are called; default: their places, from 0.
+        classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its columns.
+            Without it, columns are the classes 0 to C - 1.
+        old_classes: the classes that count as old; where `old` is logits of as many columns, in their order.
+            Default: those that the old model can answer, or all labels, with a warning.
+        noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
+        baseline: (N,) or (N, C) of an untreated model; what a bias on it gets for free.
+        nfr_margin: a fraction; is NFR below it?
+
+    Raises:
+        DataError: arrays that cannot be read, are of unequal length, or contradict each other.
+        NonFiniteError: rows of logits with NaN or plus infinity.
+        UsageError: a margin that is not between 0 and 1.
+    """
+    if nfr_margin is not None and not 0 < nfr_margin < 1:
+        raise UsageError(
+            f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
+        )
+    test = InMemory.of(labels, ids, classes, old_classes)
+    with _spoken_in_python():
+        retrained, untreated = None, None
+        if noise_floor is not None:
+            retrained = test.predictions("noise_floor", noise_floor, is_old=True)
+        if baseline is not None:
+            untreated = test.predictions("baseline", baseline)
+        result = compare(
+            test.predictions("old", old, is_old=True),
+            test.predictions("new", new),
+            noise_floor=retrained,
+            baseline=untreated,
+            old_classes=test.old_classes,
+            nfr_margin=nfr_margin,
+            worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
+        )
+    told = [_in_python(warning) for warning in result.warnings]
+    return Report(result.model_copy(update={"warnings": told}))
+
+
+def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
+    """A trained model, ready to infer.
+
+    Args:
+        run: a run's name below `run_root`, a run folder, or a ``.pt`` file of ours.
+        run_root: where runs are.
+        device: where it computes: auto, cpu, cuda or cuda:N.
+
+    Raises:
+        CheckpointError: there is none, or it is damaged.
+        UsageError: no such device.
+    """
+    from mptctl.inference.loaded import load_run
+
+    return load_run(run, run_root, device)
+
+
+@contextmanager
+def _spoken_in_python() -> Iterator[None]:
+    """Errors that name options of the command line name the arguments of Python instead."""
+    try:
+        yield
+    except MptctlError as error:
+        error.args = (_in_python(str(error)),)
+        raise
+
+
+def _in_python(text: str) -> str:
+    """`--old-classes: ...` as `old_classes: ...`, and `--confidence 95: ...` as `confidence=95: ...`."""
+    return re.sub(
+        r"--([a-z][a-z-]*)( (?=-?[\d.]))?", lambda m: m[1].replace("-", "_") + "=" * bool(m[2]), text
+    )

@@ -1,0 +1,65 @@
+"""`mptctl predict`: what a model answers to pictures without labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.names import OnBad, Verify
+
+
+def predict(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder of JPEGs and PNGs, at any depth; ids are paths below it."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Where answers go: .npz, .csv or .parquet.")
+    ],
+    run_root: opt.RunRoot = Path("runs"),
+    verify: Annotated[
+        Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
+    ] = "header",
+    on_bad: Annotated[
+        OnBad, typer.Option("--on-bad", help="Refuse bad files, or leave them out and name them.")
+    ] = "fail",
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where it computes: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+) -> None:
+    """Answer pictures that have no labels.
+
+    Writes id, pred and confidence, and in .npz and .parquet also logits and classes. With a column `label` added,
+    evaluate takes the file.
+
+    Examples:
+
+        mptctl predict mpt-kl ~/incoming --out answers.csv
+
+        mptctl predict runs/mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
+    """
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.evaluation.answers import answers_writer
+    from mptctl.models.run_folder import find_checkpoint
+    from mptctl.report.progress_bars import progress_bars
+
+    outputs = Outputs()
+    answers_writer(out)
+    outputs.file("--out", out)
+    outputs.check(read_for_models([run], run_root))
+    find_checkpoint(run, run_root)  # that it is not there is said before torch is imported
+    from mptctl.inference.loaded import load_run
+
+    model = load_run(run, run_root, device)
+    if model.unfinished is not None:
+        typer.echo(f"warning: {model.unfinished}", err=True)
+    with progress_bars() as progress:
+        found = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
+    for line in found.left_out:
+        typer.echo(f"left out: {line}", err=True)
+    typer.echo(f"{len(found):,} pictures answered, {len(found.left_out):,} left out", err=True)
+    typer.echo(str(found.save(out)))

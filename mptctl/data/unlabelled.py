@@ -1,0 +1,136 @@
+"""Pictures without labels: a folder, at any depth, as a split that has nothing but a test part."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from mptctl.data.classes import ClassSplit
+from mptctl.data.manifest import TEST, Manifest, pack_paths
+from mptctl.data.sources import EXTENSIONS, BadPictures
+from mptctl.data.split import Split
+from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
+from mptctl.data.verify import Progress, check_files
+from mptctl.errors import DataError, some
+from mptctl.names import OnBad, Verify
+
+
+def unlabelled_split(
+    root: Path,
+    class_names: tuple[str, ...],
+    *,
+    verify: Verify = "header",
+    on_bad: OnBad = "fail",
+    progress: Progress | None = None,
+) -> tuple[Split, list[str]]:
+    """List and check the pictures of a folder, so that every loader can read them; nothing is written.
+
+    Args:
+        root: the folder; pictures in its folders count too, hidden files do not.
+        class_names: what a model can answer. Every label of the split is 0 and means nothing.
+        verify: ``header``, or ``decode`` to decode every file as well.
+        on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
+        progress: called with (files checked, files in all).
+
+    Returns:
+        The split, whose ids are paths below the folder, and one line for each file that is left out.
+
+    Raises:
+        DataError: no folder, no picture in it, none that can be used, or bad files, which are named.
+    """
+    paths = _picture_paths(root)
+    if not paths:
+        raise DataError(
+            f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
+        )
+    found = check_files(str(root), paths, verify=verify, progress=progress)
+    problems = dict(found.problems)
+    problems |= {row: "its name is not UTF-8" for row, path in enumerate(paths) if not _is_utf8(path)}
+    left_out = [
+        f"{os.fsencode(root / paths[row]).decode(errors='replace')}: {problem}"
+        for row, problem in sorted(problems.items())
+    ]
+    if left_out and on_bad == "fail":
+        raise BadPictures(left_out, len(paths))
+    good = np.array([row for row in range(len(paths)) if row not in problems], dtype=np.int64)
+    if not len(good):
+        raise DataError(
+            f"{root}: none of its {len(paths)} pictures can be used: {some(left_out, separator='; ')}"
+        )
+    path_bytes, path_offsets = pack_paths([paths[row] for row in good.tolist()])
+    manifest = Manifest(
+        source="imagefolder",
+        root=root,
+        class_names=class_names,
+        labels=np.zeros(len(good), dtype=np.int32),
+        parts=np.full(len(good), TEST, dtype=np.uint8),
+        heights=found.heights[good],
+        widths=found.widths[good],
+        kinds=found.kinds[good],
+        path_bytes=path_bytes,
+        path_offsets=path_offsets,
+        sizes=found.sizes[good],
+        mtimes=found.mtimes[good],
+    )
+    return _split(manifest, left_out, verify), left_out
+
+
+def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
+    names, root = manifest.class_names, manifest.root
+    assert root is not None
+    request = SplitRequest(
+        source="imagefolder",
+        data_root=str(root),
+        old_fraction=1.0,
+        old_names=None,
+        order="given",
+        seed=0,
+        val_fraction=0.0,
+    )
+    file = SplitFile(
+        request=request,
+        class_names=list(names),
+        num_old=len(names),
+        counts=counts_of(manifest),
+        quarantined=left_out,
+        verify=verify,
+        manifest=manifest_name(manifest),
+        manifest_fingerprint=manifest.fingerprint,
+        fingerprint=fingerprint_of(manifest, names, len(names)),
+    )
+    labels = manifest.labels.astype(np.int64)
+    return Split(file, manifest, ClassSplit(names, len(names)), labels, file.fingerprint, root)
+
+
+def _picture_paths(root: Path) -> list[str]:
+    """Paths below a folder, sorted; links to folders are followed, each folder once."""
+    if not root.is_dir():
+        raise DataError(f"{root}: not a folder; name one that holds pictures")
+
+    def fail(error: OSError) -> None:
+        raise DataError(
+            f"{error.filename}: cannot be read ({error.strerror}); check its permissions"
+        ) from error
+
+    found: list[str] = []
+    seen: set[str] = set()
+    for folder, folders, files in os.walk(root, onerror=fail, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        names = [name for name in files if name.lower().endswith(EXTENSIONS) and name[0] != "."]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(path.replace(os.sep, "/") for path in found)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

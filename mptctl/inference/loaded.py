@@ -1,0 +1,235 @@
+"""A trained run for Python programs: its model ready to infer, pictures as evaluation sees them, and answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from mptctl.data.loading.choose import make_loader
+from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
+from mptctl.data.unlabelled import unlabelled_split
+from mptctl.data.verify import check_file
+from mptctl.errors import DataError, one_line
+from mptctl.evaluation.answers import Answers, answers_from_logits
+from mptctl.evaluation.arrays import as_array
+from mptctl.inference.forward import forward
+from mptctl.machine.device import choose_device, place
+from mptctl.models.checkpoint import load_checkpoint, load_model
+from mptctl.models.finished import unfinished
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import OnBad, Verify
+from mptctl.recipe import DataRecipe, Recipe
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One picture as evaluation gives it to the model, bit for bit as the loaders `resident` and `threaded` do.
+
+    Attributes:
+        data: the recipe's group that says how: picture size, resize, mean and deviation.
+    """
+
+    data: DataRecipe
+    _normalise: Normalisation = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_normalise", Normalisation(self.data, torch.device("cpu")))
+
+    def __call__(self, picture: Any) -> Tensor:
+        """(3, S, S) float32 on the CPU, S being the recipe's picture size; see `crop` for the argument and errors."""
+        return channels_first(self._normalise(self.crop(picture)[None]))[0]
+
+    def crop(self, picture: Any) -> Tensor:
+        """Resize and cut a picture.
+
+        Args:
+            picture: a path of a JPEG or PNG, a picture of Pillow, or an array of any library, uint8, (H, W, 3) or
+                grey (H, W). As in training, nothing is turned by EXIF, and transparency is dropped.
+
+        Returns:
+            (S, S, 3) uint8.
+
+        Raises:
+            DataError: no such file, one that is damaged, or no picture.
+        """
+        size = self.data.image_size
+        return resize_and_crop(_read(picture), self.data.eval_resize or size, size)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoadedRun:
+    """A trained run.
+
+    Attributes:
+        path: of the checkpoint.
+        model: in evaluation mode, on `device`; (B, 3, S, S) float32 -> (B, C) logits.
+        class_names: the C classes, in the order of the logits.
+        transform: a picture -> (3, S, S) float32.
+        recipe: what it was trained with.
+        device: where the model is.
+        unfinished: what is to be said of a run that did not come to its end; None of one that did.
+    """
+
+    path: Path
+    model: nn.Module
+    class_names: tuple[str, ...]
+    transform: Transform
+    recipe: Recipe
+    device: torch.device
+    unfinished: str | None
+
+    def __repr__(self) -> str:
+        size = self.recipe.data.image_size
+        what = f"{self.recipe.model.arch}, {len(self.class_names):,} classes, pictures of {size} x {size}"
+        return f"<LoadedRun: {self.path}, {what}, on {self.device}>"
+
+    def predict(self, pictures: Iterable[Any]) -> Answers:
+        """Answers to pictures, read one after another; `predict_folder` reads in threads.
+
+        Args:
+            pictures: paths, pictures of Pillow, or uint8 arrays (H, W, 3) or (H, W), mixed as you like.
+
+        Returns:
+            Answers, confidences and logits; an id is the path, or the place of what has none.
+
+        Raises:
+            DataError: no picture, or one that cannot be read; it is named.
+            NonFiniteError: logits that are NaN.
+        """
+        if isinstance(pictures, str | os.PathLike | Image.Image):
+            raise DataError("predict: one picture, where a list is wanted; write [picture]")
+        normalise = Normalisation(self.recipe.data, self.device)
+        ids: list[str] = []
+        logits: list[Tensor] = []
+        for batch in _batches(pictures, self.recipe.optim.batch_size):
+            first = len(ids)
+            ids += [
+                str(picture) if isinstance(picture, str | os.PathLike) else str(first + i)
+                for i, picture in enumerate(batch)
+            ]
+            crops = torch.stack([self.transform.crop(picture) for picture in batch])
+            with torch.no_grad():
+                logits.append(self.model(channels_first(normalise(crops.to(self.device)))).float().cpu())
+        if not ids:
+            raise DataError("predict: no picture; give at least one")
+        return answers_from_logits(
+            str(self.path), np.array(ids, dtype=np.str_), torch.cat(logits).numpy(), self.class_names
+        )
+
+    def predict_folder(
+        self,
+        folder: str | Path,
+        *,
+        on_bad: OnBad = "fail",
+        verify: Verify = "header",
+        progress: Progress | None = None,
+    ) -> Answers:
+        """Answers to every picture in a folder, at any depth, read in threads as in evaluation.
+
+        Args:
+            folder: ids are paths below it.
+            on_bad: ``fail`` on files that are no readable picture, or ``quarantine`` to leave them out.
+            verify: look at each file's ``header`` and end, or ``decode`` it all, before the first answer.
+            progress: called with (what is under way, pictures done, pictures in all).
+
+        Raises:
+            DataError: no folder, no picture, or bad ones, which are named.
+            NonFiniteError: logits that are NaN.
+        """
+        root = Path(folder).expanduser()
+
+        def tell(what: str) -> Callable[[int, int], None] | None:
+            return None if progress is None else lambda done, total: progress(what, done, total)
+
+        split, left_out = unlabelled_split(
+            root, self.class_names, verify=verify, on_bad=on_bad, progress=tell("checking pictures")
+        )
+        # Not `resident`, which would keep what it decodes on disk: these pictures are seen once.
+        data = self.recipe.data.model_copy(update={"loader": "threaded"})
+        loader = make_loader(
+            split, data, "test", batch_size=self.recipe.optim.batch_size, seed=0, train=False, device=self.device
+        )  # fmt: skip
+        logits = np.empty((len(split.labels), len(self.class_names)), dtype=np.float32)
+        done = 0
+        try:
+            for batch, (found,) in forward([self.model], loader):
+                logits[batch.index.numpy()] = found.cpu().numpy()
+                done += len(batch.index)
+                if progress is not None:
+                    progress("pictures", done, len(logits))
+        except DataError as error:
+            what = str(error).partition("; ")[0].replace(" since split", " since it was checked")
+            raise DataError(
+                f"{what}; repair or remove it; verify decode finds every such file first"
+            ) from error
+        finally:
+            loader.close()
+        ids = split.ids(split.indices("test"))
+        return answers_from_logits(str(self.path), ids, logits, self.class_names, tuple(left_out))
+
+
+def load_run(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
+    """Load a trained model; arguments and errors as `mptctl.load`."""
+    where = choose_device(device)
+    checkpoint = load_checkpoint(find_checkpoint(str(run), Path(run_root)))
+    meta = checkpoint.meta
+    model = place(load_model(checkpoint), where, channels_last=meta.recipe.runtime.channels_last).eval()
+    end = unfinished(checkpoint.path, meta)
+    return LoadedRun(
+        path=checkpoint.path,
+        model=model,
+        class_names=meta.class_names,
+        transform=Transform(meta.recipe.data),
+        recipe=meta.recipe,
+        device=where,
+        unfinished=None if end is None else end.sentence,
+    )
+
+
+def _batches(pictures: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
+    rest = iter(pictures)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _read(picture: Any) -> Tensor:
+    """(H, W, 3) uint8 of a picture of any kind."""
+    if isinstance(picture, str | os.PathLike):
+        path = os.fspath(picture)
+        try:
+            data = Path(path).read_bytes()
+            return decode(data, check_file(path).kind, path)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}); name a JPEG or PNG file") from error
+        except DataError as error:
+            what = str(error).removeprefix(f"{path}: ").partition("; ")[0]
+            raise DataError(f"{path}: {what}; give a whole JPEG or PNG") from error
+    if isinstance(picture, Image.Image):
+        try:
+            plain = picture.copy()
+            plain.info.pop("transparency", None)
+            return torch.from_numpy(np.array(plain.convert("RGB")))
+        except (OSError, ValueError, SyntaxError) as error:
+            raise DataError(
+                f"picture: cannot be decoded ({one_line(error)[:120]}); give a whole one"
+            ) from error
+    if picture is None:
+        raise DataError("picture: nothing; give a path, a picture of Pillow, or a uint8 array (H, W, 3)")
+    array = as_array(picture, "picture", dimensions=(2, 3))
+    if array.dtype != np.uint8 or not array.size or array.shape[2:] not in ((), (3,)):
+        raise DataError(
+            f"picture: an array of {array.dtype}, shape {array.shape}; give uint8 of shape (H, W, 3), or grey (H, W)"
+        )
+    rgb = array if array.ndim == 3 else np.repeat(array[..., None], 3, axis=2)
+    return torch.from_numpy(np.array(rgb))

@@ -1,0 +1,226 @@
+"""`FlipMonitor`: what a model in training breaks of what the old one got right, after each validation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError
+from mptctl.evaluation.arrays import as_array
+from mptctl.evaluation.columns import as_text, first
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.in_memory import InMemory
+from mptctl.evaluation.predictions import Predictions, build_predictions, first_maximum, read_predictions
+from mptctl.machine.facts import rank
+from mptctl.report.wording import format_count, format_interval, percent
+
+Say = Callable[[str], None] | None
+
+
+class FlipMonitor:
+    """Counts flips in any training loop: `update` for each batch, `finish` after the last; or call it with all.
+
+    Where torch.distributed runs, `finish` puts the answers of all processes together; they need ids for that.
+
+    Args:
+        labels: (N,) true classes of the validation samples, in a list or an array of any library.
+        old: (N,) the old model's answers to them, or (N, C_old) its logits.
+        ids: (N,) names of the samples; default: their places, from 0.
+        classes: the classes of the model in training, in the order of its logits; default: numbers from 0.
+        old_classes: labels that count as old; where `old` is logits of as many columns, in their order. Default: what
+            the columns of `old` stand for, or all labels.
+        say: called with one line after each validation, in the first process alone; None: nothing is said.
+
+    Attributes:
+        history: the comparison after each validation, as `mptctl evaluate --json` prints it.
+
+    Raises:
+        DataError, NonFiniteError: arrays that cannot be read or do not fit.
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        old: Any,
+        *,
+        ids: Any = None,
+        classes: Any = None,
+        old_classes: Any = None,
+        say: Say = print,
+    ) -> None:
+        test = InMemory.of(labels, ids, classes, old_classes)
+        self._begin(test.predictions("old", old, is_old=True), test.classes, test.old_classes, say)
+
+    @classmethod
+    def from_file(
+        cls, path: str | Path, *, classes: Any = None, old_classes: Any = None, say: Say = print
+    ) -> FlipMonitor:
+        """Take labels, ids and old answers from a predictions file, such as ``evaluate --save-predictions`` writes.
+
+        Raises:
+            UsageError, DataError, NonFiniteError, StorageError: as for `mptctl evaluate`.
+        """
+        old = read_predictions(Path(path))
+        test = InMemory.of(old.labels, old.ids, classes, old_classes)
+        monitor = cls.__new__(cls)
+        monitor._begin(old, test.classes, test.old_classes, say)
+        return monitor
+
+    def _begin(
+        self, old: Predictions, classes: tuple[str, ...] | None, old_classes: tuple[str, ...] | None, say: Say
+    ) -> None:
+        self._old = replace(old, logits=None)  # answers are all that is counted here
+        self._classes, self._old_classes, self._say = classes, old_classes, say
+        self._place = {name: i for i, name in enumerate(old.ids.tolist())}
+        self.history: list[FlipReport] = []
+        self.reset()
+
+    def __call__(self, new: Any, ids: Any = None) -> FlipReport:
+        """One whole validation at once; see `update` and `finish`."""
+        self.reset()
+        self.update(new, ids)
+        return self.finish()
+
+    def reset(self) -> None:
+        """Forget the batches of a validation that did not come to its end."""
+        self._answers: dict[int, str] = {}
+
+    def update(self, new: Any, ids: Any = None) -> None:
+        """Take one batch.
+
+        Args:
+            new: (B,) answers or (B, C) logits, in a list or an array of any library, on any device.
+            ids: (B,) which samples these are; a sample that is there twice counts once. Without them the batches
+                stand in the stored order.
+
+        Raises:
+            DataError: an id that is not stored, or more answers than samples.
+            NonFiniteError: rows of logits that are NaN.
+        """
+        answers = self._as_text(as_array(new, "new"))
+        if ids is None:
+            begin = len(self._answers)
+            if begin + len(answers) > len(self._place):
+                raise DataError(
+                    f"new: {begin + len(answers)} answers for {len(self._place)} stored samples; call finish after "
+                    "each validation, or give ids"
+                )
+            places = list(range(begin, begin + len(answers)))
+        else:
+            names = as_text(as_array(ids, "ids"), "ids", "ids").tolist()
+            if len(names) != len(answers):
+                raise DataError(f"new: {len(answers)} rows for {len(names)} ids; give one for each")
+            if strange := [name for name in names if name not in self._place]:
+                raise DataError(
+                    f"new: id {first(strange)} is none of the {len(self._place)} stored ones; validate on the same "
+                    "samples"
+                )
+            places = [self._place[name] for name in names]
+        self._answers.update(zip(places, answers.tolist(), strict=True))
+
+    def finish(self) -> FlipReport:
+        """Compare, keep the result in `history`, and say it in one line.
+
+        Raises:
+            DataError: samples without an answer, or names of classes that do not match.
+        """
+        found = _of_all_processes(self._answers)
+        self.reset()
+        missing = [name for name, place in self._place.items() if place not in found]
+        if missing:
+            raise DataError(
+                f"new: {len(missing)} of {len(self._place)} samples have no answer ({first(missing)}); validate on "
+                "all of them, and in several processes give ids"
+            )
+        old = self._old
+        answers = np.array([found[place] for place in range(len(old))], dtype=np.str_)
+        new = build_predictions("new", old.ids, old.labels, answers, None, self._classes)
+        report = compare(old, new, old_classes=self._old_classes, worst=0)
+        self.history.append(report)
+        if self._say is not None and rank() == 0:
+            self._say(self.line())
+        return report
+
+    def line(self) -> str:
+        """The last validation in one line: NFR and error, each with its count."""
+        nfr, error = self._last().rates.nfr, self._last().new.errors.all_classes
+        return (
+            f"NFR {percent(nfr.value)} ({format_count(nfr)}; 95%: {format_interval(nfr.ci95)}), "
+            f"error {percent(error.value)} ({format_count(error)})"
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """The last validation as numbers for a log; rates are fractions. DataError before the first one."""
+        report = self._last()
+        return {
+            "nfr": report.nfr,
+            "nfr_low": report.nfr_ci95[0],
+            "nfr_high": report.nfr_ci95[1],
+            "negative_flips": report.counts.negative_flips,
+            "positive_flips": report.counts.positive_flips,
+            "n_old": report.n_old,
+            "er_old_classes": report.new.er_old_classes,
+            "er_all": report.new.er_all,
+        }
+
+    def compute_metrics(self, prediction: Any) -> dict[str, float]:
+        """For `compute_metrics` of a trainer of Hugging Face: one validation, whose order is the stored one.
+
+        Args:
+            prediction: its `predictions` are logits (N, C), or a tuple that begins with them; its `label_ids` are
+                columns of the logits.
+
+        Raises:
+            DataError: labels that are not the stored ones, so that the order is another one.
+        """
+        logits = prediction.predictions
+        logits = as_array(logits[0] if isinstance(logits, tuple) else logits, "new")
+        if prediction.label_ids is not None:
+            self._check_labels(as_array(prediction.label_ids, "label_ids"))
+        self(logits)
+        return self.metrics()
+
+    def _last(self) -> FlipReport:
+        if not self.history:
+            raise DataError("there was no validation yet; call finish after one")
+        return self.history[-1]
+
+    def _as_text(self, new: NDArray[Any]) -> NDArray[np.str_]:
+        if new.ndim == 1:
+            return as_text(new, "pred", "new")
+        column = first_maximum(new, "new")
+        if self._classes is None:
+            return column.astype(np.str_)
+        if len(self._classes) != new.shape[1]:
+            raise DataError(
+                f"new: logits of {new.shape[1]} columns for {len(self._classes)} `classes`; name each column once"
+            )
+        return np.array(self._classes, dtype=np.str_)[column]
+
+    def _check_labels(self, label_ids: NDArray[Any]) -> None:
+        names = self._classes
+        told = [str(i) if names is None else names[i] for i in label_ids.astype(np.int64).tolist()]
+        stored = self._old.labels.tolist()
+        wrong = sum(a != b for a, b in zip(told, stored, strict=False)) + abs(len(told) - len(stored))
+        if wrong:
+            raise DataError(
+                f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate on the "
+                "same samples in the same order"
+            )
+
+
+def _of_all_processes(answers: dict[int, str]) -> dict[int, str]:
+    """The answers of every process of torch.distributed, where it runs."""
+    torch = sys.modules.get("torch")  # nothing runs where nobody has imported it
+    if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return answers
+    shares: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(shares, answers)
+    return {place: answer for share in shares for place, answer in share.items()}

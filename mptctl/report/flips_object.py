@@ -1,0 +1,208 @@
+"""A comparison as an object of Python: numbers as attributes, a page in a notebook, a table in a terminal."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate import LIMITS, Gate, Limits, check_gate
+from mptctl.report.wording import format_count, percent
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+# Flipped samples that the page shows and the JSON lists, as many as `mptctl evaluate` does.
+SHOWN_FLIPS = 24
+# Pixels. In a notebook the page stands in a frame, so that neither's style changes the other's.
+FRAME_HEIGHT = 640
+WIDTH = 80
+
+
+class Report:
+    """What a replacement breaks.
+
+    Every number of `mptctl evaluate --json` is an attribute: `nfr`, `nfr_ci95`, `counts.negative_flips`,
+    `new.er_all`, `rates.lost.value`; all but `gate`, which is a method here. Rates are fractions; one whose
+    denominator is zero is None. A notebook shows the page, `print` the table.
+
+    Args:
+        result: the comparison; its `worst_flips` are all flips.
+
+    Attributes:
+        result: the same comparison as a typed record, with the flips that a page shows.
+    """
+
+    def __init__(self, result: FlipReport) -> None:
+        self._flips = result.worst_flips
+        self.result = result.model_copy(update={"worst_flips": self._flips[:SHOWN_FLIPS]})
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "gate" or name not in FlipReport.model_fields:
+            raise AttributeError(f"'Report' has no number {name!r}; dir(report) lists what there is")
+        return getattr(self.result, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *FlipReport.model_fields})
+
+    def gate(
+        self,
+        *,
+        max_nfr: float | None = None,
+        max_lost: float | None = None,
+        max_rel_nfr: float | None = None,
+        max_er_increase: float | None = None,
+        confidence: float | None = None,
+        allow_identical: bool = False,
+    ) -> Gate:
+        """May this replacement be released?
+
+        Args:
+            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02.
+            confidence: level, from 0.5 to below 1, at which the upper end of each interval must keep to its limit;
+                default: the rate itself must.
+            allow_identical: judge one and the same model too, which else fails every limit.
+
+        Returns:
+            The answer: `passed`, `failed` (names of limits) and `checks`. Its `require_passed()` raises GateFailed.
+
+        Raises:
+            UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1).
+        """
+        limits = {
+            "max_nfr": max_nfr,
+            "max_lost": max_lost,
+            "max_rel_nfr": max_rel_nfr,
+            "max_er_increase": max_er_increase,
+        }
+        for kind in LIMITS:
+            limit = limits.get(kind.key)
+            if limit is not None and kind.high is not None and not kind.low <= limit <= kind.high:
+                raise UsageError(
+                    f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are fractions, "
+                    "2 % is 0.02"
+                )
+        if all(limit is None for limit in limits.values()):
+            raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
+        if confidence is not None and not 0.5 <= confidence < 1:
+            raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
+        return check_gate(
+            self.result.counts,
+            Limits(**limits, confidence=confidence, allow_identical=allow_identical),
+            identical=self.result.identical,
+            unfinished=self.result.unfinished,
+        )
+
+    @property
+    def flips(self) -> pa.Table:
+        """Every negative flip as a row of an Arrow table, most confident first, else by id.
+
+        Columns: `id`, `label`, `old`, `new` (the answers), `new_class` (whether the old model did not know the new
+        answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits).
+        """
+        import pyarrow as pa
+
+        labels = [flip.label for flip in self._flips]
+        return pa.table(
+            {
+                "id": pa.array([flip.id for flip in self._flips], pa.string()),
+                "label": pa.array(labels, pa.string()),
+                "old": pa.array(labels, pa.string()),  # what flipped was right before
+                "new": pa.array([flip.answer for flip in self._flips], pa.string()),
+                "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
+                "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
+                "new_confidence": pa.array([flip.new_confidence for flip in self._flips], pa.float64()),
+            }
+        )
+
+    def plot(self, name: str | None = None) -> Figure:
+        """One figure of the page.
+
+        Args:
+            name: margins, reliability, confidence, flow or bias, as far as there is something to draw; default: the
+                first of them.
+
+        Raises:
+            UsageError: there is no such figure: all but the flow of flips need logits.
+        """
+        from mptctl.report.flips_figures import draw_figures
+
+        drawn = draw_figures(self.result)
+        if not drawn:
+            raise UsageError(
+                "plot: there is nothing to draw: no flips, and no logits; give logits for old or new"
+            )
+        if name is not None and name not in drawn:
+            raise UsageError(f"plot: no figure {name!r}; there are {', '.join(drawn)}")
+        return drawn[name or next(iter(drawn))]
+
+    def to_html(self, path: str | Path, data_root: str | Path | None = None) -> Path:
+        """Write the page: one file that needs nothing but itself.
+
+        Args:
+            path: of the file.
+            data_root: folder of the pictures, where ids are paths below it.
+
+        Raises:
+            StorageError, UsageError: it cannot be written.
+        """
+        from mptctl.report.flips_files import FlipFiles
+
+        root = None if data_root is None else Path(data_root)
+        (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None)
+        return written
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """The report as Markdown for a pull request; written to a file too where one is named."""
+        from mptctl.report.flips_files import FlipFiles
+        from mptctl.report.flips_markdown import render_markdown
+
+        if path is not None:
+            FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
+        return render_markdown(self.result)
+
+    def model_dump(self) -> dict[str, Any]:
+        """What `mptctl evaluate --json` prints, as plain values."""
+        return self.result.model_dump(mode="json")
+
+    def model_dump_json(self) -> str:
+        """What `mptctl evaluate --json` prints."""
+        return self.result.model_dump_json()
+
+    def __repr__(self) -> str:
+        nfr, old, new = self.result.rates.nfr, self.result.old.name, self.result.new.name
+        return f"<Report: NFR {percent(nfr.value)} ({format_count(nfr)}), {old} -> {new}>"
+
+    def __str__(self) -> str:
+        import io
+
+        from rich.console import Console
+
+        from mptctl.report.flips_terminal import print_report
+
+        text = io.StringIO()
+        print_report(self.result, Console(file=text, width=WIDTH))
+        return text.getvalue().rstrip("\n")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.text import Text
+
+        from mptctl.report.flips_terminal import print_report
+
+        with console.capture() as capture:
+            print_report(self.result, console)
+        yield Text.from_ansi(capture.get())
+
+    def _repr_html_(self) -> str:
+        from mptctl.report.flips_page import render_html
+
+        page = html.escape(render_html(self.result))
+        return (
+            f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" height="{FRAME_HEIGHT}" '
+            f'style="border: 0" srcdoc="{page}"></iframe>'
+        )

@@ -1,0 +1,341 @@
+"""What `import mptctl` offers: comparisons of arrays, and the report that comes out."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.text import Text
+
+import mptctl
+from mptctl.errors import CheckpointError, DataError, GateFailed, NonFiniteError, UsageError
+from mptctl.evaluation.statistics import wilson
+from mptctl.report.flips_page import render_html
+from tests.common import CommandLine, environment
+
+# By hand: of four samples of cat and dog, two are right in both, the second is lost, the fourth is won.
+LABELS = ["cat", "cat", "dog", "dog", "emu"]
+OLD = ["cat", "cat", "dog", "cat", "dog"]
+NEW = ["cat", "dog", "dog", "dog", "emu"]
+OLD_CLASSES = ["cat", "dog"]
+
+
+def by_hand() -> mptctl.Report:
+    return mptctl.evaluate(LABELS, old=OLD, new=NEW, old_classes=OLD_CLASSES)
+
+
+def large() -> dict[str, Any]:
+    """Logits of 300 samples, old ones of 4 classes and new ones of 6."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 6, 300)
+    old, new = rng.normal(size=(300, 4)), rng.normal(size=(300, 6))
+    known = np.flatnonzero(labels < 4)
+    old[known, labels[known]] += 2
+    new[np.arange(300), labels] += 2
+    return {"labels": labels, "old": old.astype(np.float32), "new": new.astype(np.float32)}
+
+
+def test_the_flip_table_by_hand() -> None:
+    report = by_hand()
+    assert (report.n, report.n_old) == (5, 4)
+    assert report.counts.model_dump() == {
+        "both_right": 2,
+        "negative_flips": 1,
+        "positive_flips": 1,
+        "both_wrong": 0,
+    }
+    assert (report.nfr, report.pfr, report.lost, report.churn) == (1 / 4, 1 / 4, 1 / 3, 2 / 4)
+    assert report.rel_nfr == pytest.approx(0.25 / (0.75 * 0.25))
+    # Wilson: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) with p = 1/4, n = 4, z = 1.95996.
+    assert report.nfr_ci95 == pytest.approx((0.045587, 0.699358), abs=1e-6)
+    assert report.new.er_all == 1 / 5
+    assert report.warnings == []
+
+
+def test_importing_is_light_and_so_is_comparing() -> None:
+    heavy = "torch", "torchvision", "jax", "polars", "pandas", "pyarrow", "matplotlib", "rich", "ray"
+    script = (
+        "import sys, mptctl\n"
+        "print([m for m in ('numpy', 'pydantic', 'scipy', *heavy) if m in sys.modules])\n"
+        f"report = mptctl.evaluate({LABELS}, old={OLD}, new={NEW}, old_classes={OLD_CLASSES})\n"
+        "print(report.nfr, report.gate(max_nfr=0.3).passed, [m for m in heavy if m in sys.modules])\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", f"heavy = {heavy!r}\n{script}"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert out.stdout == "[]\n0.25 True []\n", out.stderr
+
+
+def test_the_names_of_the_package() -> None:
+    assert {"evaluate", "load", "Report", "__version__"} <= set(dir(mptctl))
+    with pytest.raises(AttributeError, match="no attribute 'evalute'"):
+        _ = mptctl.evalute  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_numbers_are_those_of_files_of_the_same_content(
+    suffix: str, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    """All of them, down to the last bit: only the names of the two models differ."""
+    content = large()
+    ids = np.array([f"picture {i}" for i in range(300)])
+    for role in ("old", "new"):
+        columns = {"id": ids, "label": content["labels"], "logits": content[role].astype(np.float64)}
+        if suffix == ".npz":
+            np.savez(tmp_path / f"{role}.npz", **columns)
+        else:
+            columns["logits"] = [json.dumps(row) for row in columns["logits"].tolist()]
+            pd.DataFrame(columns).to_csv(tmp_path / f"{role}.csv", index=False)
+    out = mptctl("evaluate", tmp_path / f"old{suffix}", tmp_path / f"new{suffix}", "--json")
+    assert out.returncode == 0, out.stderr
+    told = json.loads(
+        out.stdout.replace(f"{tmp_path}/old{suffix}", "old").replace(f"{tmp_path}/new{suffix}", "new")
+    )
+    found = _evaluate(ids=ids, **content).model_dump()
+    assert found == told
+    assert found["counts"]["negative_flips"] > 10
+    assert found["margins"] is not None
+
+
+def _evaluate(**keys: Any) -> mptctl.Report:
+    return mptctl.evaluate(keys.pop("labels"), **keys)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [torch.from_numpy, pa.array, pd.Series, list, np.ndarray.tolist],
+    ids=["torch", "arrow", "pandas", "list", "tolist"],
+)
+def test_arrays_of_other_libraries_give_the_same(make: Any) -> None:
+    content = large()
+    answers = {key: value if key == "labels" else value.argmax(1) for key, value in content.items()}
+    assert _counts({key: make(value) for key, value in answers.items()}) == _counts(answers)
+    # Logits on the graph, as a validation loop has them.
+    on_graph = {"old": torch.tensor(content["old"], requires_grad=True), "new": torch.tensor(content["new"])}
+    assert _counts(content | on_graph) == _counts(content)
+
+
+def _counts(content: dict[str, Any]) -> Any:
+    return _evaluate(**content, old_classes=[0, 1, 2, 3]).counts
+
+
+def test_names_of_the_logits_columns() -> None:
+    """Columns are named by `classes` for the new model, and by `old_classes` for the old one."""
+    old, new = np.eye(2)[[0, 0, 1, 0, 1]], np.eye(3)[[0, 1, 1, 1, 2]]
+    report = mptctl.evaluate(LABELS, old=old, new=new, classes=["cat", "dog", "emu"], old_classes=OLD_CLASSES)
+    assert report.counts == by_hand().counts
+    assert (report.old.classes, report.new.classes) == (2, 3)
+    # Both of all classes: then `old_classes` says only which of them count.
+    both = mptctl.evaluate(
+        LABELS, old=new, new=new[::-1].copy(), classes=["cat", "dog", "emu"], old_classes=OLD_CLASSES
+    )
+    assert (both.n_old, both.old.classes) == (4, 3)
+
+
+def test_a_noise_floor_and_a_baseline_as_the_command_line_takes_them() -> None:
+    content = large()
+    report = _evaluate(**content, noise_floor=content["old"], baseline=content["new"], nfr_margin=0.5)
+    assert report.noise_floor.nfr.count == 0
+    assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
+    assert report.equivalence.below == "yes"
+
+
+def test_the_gate_answers() -> None:
+    report = by_hand()
+    assert report.gate(max_nfr=0.25).passed
+    failed = report.gate(max_nfr=0.2, max_lost=0.9)
+    assert (failed.passed, failed.failed) == (False, ["max-nfr"])
+    bound = report.gate(max_nfr=0.5, confidence=0.95)
+    assert not bound.passed
+    assert bound.checks[0].tested == pytest.approx(wilson(1, 4, 0.95)[1])
+    with pytest.raises(GateFailed, match=r"25\.00% exceeds the limit of 20%"):
+        failed.require_passed()
+    same = mptctl.evaluate(LABELS, old=NEW, new=NEW, old_classes=OLD_CLASSES)
+    assert same.gate(max_nfr=1.0).failed == ["identical"]
+    assert same.gate(max_nfr=1.0, allow_identical=True).passed
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({}, "gate: no limit; give one, such as max_nfr=0.02"),
+        ({"confidence": 0.95}, "gate: no limit; give one, such as max_nfr=0.02"),
+        ({"max_nfr": 2}, "max_nfr=2: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
+        ({"max_nfr": -0.1}, "max_nfr=-0.1: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
+        ({"max_nfr": 0.1, "confidence": 95}, "confidence=95: must be at least 0.5 and below 1, such as 0.95"),
+    ],
+)
+def test_limits_that_mean_nothing(limits: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        by_hand().gate(**limits)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"new": NEW[:4]}, DataError, "new: 4 rows for 5 labels; give one for each sample"),
+        ({"labels": LABELS[:4]}, DataError, "old: 5 rows for 4 labels"),
+        ({"new": None}, DataError, "new: nothing, which is no array"),
+        ({"labels": np.array([0.5, 1, 1, 1, 2])}, DataError, "labels: 1 of 5 values"),
+        (
+            {"new": np.full((5, 3), np.nan), "classes": ["cat", "dog", "emu"]},
+            NonFiniteError,
+            "new: 5 of 5 rows",
+        ),
+        ({"new": np.zeros((5, 3))}, DataError, "new: `logits` with text labels need `classes`"),
+        ({"old_classes": ["cat", "cow"]}, DataError, "old_classes: cow not known to either model"),
+        ({"old_classes": {"cat", "dog"}}, DataError, "old_classes: a set, which is no array"),
+        ({"ids": ["a"]}, DataError, "ids: 1 rows for 5 labels"),
+        ({"ids": ["a", "a", "b", "c", "d"]}, DataError, "old: 1 ids stand there more than once (a)"),
+        ({"new": ["Cat", "dog", "dog", "dog", "emu"]}, DataError, "new: 1 of 5 answers are spelled unlike"),
+        ({"nfr_margin": 2}, UsageError, "nfr_margin=2: must lie between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(
+    change: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    content = {"labels": LABELS, "old": OLD, "new": NEW, "old_classes": OLD_CLASSES} | change
+    with pytest.raises(kind) as error:
+        _evaluate(**content)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert "--" not in str(error.value)
+
+
+def test_a_new_model_that_does_not_know_the_old_classes() -> None:
+    with pytest.raises((DataError, CheckpointError), match="does not know 1 of the 2 old classes"):
+        mptctl.evaluate(
+            ["cat", "dog"], old=["cat", "dog"], new=["cat", "cat"], classes=["cat"], old_classes=OLD_CLASSES
+        )
+
+
+def test_columns_that_could_be_named_in_two_ways_are_refused() -> None:
+    logits = np.eye(2)[[0, 1]]
+    with pytest.raises(DataError, match="the same labels in two orders"):
+        mptctl.evaluate(
+            ["cat", "dog"], old=logits, new=logits, classes=["cat", "dog"], old_classes=["dog", "cat"]
+        )
+    with pytest.raises(DataError, match=r"old: logits of 1 columns, .*; give old_classes, the label of each"):
+        mptctl.evaluate(["cat", "dog"], old=logits[:, :1], new=logits, classes=["cat", "dog"])
+
+
+def test_a_warning_speaks_python() -> None:
+    report = mptctl.evaluate(LABELS, old=OLD, new=NEW)
+    assert report.warnings == [
+        "old does not say which classes it knows: all 3 labels count as old; "
+        "add `classes` to the file, or give old_classes"
+    ]
+
+
+def test_it_prints_itself_in_a_terminal() -> None:
+    report = by_hand()
+    assert repr(report) == "<Report: NFR 25.00% (1 / 4), old -> new>"
+    text = str(report)
+    assert "NFR 25.00%" in text
+    assert re.search(r"old right +2 +1\n", text)
+    assert "\x1b" not in text
+    console = Console(width=80, force_terminal=True, file=io.StringIO(), color_system="standard")
+    console.print(report)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\x1b[1m" in shown
+    assert Text.from_ansi(shown).plain.count("NFR 25.00%") == 2
+
+
+def test_it_shows_itself_in_a_notebook_as_the_page_does() -> None:
+    report = _evaluate(**large())
+    shown = report._repr_html_()
+    found = re.fullmatch(r'<iframe sandbox="allow-scripts" [^>]*srcdoc="([^"]*)"></iframe>', shown)
+    assert found is not None
+    page = html.unescape(found.group(1))
+    assert page == render_html(report.result)
+    assert "negative flips" in page
+    assert page.count("<svg") >= 4
+
+
+def test_files_and_json_are_those_of_the_command_line(
+    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = by_hand()
+    np.savez(tmp_path / "old.npz", id=np.arange(5), label=LABELS, pred=OLD)
+    np.savez(tmp_path / "new.npz", id=np.arange(5), label=LABELS, pred=NEW)
+    (tmp_path / "names.txt").write_text("cat\ndog\n")
+    out = mptctl("evaluate", "old.npz", "new.npz", "--old-classes", "names.txt", "--markdown", "-")
+    assert report.to_markdown() == out.stdout.replace(".npz", "")
+    assert report.to_markdown(tmp_path / "report.md") == (tmp_path / "report.md").read_text()
+    report.to_html(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == render_html(report.result)
+    assert json.loads(report.model_dump_json()) == report.model_dump()
+    assert json.loads(json.dumps(report.model_dump()))["nfr"] == 0.25
+
+
+def test_every_flip_is_a_row_of_an_arrow_table() -> None:
+    content = large()
+    report = _evaluate(**content)
+    flips = report.flips
+    assert isinstance(flips, pa.Table)
+    assert flips.column_names == [
+        "id",
+        "label",
+        "old",
+        "new",
+        "new_class",
+        "old_confidence",
+        "new_confidence",
+    ]
+    assert flips.num_rows == report.counts.negative_flips > len(report.worst_flips) == 24
+    rows = np.array(flips["id"].to_pylist()).astype(int)
+    labels, old, new = content["labels"][rows], content["old"][rows], content["new"][rows]
+    assert flips["label"].to_pylist() == flips["old"].to_pylist() == labels.astype(str).tolist()
+    assert flips["new"].to_pylist() == new.argmax(1).astype(str).tolist()
+    sure = np.exp(old.astype(float)).max(1) / np.exp(old.astype(float)).sum(1)
+    np.testing.assert_allclose(flips["old_confidence"].to_numpy(), sure, rtol=1e-12)
+    assert flips.to_pandas()["new_class"].dtype == bool
+    # Answers alone have no confidences; the columns are there all the same.
+    assert by_hand().flips.to_pylist() == [
+        {"id": "1", "label": "cat", "old": "cat", "new": "dog", "new_class": False}
+        | {"old_confidence": None, "new_confidence": None}
+    ]
+    nothing = mptctl.evaluate(LABELS, old=OLD, new=LABELS, old_classes=OLD_CLASSES)
+    assert nothing.flips.schema == flips.schema
+    assert nothing.flips.num_rows == 0
+
+
+def test_it_is_drawn() -> None:
+    report = _evaluate(**large())
+    assert isinstance(report.plot(), Figure)
+    assert isinstance(report.plot("reliability"), Figure)
+    with pytest.raises(UsageError, match="plot: no figure 'margin'; there are margins, reliability"):
+        report.plot("margin")
+    nothing = mptctl.evaluate(LABELS, old=OLD, new=LABELS, old_classes=OLD_CLASSES)
+    with pytest.raises(UsageError, match="plot: there is nothing to draw"):
+        nothing.plot()
+
+
+def test_every_number_is_an_attribute_and_is_named() -> None:
+    report = by_hand()
+    for name, value in report.model_dump().items():
+        if name != "gate":
+            assert name in dir(report)
+            found = getattr(report, name)
+            assert not isinstance(value, int | float) or found == value
+    with pytest.raises(AttributeError, match="'Report' has no number 'nrf'"):
+        _ = report.nrf
