@@ -37,10 +37,11 @@ def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_n
         assert worse[column].mean() == pytest.approx(0.1, abs=0.03)
 
 
-def test_differences_that_point_both_ways_over_seeds_are_noise_though_each_seed_is_sure() -> None:
-    one_way, other_way = joint_cells(*methods(1, 0.3, 0.2)), joint_cells(*methods(2, 0.22, 0.3))
+def test_differences_that_point_both_ways_over_seeds_are_noise_though_all_samples_together_are_sure() -> None:
+    one_way, other_way = joint_cells(*methods(1, 0.34, 0.2)), joint_cells(*methods(2, 0.2, 0.26))
     assert not is_noise(differences([one_way])["er_all"])
     assert not is_noise(differences([other_way])["er_all"])
+    assert not is_noise(differences([one_way + other_way])["er_all"])
     assert is_noise(differences([one_way, other_way])["er_all"])
 
 
