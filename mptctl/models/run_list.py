@@ -32,7 +32,9 @@ class RunEntry(Model):
         description="finished; running: another process writes it; interrupted: --resume goes on; imported; broken"
     )
     method: MethodName | None = Field(description="null for an imported model, and where it cannot be read")
-    epoch: int | None = Field(description="the last that was begun, counted from 1; null where none was")
+    epoch: int | None = Field(
+        description="of the last line of its metrics, counted from 1; null where there is none"
+    )
     epochs: int | None = Field(description="of the whole run")
     val_error: float | None = Field(
         description="validation error of `best`, a fraction; null without one, or without a validation part"
