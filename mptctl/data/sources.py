@@ -6,19 +6,11 @@ import os
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.characters import (
-    CLASS_NAMES,
-    TEST_PER_CLASS,
-    TRAIN_PER_CLASS,
-    draw_characters,
-    keep_characters,
-    load_characters,
-)
+from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
 from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, content_digest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, check_files
@@ -34,14 +26,6 @@ _CIFAR = {
     "cifar10": ("CIFAR10", "cifar-10-batches-py"),
     "cifar100": ("CIFAR100", "cifar-100-python"),
 }
-
-
-class SourceSize(NamedTuple):
-    """How many classes and pictures a source has, before any is held out."""
-
-    classes: int
-    train: int
-    test: int
 
 
 class BadPictures(DataError):
@@ -114,37 +98,6 @@ def read_source(
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
 
 
-def count_source(source: Source, root: Path | None) -> SourceSize:
-    """How large a source is; folders are listed, and no picture is read.
-
-    Args:
-        source: as `read_source`.
-        root: data folder; only folders of classes need it.
-
-    Raises:
-        UsageError: no data root where one is needed.
-        DataError: another layout than expected.
-    """
-    if source == "characters":
-        classes = len(CLASS_NAMES)
-        return SourceSize(classes, TRAIN_PER_CLASS * classes, TEST_PER_CLASS * classes)
-    if source == "digits":
-        _, labels, train = _digits()
-        return SourceSize(10, train, len(labels) - train)
-    if source in _CIFAR:
-        return SourceSize(int(source.removeprefix("cifar")), 50_000, 10_000)
-    if root is None:
-        raise UsageError(f"{source}: needs --data-root DIR, the folder that holds the data")
-    root = root.expanduser().resolve()
-    names = _class_folders(root / "train")
-    if not names:
-        raise DataError(f"{root}: holds no class folder below train/; expected {_expected('imagefolder')}")
-    train, test = (
-        sum(len(_picture_files(root / part / name)) for name in names) for part in ("train", "val")
-    )
-    return SourceSize(len(names), train, test)
-
-
 def scan_folder(
     root: Path,
     *,
@@ -157,12 +110,12 @@ def scan_folder(
 
     Args and errors: as `read_source`; without ``needs_test`` the folder ``val/`` may be missing.
     """
-    names = _class_folders(root / "train")
+    names = class_folders(root / "train")
     if not names:
         raise DataError(f"{root}: holds no class folder below train/; expected {_expected('imagefolder')}")
     if needs_test and not (root / "val").is_dir():
         raise DataError(f"{root}: holds no val/; expected {_expected('imagefolder')}")
-    strangers = sorted(set(_class_folders(root / "val")) - set(names))
+    strangers = sorted(set(class_folders(root / "val")) - set(names))
     if strangers:
         raise DataError(
             f"{root / 'val'}: classes that train/ does not have: {some(strangers)}; give both the same folders"
@@ -171,7 +124,7 @@ def scan_folder(
     labels: list[int] = []
     for part in ("train", "val"):
         for label, name in enumerate(names):
-            files = _picture_files(root / part / name)
+            files = picture_files(root / part / name)
             if part == "train" and not files:
                 raise DataError(
                     f"{root / part / name}: holds no picture ({', '.join(EXTENSIONS)}); "
@@ -312,7 +265,7 @@ def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False)
         ) from error
 
 
-def _class_folders(folder: Path) -> list[str]:
+def class_folders(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
     try:
@@ -321,7 +274,7 @@ def _class_folders(folder: Path) -> list[str]:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
 
 
-def _picture_files(folder: Path) -> list[str]:
+def picture_files(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
     try:

@@ -89,10 +89,10 @@ def print_plan(plan: StudyDryRun, console: Console) -> None:
             duration(row.seconds) if left else "",
         )
     console.print(table)
-    left = sum(row.standing != "done" for row in plan.runs)
+    count = sum(row.standing != "done" for row in plan.runs)
     plain_line(
         console,
-        f"{left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {plan.parallel} at a time on "
+        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {plan.parallel} at a time on "
         f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
         f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}",
     )

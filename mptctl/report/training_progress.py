@@ -11,6 +11,7 @@ from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.observer import Observer
+from mptctl.training.observer import Silent as Silent
 from mptctl.training.result import FitResult
 
 
@@ -20,25 +21,6 @@ def observer() -> Observer:
     if rank() != 0:
         return Silent()
     return Live(console) if console.is_terminal else Plain(console)
-
-
-class Silent:
-    """Says nothing."""
-
-    def decoding(self, done: int, total: int) -> None:
-        """Nothing."""
-
-    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """Nothing."""
-
-    def line(self, line: MetricsLine) -> None:
-        """Nothing."""
-
-    def finished(self, result: FitResult) -> None:
-        """Nothing."""
-
-    def closed(self) -> None:
-        """Nothing."""
 
 
 class Plain(Silent):

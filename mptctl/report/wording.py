@@ -50,7 +50,8 @@ class Verdict:
 def duration(seconds: float) -> str:
     """A time in the two units that matter: 40 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    left, words = max(0, round(seconds)), []
+    words: list[str] = []
+    left = max(0, round(seconds))
     for i, (unit, size) in enumerate(units):
         if left >= size or (unit == "s" and not words):
             words = [f"{left // size} {unit}"]

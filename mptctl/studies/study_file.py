@@ -231,8 +231,8 @@ def _explain(error: ValidationError) -> str:
     place = first["loc"]
     key = ".".join(str(part) for part in place)
     if first["type"] == "extra_forbidden":
-        inner = {"split": StudySplit, "new": RecipeChange, "updates": Update}
-        model = inner[str(place[0])] if len(place) > 1 else StudyFile
+        inner: dict[str, type[Model]] = {"split": StudySplit, "new": RecipeChange, "updates": Update}
+        model: type[Model] = inner[str(place[0])] if len(place) > 1 else StudyFile
         return f"unknown key {key}{nearest(str(place[-1]), list(model.model_fields))}"
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "value_error":

@@ -90,12 +90,12 @@ class WorkerPool:
                     os.kill(process, signal.SIGTERM)
                 else:
                     there = NodeAffinitySchedulingStrategy(node, soft=False)
-                    ray.get(_terminate.options(scheduling_strategy=there).remote(process))
+                    task = ray.remote(num_cpus=0, scheduling_strategy=there)(_terminate)
+                    ray.get(task.remote(process))
         while self._busy:
             list(self.finished(None))
 
 
-@ray.remote(num_cpus=0)  # type: ignore[misc]  # ray has no types
 def _terminate(process: int) -> None:
     """Ask a worker on this machine to save and stop."""
     os.kill(process, signal.SIGTERM)

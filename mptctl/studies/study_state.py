@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mptctl.data.split import SPLIT_NAME, Split, load_split, make_split
 from mptctl.errors import CheckpointError
@@ -65,6 +65,7 @@ def make_splits(
     """The split of each seed, made where it is not there; arguments and errors as `existing_split` and `make_split`."""
     splits: dict[int, Split] = {}
     root = data_root if data_root is not None else wanted.data_root
+    held_out: dict[str, Any] = {} if wanted.val_fraction is None else {"val_fraction": wanted.val_fraction}
     for seed in seeds:
         found = existing_split(wanted, run_root, seed, data_root)
         splits[seed] = found or make_split(
@@ -75,7 +76,7 @@ def make_splits(
             order=wanted.order,
             seed=seed,
             progress=progress,
-            **({} if wanted.val_fraction is None else {"val_fraction": wanted.val_fraction}),
+            **held_out,
         )
     return splits
 

@@ -19,7 +19,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun, seed_folder
-from mptctl.training.observer import Observer
+from mptctl.training.observer import Silent
 from mptctl.training.train import train
 
 # Seconds between two looks whether the parent is still there; it must end within two seconds of the study's death.
@@ -64,7 +64,7 @@ class StudyWorker:
             wait_until_free(folder.path)
             split = load_split(seed_folder(self._run_root, run.seed))
             if not folder.is_finished():
-                train(run.request(split), _Nobody())
+                train(run.request(split), Silent())
             run_answers(folder.path, split=split, device=run.recipe.runtime.device)
         except Stopped:
             return Outcome("stopped")
@@ -85,10 +85,6 @@ class StudyWorker:
 def error_file(run_root: Path, run: PlannedRun) -> Path:
     """Where a run that fails for an unexpected reason says so; beside its folder, which holds a run's files alone."""
     return seed_folder(run_root, run.seed) / f"{run.name.replace('/', '-')}.error.txt"
-
-
-class _Nobody(Observer):
-    """Wants to know nothing: whoever started the study reads the run's metrics."""
 
 
 def _end_with(parent: int) -> None:

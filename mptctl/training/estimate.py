@@ -82,8 +82,8 @@ def _bytes_by_text(text: str, num_classes: int) -> int:
     recipe = Recipe.model_validate_json(text)
     with torch.device("meta"):
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
-    weights = sum(t.numel() * t.element_size() for t in model.state_dict().values())
-    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    weights: int = sum(t.numel() * t.element_size() for t in model.state_dict().values())
+    trained: int = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
     return weights + 3 * (weights + OPTIMIZER_STATE[recipe.optim.name] * trained)
 
 

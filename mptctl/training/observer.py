@@ -30,3 +30,22 @@ class Observer(Protocol):
     def closed(self) -> None:
         """The run is over, whether it came to its end or not."""
         ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def decoding(self, done: int, total: int) -> None:
+        """Nothing."""
+
+    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
+        """Nothing."""
+
+    def line(self, line: MetricsLine) -> None:
+        """Nothing."""
+
+    def finished(self, result: FitResult) -> None:
+        """Nothing."""
+
+    def closed(self) -> None:
+        """Nothing."""
