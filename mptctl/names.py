@@ -14,6 +14,7 @@ MethodName = Literal[
     "pct-naive",
     "pct-kl",
     "pct-lm",
+    "pct-kl-own",
     "mpt-kl",
     "mpt-lm",
     "mpt-nodistill",

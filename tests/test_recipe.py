@@ -48,6 +48,15 @@ def test_the_papers_settings() -> None:
     assert (cifar.method.alpha, cifar.method.beta, cifar.method.tau) == (1, 5, 5)
 
 
+def test_the_net_of_the_feature_pictures_is_a_preset_of_its_own() -> None:
+    plain, flat = load_recipe("cifar10"), load_recipe("cifar10-embedding")
+    assert differences(plain, flat) == [("model.embedding_dim", None, 2)]
+    # As the protocol in docs/experiments.md has it, from when the plain preset had the embedding.
+    assert load_recipe("cifar10", ["model.embedding_dim=null"]) == plain
+    cifar100 = load_recipe("cifar100")
+    assert {key for key, *_ in differences(plain, cifar100)} == {"data.mean", "data.std"}
+
+
 def test_overrides_win_over_the_preset_and_the_verb_wins_over_both() -> None:
     recipe = load_recipe("digits", ["optim.lr=1e-3", "method.k=2"], {"method.k": 7.0})
     assert recipe.optim.lr == 0.001

@@ -9,14 +9,19 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
-from mptctl.cli import bench
+from mptctl.cli import bench, figure
+from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
+from mptctl.cli.recipes import recipes
+from mptctl.cli.runs import runs
 from mptctl.cli.split import split
+from mptctl.cli.study import study
 from mptctl.cli.train_baseline import train_baseline
+from mptctl.cli.train_ensemble import train_ensemble
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
@@ -59,12 +64,18 @@ app.command("split")(split)
 app.command("import")(import_)
 app.command("train-old")(train_old)
 app.command("train-ref")(train_ref)
+app.command("train-ensemble")(train_ensemble)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("predict")(predict)
+app.command("compare")(compare)
 app.command("tune")(tune)
+app.command("study")(study)
 app.add_typer(bench.app, name="bench")
+app.add_typer(figure.app, name="figure")
+app.command("runs")(runs)
+app.command("recipes")(recipes)
 app.command("doctor")(doctor)
 
 

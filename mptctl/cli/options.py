@@ -31,7 +31,11 @@ Old = Annotated[
 ]
 Refs = Annotated[
     list[str] | None,
-    typer.Option("--ref", metavar="RUN", help="Reference model; repeated, an ensemble. (default: ref)"),
+    typer.Option(
+        "--ref",
+        metavar="RUN",
+        help="Reference model, or an ensemble's folder; repeated, an ensemble. (default: ref)",
+    ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that is in the folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]

@@ -35,13 +35,13 @@ def train_baseline(
 ) -> None:
     """Train an update with another method, to compare with.
 
-    Writes the run folder METHOD. ELODI takes as many --ref as its ensemble has members.
+    Writes the run folder METHOD. ELODI takes an ensemble: --ref with the folder of its members, or once for each.
 
     Examples:
 
         mptctl train-baseline no-treatment
 
-        mptctl train-baseline elodi --ref ref-0 --ref ref-1 --ref ref-2
+        mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
     inputs = read_inputs(flags)
     from mptctl.methods.rows import ROWS

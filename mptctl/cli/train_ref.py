@@ -12,7 +12,7 @@ from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 def train_ref(flags: TrainingFlags) -> None:
     """Train the reference: plain cross-entropy on all classes, independent of the old model.
 
-    Writes the run folder `ref`. For an ensemble, run it with other seeds and names.
+    Writes the run folder `ref`. For an ensemble, see train-ensemble.
 
     Examples:
 

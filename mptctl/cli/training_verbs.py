@@ -116,11 +116,8 @@ def run_training(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    from mptctl.models.run_folder import find_checkpoint
+    from mptctl.models.run_folder import find_checkpoint, find_references
     from mptctl.training.request import RunRequest, refuse_too_short
-
-    def teacher(run: str) -> Path:
-        return find_checkpoint(run, flags.run_root)
 
     refuse_too_short(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
@@ -129,8 +126,8 @@ def run_training(
         recipe=recipe,
         split=split,
         folder=folder,
-        old=teacher(old) if old is not None else None,
-        refs=tuple(map(teacher, refs or ())),
+        old=find_checkpoint(old, flags.run_root) if old is not None else None,
+        refs=find_references(refs or (), flags.run_root),
         only_old_classes=only_old_classes,
         resume=flags.resume,
         overwrite=flags.overwrite,
@@ -160,6 +157,8 @@ def run_training(
 
 def describe(plan: DryRun) -> list[str]:
     """What a run would be, as lines of text."""
+    from mptctl.report.wording import duration
+
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
     begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
@@ -173,6 +172,8 @@ def describe(plan: DryRun) -> list[str]:
         f"{plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,
         "loader": plan.loader,
+        "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a step, from a "
+        f"few on random tensors), {plan.estimate.disk_mb:,.0f} MB of disk",
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 

@@ -170,9 +170,10 @@ def tune(
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)
         return
-    from mptctl.models.run_folder import find_checkpoint
+    from mptctl.models.run_folder import find_checkpoint, find_references
 
-    teachers = [find_checkpoint(run, flags.run_root) for run in (old, *(ref or ["ref"]))]
+    old_checkpoint = find_checkpoint(old, flags.run_root)
+    references = find_references(ref or ["ref"], flags.run_root)
     # Here, because it takes seconds to import.
     from mptctl.machine.device import choose_device
     from mptctl.tune.request import TuneRequest
@@ -183,8 +184,8 @@ def tune(
         recipe=recipe,
         split=inputs.split,
         folder=folder,
-        old=teachers[0],
-        refs=tuple(teachers[1:]),
+        old=old_checkpoint,
+        refs=references,
         axes=axes,
         search=search,
         trials=trials or 8,

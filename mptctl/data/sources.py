@@ -6,11 +6,19 @@ import os
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
+from mptctl.data.characters import (
+    CLASS_NAMES,
+    TEST_PER_CLASS,
+    TRAIN_PER_CLASS,
+    draw_characters,
+    keep_characters,
+    load_characters,
+)
 from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, content_digest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, check_files
@@ -26,6 +34,14 @@ _CIFAR = {
     "cifar10": ("CIFAR10", "cifar-10-batches-py"),
     "cifar100": ("CIFAR100", "cifar-100-python"),
 }
+
+
+class SourceSize(NamedTuple):
+    """How many classes and pictures a source has, before any is held out."""
+
+    classes: int
+    train: int
+    test: int
 
 
 class BadPictures(DataError):
@@ -96,6 +112,37 @@ def read_source(
         names = tuple(_open_cifar(source, root, train=False).classes)
         return _array_manifest(source, root, names, *read_array(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
+
+
+def count_source(source: Source, root: Path | None) -> SourceSize:
+    """How large a source is; folders are listed, and no picture is read.
+
+    Args:
+        source: as `read_source`.
+        root: data folder; only folders of classes need it.
+
+    Raises:
+        UsageError: no data root where one is needed.
+        DataError: another layout than expected.
+    """
+    if source == "characters":
+        classes = len(CLASS_NAMES)
+        return SourceSize(classes, TRAIN_PER_CLASS * classes, TEST_PER_CLASS * classes)
+    if source == "digits":
+        _, labels, train = _digits()
+        return SourceSize(10, train, len(labels) - train)
+    if source in _CIFAR:
+        return SourceSize(int(source.removeprefix("cifar")), 50_000, 10_000)
+    if root is None:
+        raise UsageError(f"{source}: needs --data-root DIR, the folder that holds the data")
+    root = root.expanduser().resolve()
+    names = _class_folders(root / "train")
+    if not names:
+        raise DataError(f"{root}: holds no class folder below train/; expected {_expected('imagefolder')}")
+    train, test = (
+        sum(len(_picture_files(root / part / name)) for name in names) for part in ("train", "val")
+    )
+    return SourceSize(len(names), train, test)
 
 
 def scan_folder(

@@ -63,15 +63,19 @@ class PairedAnswers:
 
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
-        old, new = self.right["old"][self.of_old], self.right[replacement][self.of_old]
-        return Counts(
-            both_right=int((old & new).sum()),
-            negative_flips=int((old & ~new).sum()),
-            positive_flips=int((~old & new).sum()),
-            both_wrong=int((~old & ~new).sum()),
-        )
+        return flip_counts(self.right["old"][self.of_old], self.right[replacement][self.of_old])
 
     def changed(self, replacement: str = "new") -> int:
         """How many samples of old classes the model in a role answers in another way than the old one."""
         answers = self.pairing.answers
         return int((answers["old"] != answers[replacement])[self.of_old].sum())
+
+
+def flip_counts(old: BoolArray, new: BoolArray) -> Counts:
+    """The flip table of (N,) right answers of an old model and of its replacement."""
+    return Counts(
+        both_right=int((old & new).sum()),
+        negative_flips=int((old & ~new).sum()),
+        positive_flips=int((~old & new).sum()),
+        both_wrong=int((~old & ~new).sum()),
+    )

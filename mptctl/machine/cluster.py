@@ -58,13 +58,16 @@ def silence_stdout() -> Iterator[None]:
 
 
 @contextmanager
-def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) -> Iterator[None]:
+def ray_cluster(
+    address: str | None, cpus: int, gpus: float, stop: StopRequest, cores: int | None = None
+) -> Iterator[None]:
     """Start Ray here, or join a cluster; leave nothing behind.
 
     Args:
         address: of a cluster, or None for this machine.
         cpus, gpus: what one trial takes.
         stop: as of `interruptible`.
+        cores: of this machine that Ray may count on, for each of which it starts a process; None: all.
 
     Raises:
         UsageError: no trial fits into what is there, or there is no cluster at the address.
@@ -78,7 +81,7 @@ def ray_cluster(address: str | None, cpus: int, gpus: float, stop: StopRequest) 
         if address is None:
             options |= {
                 "address": "local",
-                "num_cpus": usable_cores(),
+                "num_cpus": cores or usable_cores(),
                 "include_dashboard": False,
                 "_node_ip_address": "127.0.0.1",
                 "_temp_dir": str(stack.enter_context(ray_folder())),

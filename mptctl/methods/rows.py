@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from mptctl.errors import UsageError
 from mptctl.names import Distance, MethodName, Role
@@ -16,21 +18,26 @@ class MethodRow(NamedTuple):
     teachers: whose logits it wants.
     bias: whether the recipe's k is added to the logits of new classes.
     starts_late: whether it is on only from the recipe's ``elodi_start_epoch``.
+    fixed: settings that belong to the method; they hold whatever the recipe says.
     """
 
     distance: Distance | None
     teachers: frozenset[Role]
     bias: bool = False
     starts_late: bool = False
+    fixed: Mapping[str, Any] = MappingProxyType({})
 
 
 _NONE: frozenset[Role] = frozenset()
 _OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
+# Yan et al., CVPR 2021, and their code (jun-fang/PCT): tau 100, times tau squared, weight 1, focal weights 1 and 5.
+_PCT_OWN = {"tau": 100.0, "tau_squared": True, "lam": 1.0, "alpha": 1.0, "beta": 5.0}
 ROWS: dict[MethodName, MethodRow] = {
     "no-treatment": MethodRow(None, _NONE),
     "pct-naive": MethodRow(None, _OLD),
     "pct-kl": MethodRow("kl", _OLD),
     "pct-lm": MethodRow("lm", _OLD),
+    "pct-kl-own": MethodRow("kl", _OLD, fixed=_PCT_OWN),
     "mpt-kl": MethodRow("kl", _BOTH, bias=True),
     "mpt-lm": MethodRow("lm", _BOTH, bias=True),
     "mpt-nodistill": MethodRow(None, _NONE, bias=True),

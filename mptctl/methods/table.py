@@ -42,6 +42,7 @@ def method_from_recipe(recipe: MethodRecipe, num_old: int) -> Method:
 def _focal(recipe: MethodRecipe, num_old: int) -> Method:
     """Biased cross-entropy, and focal distillation from the row's teachers."""
     row = ROWS[recipe.name]
+    recipe = recipe.model_copy(update=row.fixed)
     lam = recipe.lam if recipe.lam is not None else LAMBDA[row.distance]
     settings = LossSettings(
         num_old,

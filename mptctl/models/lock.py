@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove
 CONTENT = re.compile(rb"\d{0,10}\n?")
 # Whatever lies there is neither followed, nor waited for, nor cut off.
 CAREFULLY = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Seconds between two looks at a folder that another process, which may be dying, still holds.
+LOOK_EVERY = 0.5
 
 
 @contextlib.contextmanager
@@ -93,6 +97,18 @@ def is_free(folder: Path) -> bool:
     finally:
         os.close(file)
     return True
+
+
+def wait_until_free(folder: Path, at_most: float = math.inf) -> None:
+    """Wait while another process holds a folder: for one that is dying, whose work is to be gone on with.
+
+    Args:
+        folder: that it holds.
+        at_most: seconds.
+    """
+    until = time.monotonic() + at_most
+    while not is_free(folder) and time.monotonic() < until:
+        time.sleep(LOOK_EVERY)
 
 
 def _open(path: Path, *, create: bool) -> int | None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
+from mptctl.models.metrics_log import read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
 
 if TYPE_CHECKING:
@@ -65,6 +66,24 @@ class RunDir:
         """
         with locked(self.path, RUN, existing):
             yield
+
+    def holds_run(self) -> bool:
+        """Whether a run has begun here, by the files that it writes first and last."""
+        return any(path.is_file() for path in (self.environment, self.last, self.best))
+
+    def is_finished(self) -> bool:
+        """Whether the run came to its end; an imported model, which has no metrics, is at its end.
+
+        Raises:
+            CheckpointError: its metrics cannot be read.
+        """
+        try:
+            lines = read_metrics(self.metrics)
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
+            ) from error
+        return self.best.is_file() and (not lines or lines[-1].event == "done")
 
     def refuse_unusable(self, existing: Existing) -> None:
         """Raise what `locked` would raise, without holding or changing anything."""
@@ -121,3 +140,54 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
     raise CheckpointError(
         f"{run}: {state}; looked for {run_root / run / 'best.pt'} and for a file of that name"
     )
+
+
+def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
+    """The checkpoints of references: a run's own, and of a folder of an ensemble's members all of theirs.
+
+    Args:
+        runs: as for `find_checkpoint`, or folders of members by name or path.
+        run_root: where runs are.
+
+    Raises:
+        CheckpointError: there is none, or a member is not finished.
+        UsageError: one is named twice.
+    """
+    found: list[Path] = []
+    for run in runs:
+        for path in _one_reference(run, run_root):
+            if any(path.samefile(other) for other in found):
+                raise UsageError(f"--ref {run}: {path}: is named twice, and would count twice; name it once")
+            found.append(path)
+    return tuple(found)
+
+
+def _one_reference(run: str, run_root: Path) -> list[Path]:
+    places = (run_root / run, Path(run).expanduser())
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None or any(RunDir(place).holds_run() for place in places):
+        return [find_checkpoint(run, run_root)]
+    return _finished_members(folder)
+
+
+def members_of(folder: Path) -> list[RunDir]:
+    """The runs in a folder that an ensemble was trained into: those that are named by a number, in their order."""
+    numbered = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
+    members = [RunDir(path) for path in sorted(numbered, key=lambda path: int(path.name))]
+    return [member for member in members if member.holds_run()]
+
+
+def _finished_members(folder: Path) -> list[Path]:
+    members = members_of(folder)
+    if not any(member.is_finished() for member in members):
+        raise CheckpointError(
+            f"{folder}: holds no finished member of an ensemble; train them with mptctl train-ensemble --size N, "
+            "or name a run"
+        )
+    for member in members:
+        if not member.is_finished():
+            raise CheckpointError(
+                f"{member.path}: is not finished; go on with mptctl train-ensemble --resume, or name the members "
+                "that are, each with --ref"
+            )
+    return [member.best for member in members]

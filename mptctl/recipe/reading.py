@@ -132,6 +132,23 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
         if not named.is_file():
             raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names())}")
         path = named
+    content = read_mapping(path, where)
+    for group, keys in content.items():  # here, since an override would else take its place
+        if group in Recipe.model_fields and not isinstance(keys, dict | None):
+            raise UsageError(f"{where}: {group}: must be a mapping of keys, got {keys!r}")
+    return content
+
+
+def read_mapping(path: Path, where: str) -> dict[Any, Any]:
+    """The mapping that a YAML file holds, read safely; an empty one where it holds nothing.
+
+    Args:
+        path: of the file.
+        where: what to call it in a message.
+
+    Raises:
+        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else.
+    """
     try:
         with path.open("rb") as stream:
             text = stream.read(MAX_RECIPE_BYTES + 1)
@@ -141,10 +158,7 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise UsageError(f"{where}: must be a mapping of groups ({', '.join(Recipe.model_fields)})")
-    for group, keys in content.items():  # here, since an override would else take its place
-        if group in Recipe.model_fields and not isinstance(keys, dict | None):
-            raise UsageError(f"{where}: {group}: must be a mapping of keys, got {keys!r}")
+        raise UsageError(f"{where}: must be a mapping of keys, got {str(content)[:40]!r}")
     return content
 
 

@@ -46,6 +46,19 @@ class Verdict:
     sentences: tuple[str, ...]
 
 
+def duration(seconds: float) -> str:
+    """A time in the two units that matter: 40 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    left, words = max(0, round(seconds)), []
+    for i, (unit, size) in enumerate(units):
+        if left >= size or (unit == "s" and not words):
+            words = [f"{left // size} {unit}"]
+            if i + 1 < len(units) and (rest := left % size // units[i + 1][1]):
+                words.append(f"{rest} {units[i + 1][0]}")
+            break
+    return " ".join(words)
+
+
 def percent(fraction: float | None, digits: int = 2) -> str:
     """A fraction as percent with its sign; a rate that is not defined as n/a."""
     return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f}%"

@@ -51,6 +51,9 @@ class RunTeachers:
     notes: list[str]
 
 
+NO_TEACHERS = RunTeachers(None, None, None, {}, [])
+
+
 def assemble(
     request: RunRequest,
     device: torch.device,
@@ -104,7 +107,7 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
         CheckpointError: a checkpoint that is damaged or does not fit the split.
     """
     if request.old is None and not request.refs:
-        return RunTeachers(None, None, None, {}, [])
+        return NO_TEACHERS
     roles = plan.method.teachers
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.

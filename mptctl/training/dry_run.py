@@ -8,12 +8,14 @@ from pydantic import Field
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
-from mptctl.names import Part
-from mptctl.training.assemble import build_meta, build_student, build_teachers, keep_answers
+from mptctl.names import Part, Role
+from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, keep_answers
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.plan import part_sizes, plan_run
+from mptctl.training.estimate import Estimate, estimate_run
+from mptctl.training.plan import RunPlan, part_sizes, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
+from mptctl.training.torch_settings import torch_settings
 
 
 class DryRun(Model):
@@ -37,6 +39,7 @@ class DryRun(Model):
     from_step: int = Field(description="steps done before; above 0 with --resume")
     device: str = Field(description="where it would compute")
     loader: str = Field(description="chosen loader of the training part, and why")
+    estimate: Estimate = Field(description="what the run will take from here on")
     notes: list[str] = Field(description="what else was chosen, and warnings")
 
 
@@ -52,7 +55,7 @@ def dry_run(request: RunRequest) -> DryRun:
     recipe, folder = request.recipe, RunDir(request.folder)
     if request.existing != "refuse":
         folder.refuse_unusable(request.existing)
-    # Nothing is computed, so a GPU is only looked up.
+    # The run is put together on the CPU; only the estimate computes where the run would.
     device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
     plan = plan_run(request, cpu)
     teachers = build_teachers(request, plan, cpu)
@@ -81,5 +84,23 @@ def dry_run(request: RunRequest) -> DryRun:
         from_step=from_step,
         device=str(device),
         loader=plan.train.reason,
+        estimate=_estimate(request, plan, teachers, from_step, device),
         notes=notes,
     )
+
+
+def _estimate(
+    request: RunRequest, plan: RunPlan, teachers: RunTeachers, from_step: int, device: torch.device
+) -> Estimate:
+    """Time and disk of a run from a step on, with the teachers that its method asks."""
+    asked = ({request.old} if Role.OLD in plan.method.teachers else set()) | set(request.refs)
+    metas = teachers.computed.metas if teachers.computed is not None else {}
+    steps = plan.total_steps - from_step
+    with torch_settings(request.recipe, device):
+        return estimate_run(
+            (request.recipe, request.num_classes),
+            [(meta.recipe, len(meta.class_names)) for path, meta in metas.items() if path in asked],
+            steps=steps,
+            validated=plan.val_samples[0] * -(-steps // plan.train.steps_per_epoch),
+            device=device,
+        )

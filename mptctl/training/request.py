@@ -10,10 +10,11 @@ from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.recipe import Recipe
 
-# What the seeds of the old model and of the reference lie above that of an update: far from any seed that a person
-# types, so that neither begins with the weights that the update begins with.
+# What the seeds of the old model, of the reference and of an ensemble's first member lie above that of an update: far
+# from any seed that a person types, so that none begins with the weights that the update begins with.
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
+ENSEMBLE_SEED_OFFSET = 3000
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
     Raises:
         CheckpointError: there is none, or it is of a run that differs from what is asked for.
     """
-    checkpoint, notes = _newest(folder)
+    checkpoint, notes = newest_checkpoint(folder)
     before = checkpoint.meta
-    _refuse_differences(before, meta, checkpoint.path)
+    refuse_differences(before, meta, checkpoint.path)
     training = checkpoint.training
     assert training is not None
     student.model.load_state_dict(checkpoint.model)
@@ -77,8 +77,12 @@ def training_state(student: Student) -> dict[str, Any]:
     return state
 
 
-def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
-    """The newest checkpoint that can be resumed from, and what had to be passed over."""
+def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
+    """The newest checkpoint that can be resumed from, and what had to be passed over.
+
+    Raises:
+        CheckpointError: there is none.
+    """
     notes: list[str] = []
     problem: CheckpointError | None = None
     for path in (folder.last, folder.previous):
@@ -103,7 +107,17 @@ def _newest(folder: RunDir) -> tuple[Checkpoint, list[str]]:
     )
 
 
-def _refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
+def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:
+    """Refuse to take one run for another.
+
+    Args:
+        before: what a checkpoint says of itself.
+        now: what the checkpoints of the run that is asked for would say.
+        path: of the checkpoint.
+
+    Raises:
+        CheckpointError: names what differs, of all that changes more than rounding.
+    """
     lines = [
         f"{key}: {was} -> {is_now}"
         for key, was, is_now in differences(before.recipe, now.recipe)

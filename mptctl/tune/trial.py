@@ -14,7 +14,7 @@ from mptctl.data.split import load_split
 from mptctl.errors import MptctlError, one_line
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.models.lock import is_free
+from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
@@ -25,9 +25,6 @@ from mptctl.training.validate import Validation
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
-
-# Seconds between two looks at a folder that another process, which may be dying, still holds.
-LOOK_EVERY = 0.5
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
     settings = plan.settings(config)
     folder = RunDir(plan.folder / name_of(settings))
     try:
-        wait_until_free(folder)
+        wait_until_free(folder.path)
         if not is_finished(folder):
             (folder.path / ERROR_NAME).unlink(missing_ok=True)
             train(plan.job(settings), _Reporter(plan, folder, started))
@@ -123,12 +120,6 @@ def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
     """The validation whose model ``best.pt`` is: lowest error, the latest of several."""
     epochs = [line for line in lines if line.event == "epoch" and line.val_error is not None]
     return min(reversed(epochs), key=lambda line: line.val_error or 0.0, default=None)
-
-
-def wait_until_free(folder: RunDir) -> None:
-    """Wait while another process trains into a folder: the one that this trial's was started for is dying."""
-    while not is_free(folder.path):
-        time.sleep(LOOK_EVERY)
 
 
 class _Reporter:

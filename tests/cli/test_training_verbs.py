@@ -20,7 +20,7 @@ from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
 from tests.common import CommandLine
 
-VERBS = ("train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune")
+VERBS = ("train-old", "train-ref", "train-mpt", "train-baseline no-treatment", "tune", "train-ensemble")
 OPENED: list[str] = []
 sys.addaudithook(lambda event, given: OPENED.append(str(given[0])) if event == "open" else None)
 
@@ -71,7 +71,7 @@ def test_one_seed_for_all_verbs_makes_no_twins(recipe: Any) -> None:
         for verb in VERBS
         for flag in (("--set", "runtime.seed=3"), ("--seed", "3"))
     ]
-    assert seeds == [2003, 3, 1003, 3, 3, 3, 3, 3, 3, 3]
+    assert seeds == [2003, 3, 1003, 3, 3, 3, 3, 3, 3, 3, 3003, 3]
 
 
 def test_the_method_is_the_verbs(recipe: Any, tmp_path: Path) -> None:

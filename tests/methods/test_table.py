@@ -158,6 +158,36 @@ def test_every_method_asks_for_the_teachers_that_it_needs(name: str) -> None:
     assert torch.equal(method(logits, target, **wanted)["loss"], with_all["loss"])
 
 
+@pytest.mark.parametrize(
+    "recipe", [{}, {"tau": 5.0, "tau_squared": False, "lam": 9.0, "alpha": 3.0, "beta": 0.0}]
+)
+def test_pct_as_its_authors_set_it_counted_by_hand(recipe: dict[str, float]) -> None:
+    """Tau 100, times tau squared, weight 1, focal weights 1 + 5, whatever the recipe says."""
+    logits, target, old, _ = hand_made()
+    method = build_method("pct-kl-own", num_old=2, **recipe)
+    terms, grad = method.value_and_grad(logits, target, old_logits=old)
+    # Of two classes q = sigmoid(difference / tau): old 1 and -1, student 1 and -3. Equal in the first sample.
+    teacher, student = 1 / (1 + np.exp(0.01)), 1 / (1 + np.exp(0.03))
+    kl = teacher * np.log(teacher / student) + (1 - teacher) * np.log((1 - teacher) / (1 - student))
+    # The second label is a new class, which the old model does not get right: weight 1.
+    assert terms["fd_old"].item() == pytest.approx(1e4 * kl / 2, rel=1e-9)
+    assert terms["ce"].item() == pytest.approx(cross_entropy_by_hand())
+    assert terms["loss"].item() == pytest.approx(cross_entropy_by_hand() + 1e4 * kl / 2)
+    # d (tau^2 KL) / dz = tau (q_s - q_t), by two samples.
+    exp = np.exp([0.0, 3.0, 1.0])
+    own = (exp / exp.sum() - [0, 0, 1] + 100 * np.array([student - teacher, teacher - student, 0])) / 2
+    torch.testing.assert_close(grad[1], torch.from_numpy(own), rtol=1e-12, atol=1e-12)
+
+
+def test_pct_as_its_authors_set_it_weighs_six_where_the_old_model_is_right() -> None:
+    logits, old = torch.zeros(1, 3, dtype=torch.float64), torch.tensor([[2.0, 0.0]], dtype=torch.float64)
+    right, wrong = (
+        build_method("pct-kl-own", num_old=2, alpha=7.0)(logits, torch.tensor([label]), old)["fd_old"].item()
+        for label in (0, 1)
+    )
+    assert right == pytest.approx(6 * wrong)
+
+
 def test_an_unknown_method_or_setting_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean pct-kl"):
         build_method("pct_kl", num_old=2)
@@ -237,6 +267,7 @@ def test_the_table_names_the_distance_of_every_method() -> None:
     }
     assert {name for name, distance in distances.items() if distance == "kl"} == {
         "pct-kl",
+        "pct-kl-own",
         "mpt-kl",
         "mpt-kl-nobias",
     }

@@ -1,0 +1,104 @@
+"""`mptctl compare`: the table of updates over seeds, with what differs by noise alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+
+def _file(flag: str, what: str, suffix: str = "") -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        flag, metavar=f"FILE{suffix}", help=f"Write {what}.", rich_help_panel="More output"
+    )
+    return option
+
+
+@prints({"--json": "mptctl.studies.comparison:Comparison"})
+def compare(
+    studies_or_runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY_OR_RUNS...",
+            help="A study's name or folder, a run root, or runs by name or folder.",
+            show_default=False,
+        ),
+    ],
+    old: Annotated[
+        str | None,
+        typer.Option(
+            "--old",
+            metavar="RUN",
+            help="Old model of all updates: a folder, or a name beside each run. (default: what each run records)",
+        ),
+    ] = None,
+    by: Annotated[
+        Literal["seed", "split"],
+        typer.Option("--by", help="seed: one table over seeds; split: a table for each split."),
+    ] = "seed",
+    as_json: opt.Json = False,
+    csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,
+    latex: Annotated[Path | None, _file("--latex", "a LaTeX table for booktabs")] = None,
+    markdown: Annotated[Path | None, _file("--markdown", "a Markdown table")] = None,
+    report: Annotated[Path | None, _file("--report", "one HTML page", ".html")] = None,
+    run_root: opt.RunRoot = Path("runs"),
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+) -> None:
+    """Compare updates over seeds: flips, errors, cost, and which differences are more than noise.
+
+    One row for each method. What a run answers is kept beside its checkpoint, so that the same table is made again at
+    once, also where only these answers, recipe and metrics are left.
+
+    Examples:
+
+        mptctl compare runs/cifar100-r18 --latex table.tex --report table.html
+
+        mptctl compare no-treatment mpt-kl mpt-lm --json
+    """
+    from mptctl.cli.outputs import Outputs
+    from mptctl.report.comparison_files import ComparisonFiles
+    from mptctl.report.progress_bars import progress_bars
+    from mptctl.studies.compare import compare_runs
+    from mptctl.studies.run_folders import named_folder
+
+    folders = [named_folder(name, run_root) for name in studies_or_runs]
+    files = ComparisonFiles(csv, latex, markdown, report)
+    outputs = Outputs()
+    for flag, path in (("--csv", csv), ("--latex", latex), ("--markdown", markdown), ("--report", report)):
+        outputs.file(flag, path)
+    outputs.check([file for folder in folders for file in _inputs(folder)], prints=as_json)
+    with progress_bars() as progress:
+        comparison = compare_runs(
+            folders,
+            old=None if old is None else Path(old).expanduser(),
+            by=by,
+            device=device,
+            progress=progress,
+        )
+    for path in files.write(comparison):
+        typer.echo(f"wrote {path}", err=True)
+    if as_json:
+        typer.echo(comparison.model_dump_json())
+        return
+    from rich.console import Console
+
+    from mptctl.report.comparison_terminal import print_comparison
+
+    print_comparison(comparison, Console())
+
+
+def _inputs(folder: Path) -> list[Path]:
+    """Files that may be read for the runs in a folder."""
+    from mptctl.studies.run_folders import runs_below
+
+    files = []
+    for run in runs_below(folder):
+        files += [path for path in run.iterdir() if path.is_file()]
+        files += [path for path in run.parent.iterdir() if path.is_file()]
+    return files

@@ -1,0 +1,147 @@
+"""`mptctl study`: train what is missing of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+if TYPE_CHECKING:
+    from mptctl.studies.study import StudyRequest
+
+
+@prints(
+    {
+        "--json": "mptctl.studies.study_report:StudyReport",
+        "--dry-run --json": "mptctl.studies.study_dry_run:StudyDryRun",
+    }
+)
+def study(
+    name: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A study by name, or a YAML file of one's own.")
+    ],
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="LIST", help="Seeds, such as 1,2,3. (default: the study's)"),
+    ] = None,
+    run_root: Annotated[
+        Path | None,
+        typer.Option("--run-root", metavar="DIR", help="Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"),
+    ] = None,
+    data_root: Annotated[
+        Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")
+    ] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            metavar="DIR",
+            help="Copy recipe, metrics and answers of each finished run to DIR/STUDY/SEED/RUN.",
+        ),
+    ] = None,
+    parallel: Annotated[
+        int | None,
+        typer.Option(
+            "--parallel",
+            metavar="N",
+            min=1,
+            help="Most runs at once. (default: one a GPU, or one a core where there is none)",
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            help="A Ray cluster that sees the same files. (default: this machine alone)",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Say which runs there are, and what they will take; write nothing."),
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Train what is missing of a table of methods and seeds, and print it.
+
+    What is there and finished is left alone, and what was interrupted goes on: the same command goes on after any
+    interruption. A run that fails is named, those that do not depend on it go on, and the exit code is 1.
+
+    Examples:
+
+        mptctl study demo --seeds 1,2
+
+        mptctl study cifar100-r18 --data-root ~/data --dry-run
+
+        mptctl study cifar100-r18 --data-root ~/data --results results
+    """
+    from mptctl.studies.study_file import load_study
+
+    found = load_study(name)
+    chosen = found.file.seeds if seeds is None else _seeds(seeds)
+    # Here, because it takes seconds to import.
+    from mptctl.studies.study import StudyRequest
+
+    request = StudyRequest(
+        study=found,
+        seeds=tuple(chosen),
+        run_root=Path("runs") / found.name if run_root is None else run_root,
+        data_root=data_root,
+        ray_address=ray_address,
+        parallel=parallel,
+        results=results,
+    )
+    if dry_run:
+        _say_what_would_be_done(request, as_json)
+    else:
+        _train(request, as_json)
+
+
+def _seeds(text: str) -> list[int]:
+    from mptctl.errors import UsageError
+    from mptctl.studies.study_file import checked_seeds
+
+    try:
+        return checked_seeds([int(word) for word in text.split(",")])
+    except ValueError as error:
+        reason = str(error).removeprefix("seeds: ")
+        said = "write them as 1,2,3" if reason.startswith("invalid") else reason
+        raise UsageError(f"--seeds {text}: {said}") from error
+
+
+def _train(request: StudyRequest, as_json: bool) -> None:
+    from functools import partial
+
+    from rich.console import Console
+
+    from mptctl.report.progress_bars import plain_line, throttled_log
+    from mptctl.report.study_terminal import print_study, watching
+    from mptctl.studies.study import refuse_if_failed, run_study
+
+    console = Console(stderr=True)
+    say = partial(plain_line, console)
+    with watching(console) as on_update:
+        report = run_study(request, on_update, say, throttled_log("checking files", say))
+    if as_json:
+        typer.echo(report.model_dump_json())
+    else:
+        print_study(report, Console())
+    refuse_if_failed(report)
+
+
+def _say_what_would_be_done(request: StudyRequest, as_json: bool) -> None:
+    from rich.console import Console
+
+    from mptctl.report.study_terminal import print_plan
+    from mptctl.studies.study_dry_run import dry_run
+
+    plan = dry_run(request)
+    if as_json:
+        typer.echo(plan.model_dump_json())
+    else:
+        print_plan(plan, Console())
+        typer.echo("nothing was written")

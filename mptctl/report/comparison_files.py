@@ -1,0 +1,167 @@
+"""A comparison as CSV, LaTeX and Markdown, and writing the files that were asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from mptctl.files import writing
+from mptctl.report.comparison_wording import (
+    BEST,
+    DIGITS,
+    TITLES,
+    cost_text,
+    counts_text,
+    mark,
+    marks_sentence,
+    parameters_text,
+    remarks,
+    spread_text,
+)
+from mptctl.report.flips_markdown import escape
+from mptctl.studies.comparison import COLUMNS, Column, Comparison, ComparisonRow, Spread
+
+# Rates of the CSV: those of the table, and what else a row has.
+RATES = (*COLUMNS, "lost", "pfr", "nfi")
+# What means something to LaTeX, and how it is written so that it stands for itself.
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "“": "``", "”": "''",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ComparisonFiles:
+    """Where a comparison goes besides standard output; None is a file that nobody asked for."""
+
+    csv: Path | None = None
+    latex: Path | None = None
+    markdown: Path | None = None
+    page: Path | None = None
+
+    def write(self, comparison: Comparison) -> list[Path]:
+        """Write what was asked for; the paths written. Raises StorageError where one cannot be."""
+        texts = [
+            (self.csv, render_csv),
+            (self.latex, render_latex),
+            (self.markdown, render_markdown),
+            (self.page, _page),
+        ]
+        written = []
+        for path, render in texts:
+            if path is not None:
+                text = render(comparison)
+                with writing(path) as stream:
+                    stream.write(text.encode())
+                written.append(path)
+        return written
+
+
+def render_csv(comparison: Comparison) -> str:
+    """One line a row: rates as fractions in full precision, values over seeds divided by spaces, n/a empty or nan."""
+    columns = ["name", "method", "split", "seeds"]
+    columns += [f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")]
+    columns += [
+        "flips",
+        "flips_of",
+        "errors",
+        "errors_of",
+        "cost",
+        "parameters",
+        "best",
+        "within_noise_of_best",
+    ]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in comparison.rows:
+        spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
+        cells: list[object] = [row.name, row.method, row.split, _joined(row.seeds)]
+        for spread in spreads:
+            values = ["nan" if value is None else value for value in spread.values]
+            cells += [spread.mean, spread.std, _joined(values)]
+        for counted in (row.flips, row.errors):
+            cells += [_joined([pair[i] for pair in counted.values]) for i in (0, 1)]
+        cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
+        writer.writerow(cells)
+    return out.getvalue()
+
+
+def render_latex(comparison: Comparison) -> str:
+    """A table for booktabs; the marks are said in its caption."""
+    lines = [
+        "% \\usepackage{booktabs}",
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{latex(_caption(comparison))}}}",
+        "\\begin{tabular}{lrrrrrr}",
+        "\\toprule",
+        " & ".join(["method", *(latex(f"{title} %") for title in TITLES.values()), "cost", "parameters"])
+        + " \\\\",
+    ]
+    for split in dict.fromkeys(row.split for row in comparison.rows):
+        lines.append("\\midrule")
+        if split is not None:
+            lines += [f"\\multicolumn{{7}}{{l}}{{{latex(split)}}} \\\\", "\\midrule"]
+        lines += [_latex_row(row) for row in comparison.rows if row.split == split]
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
+
+
+def latex(text: str) -> str:
+    """Text that stays text in LaTeX."""
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """A table, what its marks mean, and the notes."""
+    headings = [
+        "method",
+        "seeds",
+        *(f"{title} %" for title in TITLES.values()),
+        "flips",
+        "cost",
+        "parameters",
+    ]
+    lines = []
+    for split in dict.fromkeys(row.split for row in comparison.rows):
+        lines += [f"#### {escape(split)}", ""] if split is not None else []
+        lines += [f"| {' | '.join(headings)} |", f"|---|{'--:|' * (len(headings) - 1)}"]
+        lines += [f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.split == split]
+        lines.append("")
+    lines += [escape(_caption(comparison)), "", *(f"- {escape(line)}" for line in remarks(comparison))]
+    return "\n".join([*lines, ""])
+
+
+def _latex_row(row: ComparisonRow) -> str:
+    def cell(column: Column) -> str:
+        text, sign = spread_text(getattr(row, column), DIGITS[column], r" $\pm$ "), mark(row, column)
+        return f"\\textbf{{{text}}}" if sign == BEST else text + (r"$^{\sim}$" if sign else "")
+
+    cells = [latex(row.name), *map(cell, COLUMNS), cost_text(row), latex(parameters_text(row))]
+    return " & ".join(cells) + " \\\\"
+
+
+def _markdown_cells(row: ComparisonRow) -> list[str]:
+    def cell(column: Column) -> str:
+        text, sign = spread_text(getattr(row, column), DIGITS[column]), mark(row, column)
+        return f"**{text}**" if sign == BEST else f"{text}{escape(sign)}"
+
+    rates = [cell(column) for column in COLUMNS]
+    ends = [counts_text(row, "nfr"), cost_text(row), parameters_text(row)]
+    return [escape(row.name), str(len(row.seeds)), *rates, *ends]
+
+
+def _caption(comparison: Comparison) -> str:
+    return marks_sentence(comparison).replace(f"{BEST} is", "Bold is", 1)
+
+
+def _joined(values: list[object] | list[int] | list[Column] | list[float | str]) -> str:
+    return " ".join(map(str, values))
+
+
+def _page(comparison: Comparison) -> str:
+    from mptctl.report.comparison_page import render_comparison
+
+    return render_comparison(comparison)

@@ -1,0 +1,93 @@
+"""A comparison as one HTML page that needs nothing but itself: NFR against error, and the table."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from mptctl.report.comparison_wording import (
+    BEST,
+    DIGITS,
+    TITLES,
+    cost_text,
+    counts_text,
+    mark,
+    marks_sentence,
+    parameters_text,
+    remarks,
+    seeds_text,
+    spread_text,
+)
+from mptctl.report.page import inline_figure, render_page
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
+from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow
+
+# Twenty looks: the colour changes first, the mark with every fifth row.
+COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
+CAPTION = "NFR against error on all classes; a small mark for each seed, a large one for the mean; best is below left."
+
+
+def render_comparison(comparison: Comparison) -> str:
+    """The page as text."""
+    figures = []
+    splits = list(dict.fromkeys(row.split for row in comparison.rows))
+    for number, split in enumerate(splits):
+        rows = [row for row in comparison.rows if row.split == split]
+        caption = CAPTION if split is None else f"{split}. {CAPTION}"
+        figures.append(inline_figure(f"trade-{number}", caption, draw_trade_off(rows)))
+    return render_page(
+        "comparison",
+        title=_title(comparison),
+        sentence=marks_sentence(comparison),
+        remarks=remarks(comparison),
+        figures=figures,
+        titles=list(TITLES.values()),
+        columns=COLUMNS,
+        digits=DIGITS,
+        groups=[(split, [row for row in comparison.rows if row.split == split]) for split in splits],
+        best=BEST,
+        mark=mark,
+        spread=spread_text,
+        counts=counts_text,
+        seeds=seeds_text,
+        cost=cost_text,
+        parameters=parameters_text,
+    )
+
+
+def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
+    """NFR over error on all classes, for every method and seed."""
+    with style():
+        figure = Figure(figsize=(SIZE[0] * 1.5, SIZE[1] * 1.5))
+        axes = figure.subplots()
+        for number, row in enumerate(rows):
+            colour = COLOURS[number % len(COLOURS)]
+            marker = MARKS[number // len(COLOURS) % len(MARKS)]
+            points = [
+                (100 * x, 100 * y)
+                for x, y in zip(row.er_all.values, row.nfr.values, strict=True)
+                if x is not None and y is not None
+            ]
+            if row.er_all.mean is None or row.nfr.mean is None:
+                continue
+            axes.scatter(
+                [x for x, _ in points], [y for _, y in points], s=14, color=colour, marker=marker, alpha=0.6
+            )
+            axes.scatter(
+                [100 * row.er_all.mean],
+                [100 * row.nfr.mean],
+                s=60,
+                color=colour,
+                marker=marker,
+                label=row.name,
+            )
+        axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+    return figure
+
+
+def _title(comparison: Comparison) -> str:
+    """The row with the lowest NFR, or those that share it."""
+    best = [row for row in comparison.rows if "nfr" in row.best]
+    names = " and ".join(dict.fromkeys(row.name for row in best))
+    return f"Lowest NFR: {names}" if best else "Comparison"

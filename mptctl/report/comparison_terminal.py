@@ -1,0 +1,61 @@
+"""A comparison in a terminal, at 80 columns or more; plain text in a pipe."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mptctl.report.comparison_wording import (
+    BEST,
+    DIGITS,
+    TITLES,
+    cost_text,
+    counts_text,
+    mark,
+    marks_sentence,
+    parameters_text,
+    remarks,
+    seeds_text,
+    spread_text,
+)
+from mptctl.report.tables import make_table
+from mptctl.studies.comparison import COLUMNS, Column, Comparison, ComparisonRow
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print one row for each method, with counts below the rates, and what the marks mean.
+
+    Args:
+        comparison: what is printed.
+        console: where; its width is kept to.
+    """
+    for split in dict.fromkeys(row.split for row in comparison.rows):
+        if split is not None:
+            console.print(Text(f"\n{split}", style="bold"))
+        console.print(_table([row for row in comparison.rows if row.split == split], console))
+    console.print()
+    console.print(marks_sentence(comparison), highlight=False, markup=False)
+    for line in remarks(comparison):
+        console.print(line, highlight=False, markup=False)
+
+
+def _table(rows: list[ComparisonRow], console: Console) -> Table:
+    table = make_table(console, "method", *TITLES.values(), "cost")
+    # Six columns in 80: two spaces between them, as in a pipe, leave no room for a deviation.
+    table.padding = (0, 1, 0, 0)
+    for row in rows:
+        name = Text(row.name)
+        name.append(f"\n{seeds_text(row)}", style="dim")
+        cost = Text(cost_text(row))
+        cost.append(f"\n{parameters_text(row)}", style="dim")
+        table.add_row(name, *(_cell(row, column) for column in COLUMNS), cost)
+    return table
+
+
+def _cell(row: ComparisonRow, column: Column) -> Text:
+    sign = mark(row, column)
+    value = spread_text(getattr(row, column), DIGITS[column])
+    cell = Text(f"{value}{sign or ' '}", style="bold" if sign == BEST else "")
+    cell.append(f"\n{counts_text(row, column)} ".rstrip(" ") + " ", style="not bold dim")
+    return cell

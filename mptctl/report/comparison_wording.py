@@ -1,0 +1,86 @@
+"""The words and cells that every form of a comparison shares: terminal, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+from mptctl.report.wording import NOT_DEFINED
+from mptctl.studies.comparison import BIAS_ROW, Column, Comparison, ComparisonRow, Spread
+
+# How the columns of rates are called, in percent.
+TITLES: dict[Column, str] = {
+    "nfr": "NFR",
+    "rel_nfr": "Rel-NFR",
+    "er_old": "error, old",
+    "er_all": "error, all",
+}
+# Rel-NFR is a ratio of two rates: its second decimal says nothing.
+DIGITS: dict[Column, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
+BEST, NOISE = "*", "~"
+
+
+def spread_text(spread: Spread, digits: int = 2, between: str = " ± ") -> str:
+    """Mean and standard deviation in percent; the mean alone of one seed."""
+    if spread.mean is None:
+        return NOT_DEFINED
+    mean = f"{100 * spread.mean:.{digits}f}"
+    return mean if spread.std is None else f"{mean}{between}{100 * spread.std:.{digits}f}"
+
+
+def mark(row: ComparisonRow, column: Column) -> str:
+    """What stands behind a value: that it is the best of its column, or differs from it by noise alone."""
+    if column in row.best:
+        return BEST
+    return NOISE if column in row.within_noise_of_best else ""
+
+
+def counts_text(row: ComparisonRow, column: Column) -> str:
+    """Count and denominator behind a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
+    found = {"nfr": row.flips, "er_all": row.errors}.get(column)
+    if found is None:
+        return ""
+    return f"{sum(count for count, _ in found.values):,}/{sum(of for _, of in found.values):,}"
+
+
+def seeds_text(row: ComparisonRow) -> str:
+    """How many seeds, and the method where the name does not say it."""
+    seeds = f"{len(row.seeds)} seed{'s' if len(row.seeds) > 1 else ''}"
+    return seeds if row.name == row.method else f"{row.method}, {seeds}"
+
+
+def cost_text(row: ComparisonRow) -> str:
+    """Work in units of one plain training."""
+    return NOT_DEFINED if row.cost is None else f"{row.cost:.2f}"
+
+
+def parameters_text(row: ComparisonRow) -> str:
+    """Parameters in thousands or millions."""
+    amount = row.parameters
+    return f"{amount / 1e6:.1f} M" if amount >= 1e6 else f"{amount / 1e3:.1f} k"
+
+
+def marks_sentence(comparison: Comparison) -> str:
+    """What the marks and the columns mean, in one sentence."""
+    noise = comparison.noise
+    how = f"{noise.resamples:,} paired draws of {'seeds, then samples' if 'seeds' in noise.over else 'samples alone'}"
+    single = "" if "seeds" in noise.over else ", since each row has one seed"
+    return (
+        f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
+        f"{100 * noise.level:g} % interval of the difference over {how}{single}, holds zero); rates are in percent, "
+        "mean ± standard deviation over seeds, on test samples; cost 1 is one plain training."
+    )
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Sentences on the old models, on the row of the bias, and the notes."""
+    lines = []
+    for old in comparison.old:
+        where = f" of {old.split}" if old.split else ""
+        lines.append(
+            f"The old models{where} err on {spread_text(old.er_old)} % of the test samples of old classes."
+        )
+    for split, row in comparison.bias_held_against.items():
+        where = "" if split == "all" else f" of {split}"
+        lines.append(
+            f"“{BIAS_ROW}”{where}: a constant off the new classes' logits of the plain update, chosen on "
+            f"validation at no more error than {row}; it costs no training."
+        )
+    return [*lines, *(f"Note: {note}." for note in comparison.notes)]

@@ -1,0 +1,133 @@
+"""A study in a terminal: all runs as a live table; in a log a line for each that begins or ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from mptctl.report.comparison_terminal import print_comparison
+from mptctl.report.progress_bars import LOG_SECONDS, plain_line
+from mptctl.report.tables import make_table
+from mptctl.report.wording import duration
+from mptctl.studies.study_dry_run import StudyDryRun
+from mptctl.studies.study_report import Board, RunProgress, StudyReport
+
+STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
+STYLES = {"done": "green", "running": "bold", "failed": "red", "blocked": "red", "waiting": "dim"}
+
+
+@contextmanager
+def watching(console: Console) -> Iterator[Callable[[Board], None]]:
+    """A watcher of a study: a table that follows it in a terminal, lines in a log.
+
+    Args:
+        console: on standard error.
+    """
+    if not console.is_terminal:
+        yield _Plain(console)
+        return
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        yield lambda board: live.update(board_view(board, console), refresh=True)
+
+
+def board_view(board: Board, console: Console) -> Group:
+    """All runs that fit on the screen, those that run first where not all do, and what is left of the study."""
+    table = make_table(console, "run", "method", "state", "steps", "left", left=("method", "state"))
+    room = max(5, console.height - 6)
+    shown = board.runs
+    if len(shown) > room:
+        order = ("running", "failed", "blocked", "waiting", "done")
+        shown = sorted(shown, key=lambda progress: order.index(progress.status))[:room]
+    for progress in shown:
+        left = duration(progress.seconds_left) if progress.seconds_left is not None else ""
+        table.add_row(
+            progress.run.key,
+            progress.run.method,
+            Text(progress.status, style=STYLES[progress.status]),
+            f"{progress.step:,}/{progress.total_steps:,}",
+            left if progress.status == "running" else "",
+        )
+    return Group(table, Text(summary(board), style="dim"))
+
+
+def summary(board: Board) -> str:
+    """How many runs there are of each status, and the time left."""
+    counts = {status: board.count(status) for status in ("done", "running", "waiting", "failed", "blocked")}
+    text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    left = f"; about {duration(board.seconds_left)} left" if board.seconds_left is not None else ""
+    return f"{text} of {len(board.runs)} runs{left}"
+
+
+def print_study(report: StudyReport, console: Console) -> None:
+    """Print what a study came to: the table of its updates, and what failed."""
+    if report.comparison is not None:
+        print_comparison(report.comparison, console)
+    for row in report.runs:
+        if row.error is not None:
+            plain_line(console, f"{row.seed}/{row.run}: {row.status}: {row.error}")
+
+
+def print_plan(plan: StudyDryRun, console: Console) -> None:
+    """Print what a study would be: its runs, what is there, and what the rest will take."""
+    plain_line(console, f"{plan.study}: {plan.description}")
+    table = make_table(
+        console, "run", "method", "there", "steps left", "ms a step", "takes", left=("method", "there")
+    )
+    for row in plan.runs:
+        left = row.steps > 0
+        table.add_row(
+            f"{row.seed}/{row.run}",
+            row.method,
+            STANDINGS[row.standing],
+            f"{row.steps:,}" if left else "",
+            f"{1000 * row.step_seconds:.1f}" if left else "",
+            duration(row.seconds) if left else "",
+        )
+    console.print(table)
+    left = sum(row.standing != "done" for row in plan.runs)
+    plain_line(
+        console,
+        f"{left} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {plan.parallel} at a time on "
+        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
+        f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}",
+    )
+
+
+class _Plain:
+    """A line for each run that begins, ends or goes on elsewhere, and one now and then on all of them."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._seen: dict[str, tuple[str, int]] = {}
+        self._last = time.monotonic()
+
+    def __call__(self, board: Board) -> None:
+        """Say what has changed."""
+        for progress in board.runs:
+            state = (progress.status, progress.restarts)
+            if self._seen.get(progress.run.key, ("waiting", 0)) != state:
+                self._say(_line(progress))
+            self._seen[progress.run.key] = state
+        if time.monotonic() - self._last >= LOG_SECONDS:
+            self._say(summary(board))
+
+    def _say(self, text: str) -> None:
+        self._last = time.monotonic()
+        plain_line(self._console, text)
+
+
+def _line(progress: RunProgress) -> str:
+    run = progress.run
+    if progress.error is not None:
+        return f"{run.key}: {progress.status}: {progress.error}"
+    if progress.status == "waiting":
+        return f"{run.key}: its process died; another one goes on"
+    if progress.status == "running":
+        begun = f", from step {progress.step:,}" if progress.step else ""
+        return f"{run.key}: {run.method}, {progress.total_steps:,} steps{begun}"
+    return f"{run.key}: {progress.status}"

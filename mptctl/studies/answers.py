@@ -1,0 +1,144 @@
+"""What a run answers on the validation and the test part: read from its folder, or asked of its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mptctl.data.split import Split, load_split
+from mptctl.data.split_file import SPLIT_NAME
+from mptctl.errors import CheckpointError, StorageError
+from mptctl.names import Part
+from mptctl.studies.answers_file import (
+    ANSWERS_NAME,
+    SCHEMA_VERSION,
+    AnswersHead,
+    no_answers,
+    read_answers,
+    round_answers,
+    write_answers,
+)
+from mptctl.studies.answers_file import PartAnswers as PartAnswers
+from mptctl.studies.answers_file import RunAnswers as RunAnswers
+from mptctl.studies.run_folders import checkpoint_digest, find_by_digest
+
+if TYPE_CHECKING:
+    from mptctl.models.checkpoint import Checkpoint
+
+Progress = Callable[[str, int, int], None]
+
+
+def run_answers(
+    folder: Path, *, split: Split | None = None, device: str = "auto", progress: Progress | None = None
+) -> RunAnswers:
+    """Answers of a run: those in its folder if they are its checkpoint's, else new ones, which are then kept there.
+
+    A folder without a checkpoint needs ``answers.npz`` and ``recipe.yaml``, and neither pictures nor a split.
+
+    Args:
+        folder: of the run.
+        split: whose pictures are asked; default: the one beside the run.
+        device: where the model computes.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        CheckpointError: no run there, a damaged one, or one of another split.
+        UsageError: there is no split, or no such device.
+        DataError: pictures that are gone, or a split without a test part.
+        NonFiniteError: logits that are NaN.
+    """
+    best, kept = folder / "best.pt", read_answers(folder)
+    if not best.is_file():
+        if kept is None:
+            raise CheckpointError(
+                f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
+            )
+        return kept
+    wanted = None if split is None else split.fingerprint
+    if (
+        kept is not None
+        and kept.head.digest == checkpoint_digest(folder)
+        and wanted in (None, kept.head.split_fingerprint)
+    ):
+        return kept
+    from mptctl.models.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(best)
+    own = split_above(folder)
+    if split is None:
+        split = own or load_split(folder.parent)
+    trained_on = checkpoint.meta.split_fingerprint
+    if trained_on not in (None, split.fingerprint):
+        raise CheckpointError(
+            f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has {split.fingerprint[:12]}; "
+            "compare runs of one split"
+        )
+    found = _ask(folder, checkpoint, split, device, progress)
+    if own is not None and own.fingerprint == split.fingerprint:
+        with suppress(StorageError):  # what cannot be kept is asked again the next time
+            write_answers(found)
+    return found
+
+
+def split_above(folder: Path) -> Split | None:
+    """The split of the run root that a run lies in, or its ensemble; None where there is none."""
+    for root in list(folder.resolve().parents)[:2]:
+        if (root / SPLIT_NAME).is_file() and any(root.glob("manifest*.npz")):
+            return load_split(root)
+    return None
+
+
+def _ask(
+    folder: Path, checkpoint: Checkpoint, split: Split, device: str, progress: Progress | None
+) -> RunAnswers:
+    """Answers of a checkpoint on the validation and the test part."""
+    from mptctl.evaluation.pairing import pair
+    from mptctl.evaluation.scores import score
+    from mptctl.inference.predict import predict
+    from mptctl.studies.work import count_run
+
+    names, old = split.classes.names, frozenset(split.classes.old)
+
+    def answers(part: Part) -> PartAnswers:
+        rows = split.indices(part)
+        if part == "val" and not len(rows):
+            return no_answers()
+        found = predict({"run": checkpoint}, split, part=part, device=device, progress=progress)["run"]
+        pairing = pair({"run": found})
+        scores = score(pairing, "run", old)
+        assert scores is not None  # a checkpoint has logits
+        back = np.argsort(pairing.rows["run"])  # from the order of the ids to that of the manifest
+        place = {name: i for i, name in enumerate(names)}
+        column = np.array([place[label] for label in pairing.vocabulary], dtype=np.int64)
+        took_new = column[pairing.answers["run"]] >= len(old)
+        return round_answers(
+            index=rows,
+            label=column[pairing.truth][back],
+            old_answer=column[scores.old_answer][back],
+            new_answer=column[scores.new_answer][back],
+            old_logit=scores.old_logit[back],
+            new_logit=scores.new_logit[back],
+            took_new=took_new[back],
+            confidence=scores.confidence[back],
+            classes=len(names),
+        )
+
+    meta = checkpoint.meta
+    head = AnswersHead(
+        schema_version=SCHEMA_VERSION,
+        digest=checkpoint.digest,
+        teachers=meta.teachers,
+        class_names=names,
+        num_old=split.classes.num_old,
+        num_known=len(meta.class_names),
+        request=split.file.request,
+        split_fingerprint=split.fingerprint,
+        work=count_run(
+            folder, meta, {name: find_by_digest(digest, folder) for name, digest in meta.teachers.items()}
+        ),
+    )
+    return RunAnswers(folder, meta.recipe, head, answers("val"), answers("test"))

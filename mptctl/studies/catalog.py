@@ -1,0 +1,69 @@
+"""What recipes and studies can be named, with one line each, and what stands behind a name."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from mptctl.errors import UsageError
+from mptctl.files import Model
+from mptctl.recipe import load_recipe, preset_names
+from mptctl.recipe.reading import preset_folder
+from mptctl.recipe.validation import nearest
+from mptctl.studies.study_file import load_study, study_names
+
+
+class CatalogEntry(Model):
+    """A preset or a study."""
+
+    name: str = Field(description="what --recipe or mptctl study takes; a preset and a study may share one")
+    kind: Literal["preset", "study"] = Field(description="of a run, or of a table of runs")
+    description: str = Field(description="in one line")
+    content: dict[str, Any] | None = Field(
+        description="all keys with their values, defaults too; null where no NAME was given"
+    )
+
+
+class Catalog(Model):
+    """The object that `recipes` prints with ``--json``."""
+
+    recipes: list[CatalogEntry] = Field(description="presets, then studies; with NAME those of that name")
+
+
+def catalog() -> list[CatalogEntry]:
+    """Every preset and every study, without their content.
+
+    Raises:
+        UsageError: a study that is not valid.
+    """
+    found = [*map(_preset, preset_names()), *map(_study, study_names())]
+    return [entry.model_copy(update={"content": None}) for entry in found]
+
+
+def find_in_catalog(name: str) -> list[CatalogEntry]:
+    """What a name stands for: a preset, a study, or one of each.
+
+    Raises:
+        UsageError: it stands for nothing; the nearest name is in the message.
+    """
+    presets, studies = preset_names(), study_names()
+    if name not in presets and name not in studies:
+        names = sorted({*presets, *studies})
+        raise UsageError(f"{name}: no such preset or study{nearest(name, names)}")
+    return [*([_preset(name)] if name in presets else ()), *([_study(name)] if name in studies else ())]
+
+
+def _preset(name: str) -> CatalogEntry:
+    # The comment that its file begins with says what it is.
+    with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
+        description = file.readline().removeprefix("#").strip()
+    content = load_recipe(name).model_dump(mode="json")
+    return CatalogEntry(name=name, kind="preset", description=description, content=content)
+
+
+def _study(name: str) -> CatalogEntry:
+    file = load_study(name).file
+    return CatalogEntry(
+        name=name, kind="study", description=file.description, content=file.model_dump(mode="json")
+    )

@@ -1,0 +1,102 @@
+"""What a comparison of updates says: one row a method, with its rates over seeds, and which differ by noise alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mptctl.files import Model
+
+By = Literal["seed", "split"]
+# The rates among which a best one is looked for; the less the better.
+Column = Literal["nfr", "rel_nfr", "er_old", "er_all"]
+COLUMNS: tuple[Column, ...] = ("nfr", "rel_nfr", "er_old", "er_all")
+BIAS_ROW = "plain, bias taken off"
+
+
+class Spread(Model):
+    """One rate over seeds, as fractions."""
+
+    mean: float | None = Field(description="of the values; null where one of them is not defined")
+    std: float | None = Field(description="standard deviation, with n - 1; null for one seed")
+    values: list[float | None] = Field(description="one for each seed; null where the denominator is zero")
+
+
+class Counted(Model):
+    """Counts behind a rate."""
+
+    values: list[tuple[int, int]] = Field(description="count and denominator, one pair for each seed")
+
+
+class Cost(Model):
+    """Work of one update in units of one plain training, mean over seeds; null where a teacher is not known."""
+
+    own: float | None = Field(description="forward and backward passes of the update itself")
+    asked: float | None = Field(
+        description="forward passes of its teachers, each member of an ensemble counted"
+    )
+    taught: float | None = Field(
+        description="training of its references; not of the old model, which is there"
+    )
+
+
+class ComparisonRow(Model):
+    """One method on the same seeds."""
+
+    name: str = Field(description="of its runs where all have one name, else of the method")
+    method: str = Field(description="of its recipe; or that a bias was taken off the plain update")
+    split: str | None = Field(description="which split it is of, with --by split")
+    seeds: list[int] = Field(description="of its runs, in the order of all values")
+    runs: list[str] = Field(description="their folders")
+    nfr: Spread = Field(description="negative flips / test samples of old classes (Eq. 7)")
+    rel_nfr: Spread = Field(description="negative flips / those of independent errors (Eq. 8)")
+    er_old: Spread = Field(description="error on old classes")
+    er_all: Spread = Field(description="error on all classes")
+    lost: Spread = Field(description="negative flips / right answers of the old model")
+    pfr: Spread = Field(description="positive flips / test samples of old classes")
+    nfi: Spread = Field(description="negative flips / errors of the new model on old classes")
+    flips: Counted = Field(description="negative flips and test samples of old classes")
+    errors: Counted = Field(description="wrong answers and test samples")
+    cost: float | None = Field(
+        description="in units of one plain training, mean over seeds; null where not known"
+    )
+    cost_parts: Cost = Field(description="what the cost is made of")
+    parameters: int = Field(description="of the model, at inference")
+    best: list[Column] = Field(description="rates of which the row has the lowest mean")
+    within_noise_of_best: list[Column] = Field(
+        description="rates in which it is not the best and differs from the best by no more than noise"
+    )
+    bias: Spread | None = Field(
+        None, description="what was taken off the logits of new classes, for the row of the bias"
+    )
+
+
+class Noise(Model):
+    """How noise was judged."""
+
+    over: Literal["seeds and samples", "samples"] = Field(
+        description="what is drawn; samples alone for one seed"
+    )
+    resamples: int = Field(description="draws of the paired bootstrap")
+    level: float = Field(description="of the interval of the difference, which holds zero where it is noise")
+
+
+class OldModels(Model):
+    """The old models that the updates replace."""
+
+    split: str | None = Field(description="which split they are of, with --by split")
+    er_old: Spread = Field(description="their error on test samples of old classes, one value a split")
+
+
+class Comparison(Model):
+    """The object that `compare --json` prints."""
+
+    rows: list[ComparisonRow] = Field(description="updates only")
+    by: By = Field(description="what rows are grouped over")
+    old: list[OldModels] = Field(description="what the updates replace")
+    noise: Noise = Field(description="how noise was judged")
+    bias_held_against: dict[str, str] = Field(
+        description="by split, or under all: the row whose validation error the bias was chosen at"
+    )
+    notes: list[str] = Field(description="what a reader of the numbers should know")

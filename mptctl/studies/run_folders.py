@@ -1,0 +1,112 @@
+"""Which runs a folder holds: a study's, a run root's, or the folder is one itself."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from mptctl.errors import CheckpointError
+from mptctl.models.ownership import NOT_A_RUN
+from mptctl.studies.answers_file import ANSWERS_NAME, read_answers
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Whether a folder holds a run that can be compared: a checkpoint, or answers of one."""
+    return (folder / "best.pt").is_file() or (folder / ANSWERS_NAME).is_file()
+
+
+def named_folder(name: str, run_root: Path) -> Path:
+    """The folder of a study, a run root or a run: a path where runs are there, else a name below the run root.
+
+    Raises:
+        CheckpointError: neither holds a run.
+    """
+    places = (Path(name).expanduser(), run_root / name)
+    for folder in places:
+        if runs_below(folder):
+            return folder
+    there = [folder for folder in places if folder.is_dir()]
+    state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
+    looked = " and ".join(dict.fromkeys(map(str, places)))
+    raise CheckpointError(f"{name}: {state}; looked for {looked}")
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Run folders that a folder stands for, in the order of their names, numbers by their value.
+
+    That is the folder itself, or those in it (a run root), or those one deeper (a study: a run root for each seed).
+    """
+    if is_run_folder(folder):
+        return [folder]
+    inside = _folders(folder)
+    runs = [each for each in inside if is_run_folder(each)]
+    return runs or [run for each in inside for run in _folders(each) if is_run_folder(run)]
+
+
+def find_by_digest(digest: str, beside: Path) -> Path | None:
+    """The run of a checkpoint, by its digest, among those beside a run and their ensembles; None where it is not."""
+    siblings = _folders(beside.absolute().parent)
+    candidates = siblings + [
+        member for each in siblings if not is_run_folder(each) for member in _folders(each)
+    ]
+    for run in candidates:
+        if is_run_folder(run) and _digest_or_none(run) == digest:
+            return run
+    return None
+
+
+def checkpoint_digest(folder: Path) -> str:
+    """Digest of a run's checkpoint, or of the one that its answers are of.
+
+    Raises:
+        CheckpointError: it has neither, or the checkpoint is damaged.
+    """
+    return _what_it_says(folder)[0]
+
+
+def recorded_teachers(folder: Path) -> dict[str, str]:
+    """Role to digest of each teacher that a run records.
+
+    Raises:
+        CheckpointError: no run, or the checkpoint is damaged.
+    """
+    return _what_it_says(folder)[1]
+
+
+def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
+    best = folder / "best.pt"
+    if best.is_file():
+        found = best.stat()
+        return _read(best, found.st_mtime_ns, found.st_size)
+    kept = read_answers(folder)
+    if kept is None:
+        raise CheckpointError(
+            f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
+        )
+    return kept.head.digest, kept.head.teachers
+
+
+def _digest_or_none(folder: Path) -> str | None:
+    try:
+        return checkpoint_digest(folder)
+    except CheckpointError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _read(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
+    """Kept by time and size of the file, so that each checkpoint is read once in a comparison."""
+    from mptctl.models.checkpoint import load_checkpoint
+
+    checkpoint = load_checkpoint(best)
+    return checkpoint.digest, checkpoint.meta.teachers
+
+
+def _folders(where: Path) -> list[Path]:
+    if not where.is_dir():
+        return []
+    found = [path for path in where.iterdir() if path.is_dir() and path.name != NOT_A_RUN]
+    return sorted(
+        found, key=lambda path: [(int(n or 0), text) for n, text in re.findall(r"(\d*)(\D*)", path.name)]
+    )

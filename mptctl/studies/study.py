@@ -1,0 +1,236 @@
+"""The study itself: train what is missing, as many runs at a time as fit, and go on wherever it was interrupted."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mptctl.data.split import Split
+from mptctl.errors import MptctlError, Stopped, StorageError, UsageError, some
+from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.device import choose_device
+from mptctl.machine.facts import usable_cores
+from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.models.lock import is_free, locked
+from mptctl.models.ownership import Kind
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
+from mptctl.studies.study_file import Study
+from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
+from mptctl.studies.study_progress import ProgressBoard
+from mptctl.studies.study_report import Board, StudyReport
+from mptctl.studies.study_results import keep_results, writable_results
+from mptctl.studies.study_state import Standing, make_splits, standings
+
+if TYPE_CHECKING:
+    from mptctl.studies.study_pool import WorkerPool
+
+# How often a run whose process dies is gone on with in another one.
+MAX_RESTARTS = 3
+# Seconds between two looks at the runs.
+LOOK_EVERY = 0.5
+# What a run root holds beside its lock is looked at run by run, not as a whole.
+RUN_ROOT = Kind("study")
+
+
+@dataclass(frozen=True)
+class StudyRequest:
+    """A study that somebody asked for.
+
+    Attributes:
+        study: what is trained.
+        seeds: which seeds of it.
+        run_root: where everything is written.
+        data_root: folder of the data; None: the study's own.
+        ray_address: of a Ray cluster that shares the run root; None for this machine alone.
+        parallel: most runs at once; None: one a GPU, or one a core where there is none.
+        results: where recipe, metrics and answers of each finished run are copied to; None: nowhere.
+    """
+
+    study: Study
+    seeds: tuple[int, ...]
+    run_root: Path
+    data_root: Path | None = None
+    ray_address: str | None = None
+    parallel: int | None = None
+    results: Path | None = None
+
+
+def run_study(
+    request: StudyRequest,
+    on_update: Callable[[Board], None],
+    log: Callable[[str], None],
+    checking: Callable[[int, int], None] | None = None,
+) -> StudyReport:
+    """Train what is missing of a study.
+
+    Args:
+        request: what to do.
+        on_update: called with the board now and then, and whenever a run begins or ends.
+        log: called with lines of progress.
+        checking: called with (files checked, files in all) while a split is made.
+
+    Raises:
+        UsageError: another study writes into the run root, or a run is too short for its method.
+        CheckpointError: a run that is there differs from the planned one, or its teacher is missing.
+        StorageError: the run root cannot be written, or the disk is too small.
+        Stopped: a signal asked for it; all runs have saved.
+        MptctlError: what keeps a split from being made.
+    """
+    started = time.monotonic()
+    root, stop = request.run_root, StopRequest()
+    if not is_free(root):
+        raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
+    with ExitStack() as stack:
+        stack.enter_context(locked(root, RUN_ROOT, "keep"))
+        try:
+            with interruptible(stop):
+                runs, splits, found = prepare(request, checking)
+                board = ProgressBoard(runs, splits, found, on_update)
+                _train(request, board, log, stop)
+                done = [board.folder(run) for run in board.runs_of("done") if run.is_update]
+                comparison = compare_runs(done) if done else None
+        except KeyboardInterrupt:
+            raise Stopped(
+                f"{root}: stopped; what is done is kept; go on with the same command",
+                stop.signum or signal.SIGINT,
+            ) from None
+    return StudyReport(
+        study=request.study.name,
+        run_root=str(root),
+        seeds=list(request.seeds),
+        runs=board.rows(),
+        comparison=comparison,
+        seconds=round(time.monotonic() - started, 1),
+    )
+
+
+def prepare(
+    request: StudyRequest, checking: Callable[[int, int], None] | None = None
+) -> tuple[list[PlannedRun], dict[int, Split], dict[str, Standing]]:
+    """Runs, splits, and where each run stands; what can be wrong is found here, before anything is trained."""
+    results = request.results
+    if results is not None:
+        writable_results(results)
+    splits = make_splits(
+        request.study.file.split, request.run_root, request.seeds, request.data_root, checking
+    )
+    runs = plan_study(request.study, request.seeds)
+    for seed, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.seed == seed], split)
+    found = standings(runs, splits)
+    _refuse_small_disk(request.run_root, [run for run in runs if found[run.key] == "missing"], splits)
+    return runs, splits, found
+
+
+def refuse_if_failed(report: StudyReport) -> None:
+    """Raise where runs failed.
+
+    Raises:
+        MptctlError: names them, and what could not be trained for that reason.
+    """
+    if not report.failed:
+        return
+    failed = [f"{row.seed}/{row.run} ({row.error})" for row in report.failed]
+    blocked = [f"{row.seed}/{row.run}" for row in report.runs if row.status == "blocked"]
+    wanting = f"; not trained for want of them: {some(blocked)}" if blocked else ""
+    raise MptctlError(
+        f"study {report.study}: {len(failed)} of {len(report.runs)} runs failed: {some(failed, separator='; ')}"
+        f"{wanting}; mend what is wrong and start the same command again"
+    )
+
+
+def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[int, Split]) -> None:
+    needed = disk_bytes(missing, {seed: sizes_of_split(split) for seed, split in splits.items()})
+    free = free_bytes(root)
+    if needed > free:
+        raise StorageError(
+            f"{root}: the {len(missing)} runs that are missing take about {needed / 1e9:.1f} GB, and "
+            f"{free / 1e9:.1f} GB are free; make room, ask for fewer --seeds, or use another --run-root"
+        )
+
+
+def _train(
+    request: StudyRequest, board: ProgressBoard, log: Callable[[str], None], stop: StopRequest
+) -> None:
+    """Train what is left, and wait for it."""
+
+    def keep(run: PlannedRun) -> None:
+        if request.results is not None:
+            for note in keep_results(request.study.name, run, board.folder(run), request.results):
+                log(note)
+
+    for run in board.runs_of("done"):
+        keep(run)
+    left = board.runs_of("waiting")
+    if not left:
+        return
+    on_gpu = choose_device(left[0].recipe.runtime.device).type == "cuda"
+    quiet(request.ray_address)
+    with silence_stdout(), ExitStack() as stack:
+        size, cpus, gpus = shares(request.parallel, on_gpu, len(left))
+        cores = size * cpus if request.ray_address is None else None
+        stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
+        # Here, because they import Ray, which reads its settings then.
+        import ray
+
+        from mptctl.studies.study_pool import WorkerPool
+
+        if request.ray_address is not None and request.parallel is None:
+            there = ray.cluster_resources()
+            size = min(len(left), int(there["GPU"] // gpus if gpus else there["CPU"] // cpus))
+        pool = WorkerPool(request.run_root, size, cpus, gpus)
+        device = "cuda" if gpus else "cpu"
+        try:
+            _drive(pool, board, lambda run: on_machine(run, cpus, device), keep)
+        except KeyboardInterrupt:
+            log("stopping: every run saves where it is")
+            pool.stop()
+            raise
+
+
+def _drive(
+    pool: WorkerPool,
+    board: ProgressBoard,
+    settled: Callable[[PlannedRun], PlannedRun],
+    keep: Callable[[PlannedRun], None],
+) -> None:
+    """Give runs to workers until there is none that could still be trained."""
+    while True:
+        while not pool.is_full and (run := board.next_run()) is not None:
+            board.begins(run)
+            pool.start(settled(run))
+        if pool.is_idle:
+            return
+        for run, outcome in pool.finished(LOOK_EVERY):
+            if isinstance(outcome, str):
+                board.died(run, outcome, MAX_RESTARTS)
+            elif outcome.status == "done":
+                board.ends(run)
+                keep(run)
+            else:
+                board.fails(run, outcome.error or "was stopped from outside; start the same command again")
+        board.look()
+
+
+def shares(parallel: int | None, on_gpu: bool, runs: int) -> tuple[int, int, float]:
+    """Workers on this machine, and the cores and the part of a GPU that each has.
+
+    Args:
+        parallel: most workers; None: one a GPU, or one a core where there is none.
+        on_gpu: whether they compute on GPUs.
+        runs: that there are to be trained.
+    """
+    cores = usable_cores()
+    if not on_gpu:
+        return min(parallel or cores, runs), 1, 0.0
+    import torch
+
+    count = torch.cuda.device_count()
+    size = min(parallel or count, runs)
+    return size, max(1, cores // size), min(1.0, count / size)

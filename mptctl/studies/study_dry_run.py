@@ -1,0 +1,128 @@
+"""What a study would be: its runs, what is there, what the rest takes; no picture is read, nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from pydantic import Field
+
+from mptctl.data.sources import count_source
+from mptctl.data.split import Split
+from mptctl.files import Model
+from mptctl.machine.device import choose_device
+from mptctl.models.run_folder import RunDir
+from mptctl.studies.study import StudyRequest, shares
+from mptctl.studies.study_estimate import (
+    Sizes,
+    disk_bytes,
+    estimate_planned,
+    free_bytes,
+    makespan,
+    sizes_of_source,
+    sizes_of_split,
+)
+from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
+from mptctl.studies.study_progress import last_line
+from mptctl.studies.study_state import Standing, existing_split, standings
+
+
+class PlannedRow(Model):
+    """One run of the study."""
+
+    seed: int = Field(description="of the study")
+    run: str = Field(description="its folder below that of the seed")
+    method: str = Field(description="name of the method")
+    teachers: list[str] = Field(description="runs that it learns from, or is compared with in validation")
+    standing: Standing = Field(
+        description="missing; begun: it goes on; unanswered: trained, its answers are missing; done: left alone"
+    )
+    steps: int = Field(description="optimizer steps that are left")
+    step_seconds: float = Field(description="of an optimizer step, teachers included; 0 where none is left")
+    seconds: float = Field(description="to its end")
+
+
+class StudyDryRun(Model):
+    """The object that ``study --dry-run --json`` prints."""
+
+    study: str = Field(description="name of the study")
+    description: str = Field(description="what its table shows")
+    run_root: str = Field(description="folder of the seeds, each with its split and its runs")
+    runs: list[PlannedRow] = Field(description="all runs, each after its teachers")
+    device: str = Field(description="what computes: cpu or cuda")
+    parallel: int = Field(description="runs at a time, on this machine")
+    seconds: float = Field(description="about how long the rest will take, so many runs at a time")
+    disk_mb: float = Field(description="what the rest will write at most, in megabytes")
+    free_mb: float = Field(description="free where the run root is, in megabytes")
+
+
+def dry_run(request: StudyRequest) -> StudyDryRun:
+    """Look at everything that a study needs but its pictures.
+
+    Raises:
+        MptctlError: what keeps the study from starting; see `run_study`.
+    """
+    runs = plan_study(request.study, request.seeds)
+    wanted, root = request.study.file.split, request.run_root
+    found = {seed: existing_split(wanted, root, seed, request.data_root) for seed in request.seeds}
+    splits = {seed: split for seed, split in found.items() if split is not None}
+    for seed, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.seed == seed], split)
+    standing = standings(runs, splits)
+    left = [run for run in runs if standing[run.key] != "done"]
+    device = choose_device(runs[0].recipe.runtime.device)
+    parallel, threads, _ = shares(request.parallel, device.type == "cuda", max(1, len(left)))
+    sizes = _sizes(request, splits)
+    rows = _rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
+    return StudyDryRun(
+        study=request.study.name,
+        description=request.study.file.description,
+        run_root=str(root),
+        runs=rows,
+        device=device.type,
+        parallel=parallel,
+        seconds=round(makespan(left, {f"{row.seed}/{row.run}": row.seconds for row in rows}, parallel), 3),
+        disk_mb=round(disk_bytes([run for run in left if standing[run.key] == "missing"], sizes) / 1e6, 1),
+        free_mb=round(free_bytes(root) / 1e6, 1),
+    )
+
+
+def _sizes(request: StudyRequest, splits: dict[int, Split]) -> dict[int, Sizes]:
+    """Of each seed's split, or of what it will be."""
+    wanted = request.study.file.split
+    root = request.data_root or (Path(wanted.data_root) if wanted.data_root is not None else None)
+    known = {seed: sizes_of_split(split) for seed, split in splits.items()}
+    if len(known) < len(request.seeds):
+        counted = sizes_of_source(wanted, count_source(wanted.source, root))
+        known |= {seed: counted for seed in request.seeds if seed not in known}
+    return known
+
+
+def _rows(
+    runs: list[PlannedRun],
+    standing: dict[str, Standing],
+    sizes: dict[int, Sizes],
+    root: Path,
+    device: torch.device,
+) -> list[PlannedRow]:
+    planned = {run.key: run for run in runs}
+    rows = []
+    for run in runs:
+        state = standing[run.key]
+        steps = 0 if state in ("done", "unanswered") else sizes[run.seed].steps(run)
+        if state == "begun" and (line := last_line(RunDir(root / run.key).metrics)) is not None:
+            steps = max(0, steps - line.step)
+        estimate = estimate_planned(run, planned, sizes[run.seed], steps, device) if steps else None
+        rows.append(
+            PlannedRow(
+                seed=run.seed,
+                run=run.name,
+                method=run.method,
+                teachers=list(run.teachers),
+                standing=state,
+                steps=steps,
+                step_seconds=estimate.step_seconds if estimate else 0.0,
+                seconds=estimate.seconds if estimate else 0.0,
+            )
+        )
+    return rows

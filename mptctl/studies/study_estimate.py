@@ -1,0 +1,163 @@
+"""What a study will take: time from the estimates of its runs, disk from their weights and from what is cached."""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from mptctl.data.classes import split_classes
+from mptctl.data.sources import SourceSize
+from mptctl.data.split import Split
+from mptctl.methods.rows import ROWS
+from mptctl.names import Role
+from mptctl.studies.study_file import StudySplit
+from mptctl.studies.study_plan import PlannedRun
+from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
+from mptctl.training.torch_settings import torch_settings
+
+# Part of the training pictures that split holds out where the study does not say how many.
+VAL_FRACTION = 0.1
+BYTES_OF_LOGIT = {"fp32": 4, "fp16": 2}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many classes and pictures there are; with folders, pictures are decoded once and kept.
+
+    Attributes:
+        classes, num_old: classes, and the old ones among them.
+        train, val, test: pictures of each part, evenly over the classes.
+        in_files: whether each picture is a file of its own.
+    """
+
+    classes: int
+    num_old: int
+    train: int
+    val: int
+    test: int
+    in_files: bool
+
+    def known_to(self, run: PlannedRun) -> int:
+        """Classes that a run's model knows."""
+        return self.num_old if run.only_old_classes else self.classes
+
+    def steps_per_epoch(self, run: PlannedRun) -> int:
+        """Optimizer steps of one epoch of a run."""
+        return max(1, self.train * self.known_to(run) // self.classes // run.recipe.optim.batch_size)
+
+    def steps(self, run: PlannedRun) -> int:
+        """Optimizer steps of a whole run."""
+        steps = run.recipe.optim.epochs * self.steps_per_epoch(run)
+        return min(steps, run.recipe.optim.max_steps or steps)
+
+
+def sizes_of_split(split: Split) -> Sizes:
+    """The sizes of a split that is there."""
+    train, val, test = (len(split.indices(part)) for part in ("train", "val", "test"))
+    return Sizes(len(split.classes.names), split.classes.num_old, train, val, test, split.manifest.has_files)
+
+
+def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
+    """The sizes of a split that is still to be made."""
+    held_out = VAL_FRACTION if wanted.val_fraction is None else wanted.val_fraction
+    names = [str(i) for i in range(source.classes)]
+    num_old = split_classes(names, old_fraction=wanted.old_fraction).num_old
+    val = round(source.train * held_out)
+    in_files = wanted.source == "imagefolder"
+    return Sizes(source.classes, num_old, source.train - val, val, source.test, in_files)
+
+
+def estimate_planned(
+    run: PlannedRun, planned: Mapping[str, PlannedRun], sizes: Sizes, steps: int, device: torch.device
+) -> Estimate:
+    """What the rest of a run will take.
+
+    Args:
+        run: of the study.
+        planned: all runs by their keys, its teachers among them.
+        sizes: of its split.
+        steps: that are left.
+        device: where it computes.
+    """
+    wanted = ROWS[run.method].teachers
+    asked = [
+        key for key in run.teachers if (Role.OLD if planned[key].only_old_classes else Role.REF) in wanted
+    ]
+    # Its part of the validation pictures, once in each epoch.
+    seen = sizes.val * sizes.known_to(run) // sizes.classes * -(-steps // sizes.steps_per_epoch(run))
+    teachers: list[Sized] = [(planned[key].recipe, sizes.known_to(planned[key])) for key in asked]
+    with torch_settings(run.recipe, device):
+        return estimate_run(
+            (run.recipe, sizes.known_to(run)), teachers, steps=steps, validated=seen, device=device
+        )
+
+
+def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[int, Sizes]) -> int:
+    """What the runs will write at most: their folders, decoded pictures, and teachers' answers.
+
+    Args:
+        runs: that are not there yet.
+        sizes: of the splits, by seed.
+    """
+    folders = sum(run_bytes(run.recipe, sizes[run.seed].known_to(run)) for run in runs)
+    pictures = {(run.seed, run.recipe.data.image_size): _decoded_bytes(run, sizes[run.seed]) for run in runs}
+    answers = {key: size for run in runs for key, size in _answer_bytes(run, sizes[run.seed]).items()}
+    limits = {run.seed: run.recipe.runtime.cache_limit_gb * 1e9 for run in runs}
+    kept = sum(
+        min(limit, sum(size for (of, _), size in answers.items() if of == seed))
+        for seed, limit in limits.items()
+    )
+    return folders + sum(pictures.values()) + int(kept)
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes where a folder is, or will be."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    return shutil.disk_usage(there).free
+
+
+def makespan(runs: Sequence[PlannedRun], seconds: Mapping[str, float], parallel: int) -> float:
+    """Seconds to the end of all runs, when so many are trained at a time, each after its teachers.
+
+    Args:
+        runs: in the order in which they are preferred.
+        seconds: of each run, by its key.
+        parallel: workers.
+    """
+    waiting, done, now = list(runs), set[str](), 0.0
+    running: list[tuple[float, str]] = []
+    planned = {run.key for run in runs}
+    while waiting or running:
+        ready = next((run for run in waiting if planned.intersection(run.teachers) <= done), None)
+        if ready is not None and len(running) < parallel:
+            waiting.remove(ready)
+            heapq.heappush(running, (now + seconds[ready.key], ready.key))
+        else:
+            now, key = heapq.heappop(running)
+            done.add(key)
+    return now
+
+
+def _decoded_bytes(run: PlannedRun, sizes: Sizes) -> int:
+    """Pictures that the resident loader keeps decoded below the seed's folder."""
+    data = run.recipe.data
+    pictures = 3 * data.image_size**2 * (sizes.train + sizes.val + sizes.test)
+    resident = data.augment != "random-resized-crop" and data.loader in ("auto", "resident")
+    return pictures if sizes.in_files and resident and pictures < data.resident_limit_gb * 1e9 else 0
+
+
+def _answer_bytes(run: PlannedRun, sizes: Sizes) -> dict[tuple[int, str], int]:
+    """Answers of each teacher that a run keeps, by seed and teacher; all updates of a seed share them."""
+    runtime, wanted = run.recipe.runtime, ROWS[run.method].teachers
+    if not runtime.cache_teachers or not wanted:
+        return {}
+    views = sizes.steps(run) * run.recipe.optim.batch_size * BYTES_OF_LOGIT[runtime.cache_precision]
+    kept = {(run.seed, "old"): sizes.num_old * views}
+    if Role.REF in wanted:
+        kept[run.seed, ",".join(run.refs)] = sizes.classes * views
+    return kept

@@ -1,0 +1,246 @@
+"""A study: one table as a file: data, recipe, methods with their settings, seeds. Read and validated as recipes are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
+
+from mptctl.errors import UsageError
+from mptctl.files import Model
+from mptctl.names import MethodName, Order, Source
+from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe.reading import preset_folder, read_mapping
+from mptctl.recipe.validation import nearest
+
+# Runs that every seed of a study has, and what else lies beside them: no update may be called so.
+OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
+TAKEN = (OLD, REF, ENSEMBLE, "cache")
+# Keys of a recipe that a study decides in other ways.
+DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
+# Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below 2**31.
+LARGEST_SEED = 2**31 - 10_000
+
+
+class StudySplit(Model):
+    """Which data, and how they are divided; each seed of the study makes its own split with its own seed."""
+
+    source: Source = Field(description="where the pictures come from")
+    data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
+    old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
+    val_fraction: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="part of each class's training pictures to hold out; default: as mptctl split",
+    )
+    order: Order = Field("given", description="take the first classes as old, or random ones")
+
+
+class RecipeChange(Model):
+    """Another recipe, or other values of some of its keys, for the reference, the ensemble and the updates."""
+
+    recipe: str | None = Field(None, description="preset or file; default: the study's")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values")
+
+
+class Update(Model):
+    """One row of the table: a method with its settings. A name alone stands for the method of that name."""
+
+    method: MethodName = Field(description="method")
+    name: str = Field("", description="of its runs; default: the method's")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
+    ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, content: object) -> object:
+        content = {"method": content} if isinstance(content, str) else content
+        if isinstance(content, Mapping) and not content.get("name"):
+            return {**content, "name": content.get("method", "")}
+        return content
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN:
+            raise ValueError(
+                f"{name!r} names no update: letters, digits, . _ and -, and none of {', '.join(TAKEN)}"
+            )
+        return name
+
+
+class StudyFile(Model):
+    """A study as it stands in its file.
+
+    Raises (through `load_study`):
+        UsageError: an unknown key, method or preset, or a value out of range, with the nearest valid name.
+    """
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    description: str = Field(description="what the table shows, in one line")
+    split: StudySplit = Field(description="which data, and how they are divided")
+    recipe: str = Field(description="preset, or file, of all runs")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values, for all runs")
+    new: RecipeChange = Field(
+        RecipeChange(), description="what differs in the reference, the ensemble and the updates"
+    )
+    updates: list[Update] = Field(
+        min_length=1, description="the rows of the table, in the order in which they are trained"
+    )
+    ensemble: PositiveInt | None = Field(
+        None, description="members of the ensemble, for updates with ref: ensemble"
+    )
+    seeds: list[int] = Field([1], min_length=1, description="of the splits and, with offsets, of the runs")
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds(cls, seeds: list[int]) -> list[int]:
+        return checked_seeds(seeds)
+
+    @model_validator(mode="after")
+    def _pieces_fit(self) -> StudyFile:
+        names = [update.name for update in self.updates]
+        twice = {name for name in names if names.count(name) > 1}
+        if twice:
+            raise ValueError(f"updates: {min(twice)} stands there twice; give one of them another name")
+        asked = [update.name for update in self.updates if update.ref == ENSEMBLE]
+        if asked and self.ensemble is None:
+            raise ValueError(
+                f"updates: {asked[0]}: has ref: ensemble; say ensemble: 8, or how many members there are"
+            )
+        if self.ensemble is not None and not asked:
+            raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
+        return self
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that is known to be valid.
+
+    Attributes:
+        name: of its file.
+        file: what stands in it.
+        old: recipe of the old model, before its seed.
+        new: recipe of the reference and of the ensemble's members, before their seeds.
+        updates: recipe of each update by its name, before its seed.
+    """
+
+    name: str
+    file: StudyFile
+    old: Recipe
+    new: Recipe
+    updates: dict[str, Recipe]
+
+
+def study_names() -> list[str]:
+    """Names that ``mptctl study`` takes, sorted."""
+    return sorted(path.stem for path in (preset_folder() / "studies").glob("*.yaml"))
+
+
+def load_study(name_or_file: str) -> Study:
+    """Read a study, and every recipe that follows from it.
+
+    Args:
+        name_or_file: a study's name, or a path to a YAML file.
+
+    Raises:
+        UsageError: no such study, a file that is not safe YAML, or a key, method, preset or value that is not valid.
+    """
+    path, where = Path(name_or_file).expanduser(), f"study {name_or_file}"
+    if not path.is_file():
+        path = preset_folder() / "studies" / f"{name_or_file}.yaml"
+        if not path.is_file():
+            raise UsageError(f"{where}: no such file or study{nearest(name_or_file, study_names())}")
+    try:
+        file = StudyFile.model_validate(read_mapping(path, where))
+    except ValidationError as error:
+        raise UsageError(f"{where}: {_explain(error)}") from error
+    return settle(path.stem, file, where, path.parent)
+
+
+def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Study:
+    """Work out the recipe of every run of a study, once for all its seeds.
+
+    Args:
+        name: of the study.
+        file: what stands in its file.
+        where: what to call it in a message.
+        beside: the folder of the file, in which recipes are looked for as well.
+
+    Raises:
+        UsageError: a recipe, a key or a value that is not valid; the part of the study that it stands in is named.
+    """
+
+    def recipe(part: str, name_or_file: str, method: str, *changes: Mapping[str, Any]) -> Recipe:
+        fixed = {key: value for change in changes for key, value in _dotted(change)}
+        for key in fixed:
+            if key in DECIDED:
+                raise UsageError(f"{where}: {part}: set: {key}: is not set so; {DECIDED[key]}")
+        own = beside / name_or_file
+        chosen = str(own) if own.is_file() else name_or_file
+        try:
+            return load_recipe(chosen, (), {**fixed, "method.name": method})
+        except UsageError as error:
+            raise UsageError(f"{where}: {part}: {error}") from error
+
+    plain, new = "no-treatment", file.new.recipe or file.recipe
+    return Study(
+        name=name,
+        file=file,
+        old=recipe("old model", file.recipe, plain, file.set),
+        new=recipe("new", new, plain, file.set, file.new.set),
+        updates={
+            update.name: recipe(update.name, new, update.method, file.set, file.new.set, update.set)
+            for update in file.updates
+        },
+    )
+
+
+def checked_seeds(seeds: list[int]) -> list[int]:
+    """The seeds of a study.
+
+    Raises:
+        ValueError: one of them is there twice, or out of range.
+    """
+    for seed in seeds:
+        if not 0 <= seed <= LARGEST_SEED or seeds.count(seed) > 1:
+            raise ValueError(f"seeds: {seed}: must be from 0 to {LARGEST_SEED}, each of them once")
+    return seeds
+
+
+def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values of a mapping whose keys may be dotted or nested."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem of a study's file, with the nearest valid name."""
+    problems = error.errors()
+    # A key with a slip in it is unknown, and the one that was meant is missing; the former says more.
+    first = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
+    place = first["loc"]
+    key = ".".join(str(part) for part in place)
+    if first["type"] == "extra_forbidden":
+        inner = {"split": StudySplit, "new": RecipeChange, "updates": Update}
+        model = inner[str(place[0])] if len(place) > 1 else StudyFile
+        return f"unknown key {key}{nearest(str(place[-1]), list(model.model_fields))}"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return message
+    got = first.get("input")
+    meant = ""
+    if first["type"] == "literal_error":
+        meant = nearest(str(got), re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected"))))
+    if first["type"] == "missing":
+        return f"{key}: is missing"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {str(got)[:40]!r}{meant}"

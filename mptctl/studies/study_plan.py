@@ -1,0 +1,158 @@
+"""Which runs a study consists of: for each seed old model, reference, the ensemble's members, and the updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.methods.rows import ROWS
+from mptctl.models.run_folder import RunDir
+from mptctl.names import MethodName, Role
+from mptctl.recipe import Recipe, change_recipe
+from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, Update
+from mptctl.training.request import (
+    ENSEMBLE_SEED_OFFSET,
+    OLD_SEED_OFFSET,
+    REF_SEED_OFFSET,
+    RunRequest,
+    refuse_too_short,
+)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study; travels to the processes that train.
+
+    Attributes:
+        seed: of the study; the run's own stands in its recipe.
+        name: of the run, which is its folder below that of the seed.
+        recipe: complete.
+        old, refs: names of the teachers' runs, of the same seed.
+        only_old_classes: it is the old model, which knows the old classes alone.
+    """
+
+    seed: int
+    name: str
+    recipe: Recipe
+    old: str | None = None
+    refs: tuple[str, ...] = ()
+    only_old_classes: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its folder below the run root, which is also what messages call it."""
+        return f"{self.seed}/{self.name}"
+
+    @property
+    def method(self) -> MethodName:
+        """Its method."""
+        return self.recipe.method.name
+
+    @property
+    def is_update(self) -> bool:
+        """Whether it is a row of the table."""
+        return self.old is not None
+
+    @property
+    def teachers(self) -> tuple[str, ...]:
+        """Keys of its teachers."""
+        return tuple(f"{self.seed}/{name}" for name in (*((self.old,) if self.old else ()), *self.refs))
+
+    def request(self, split: Split) -> RunRequest:
+        """What is asked of training: to go on where such a run has begun, else to start it.
+
+        Args:
+            split: of its seed, in whose run root all of that seed's runs lie.
+        """
+        root = split.run_root
+        folder = RunDir(root / self.name)
+        begun = folder.last.exists() or folder.previous.exists()
+        return RunRequest(
+            recipe=self.recipe,
+            split=split,
+            folder=folder.path,
+            old=None if self.old is None else RunDir(root / self.old).best,
+            refs=tuple(RunDir(root / name).best for name in self.refs),
+            only_old_classes=self.only_old_classes,
+            resume=begun,
+            overwrite=not begun,
+        )
+
+
+def plan_study(study: Study, seeds: Sequence[int]) -> list[PlannedRun]:
+    """All runs of a study, seed after seed, each after its teachers.
+
+    Args:
+        study: what is asked for.
+        seeds: which of them.
+    """
+    return [run for seed in seeds for run in _plan_seed(study, seed)]
+
+
+def seed_folder(run_root: Path, seed: int) -> Path:
+    """Where the split and the runs of one seed are."""
+    return run_root / str(seed)
+
+
+def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
+    """The run with what the machine decides: how many threads it takes, and where it computes.
+
+    Args:
+        run: as planned.
+        threads: of torch on a CPU, and of the loader, where its recipe leaves them open.
+        device: ``cpu`` or ``cuda``.
+    """
+    keys: dict[str, object] = {"runtime.device": device}
+    if not run.recipe.data.threads:
+        keys["data.threads"] = threads
+    if device == "cpu" and not run.recipe.runtime.threads:
+        keys["runtime.threads"] = threads
+    recipe = change_recipe(run.recipe, keys, run.key)
+    return PlannedRun(run.seed, run.name, recipe, run.old, run.refs, run.only_old_classes)
+
+
+def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
+    """Refuse a study with a run that ends before its method begins.
+
+    Raises:
+        UsageError: names the run, the key and the value that it needs.
+    """
+    for run in runs:
+        try:
+            refuse_too_short(run.recipe, split, run.request(split).num_classes)
+        except UsageError as error:
+            raise UsageError(f"{run.key}: {error}") from error
+
+
+def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
+    def seeded(recipe: Recipe, offset: int) -> Recipe:
+        return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
+
+    yield PlannedRun(seed, OLD, seeded(study.old, OLD_SEED_OFFSET), only_old_classes=True)
+    members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
+    references = {None: (), REF: (REF,), ENSEMBLE: members}
+    wanted = [_reference(update) for update in study.file.updates]
+    if REF in wanted:
+        yield PlannedRun(seed, REF, seeded(study.new, REF_SEED_OFFSET))
+    for place, (update, reference) in enumerate(zip(study.file.updates, wanted, strict=True)):
+        # Members take long, so they come right before the first update that needs them.
+        if reference == ENSEMBLE and ENSEMBLE not in wanted[:place]:
+            for i, name in enumerate(members):
+                yield PlannedRun(seed, name, seeded(study.new, ENSEMBLE_SEED_OFFSET + i))
+        recipe = seeded(study.updates[update.name], 0)
+        yield PlannedRun(seed, update.name, recipe, OLD, references[reference])
+
+
+def _reference(update: Update) -> str | None:
+    """What an update has as its reference; None where its method has none."""
+    return update.ref if Role.REF in ROWS[update.method].teachers else None
+
+
+def total_steps(run: PlannedRun, split: Split) -> int:
+    """Optimizer steps of a whole run."""
+    optim = run.recipe.optim
+    steps = optim.epochs * (len(split.indices("train", run.request(split).num_classes)) // optim.batch_size)
+    return min(steps, optim.max_steps or steps)

@@ -1,0 +1,71 @@
+"""What is kept of a finished run, so that its table can be made again without training: recipe, metrics, answers."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from pathlib import Path
+
+from mptctl.errors import StorageError
+from mptctl.files import storage_error, write_atomically
+from mptctl.models.run_folder import RunDir
+from mptctl.studies.answers_file import ANSWERS_NAME
+from mptctl.studies.study_plan import PlannedRun
+
+METRICS_NAME = "metrics.jsonl.gz"
+# What a repository of results should hold at most of one run, in bytes.
+MOST_BYTES = 150_000
+
+
+def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> list[str]:
+    """Copy what is worth keeping of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
+
+    Args:
+        study: name of the study.
+        run: as planned.
+        folder: of the run.
+        results: where results are kept.
+
+    Returns:
+        A note, where it is more than `MOST_BYTES`.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    source, target = RunDir(folder), results / study / str(run.seed) / run.name
+    contents = {
+        "recipe.yaml": source.recipe.read_bytes(),
+        METRICS_NAME: _zipped(source.metrics.read_bytes()),
+        ANSWERS_NAME: (folder / ANSWERS_NAME).read_bytes(),
+    }
+    for name, content in contents.items():
+        path = target / name
+        if not (path.is_file() and path.read_bytes() == content):
+            write_atomically(path, content)
+    size = sum(map(len, contents.values()))
+    if size > MOST_BYTES:
+        return [f"{target}: {size / 1000:.0f} kB, more than {MOST_BYTES // 1000} kB"]
+    return []
+
+
+def writable_results(results: Path) -> None:
+    """Make the folder of results, or refuse it before anything is trained.
+
+    Raises:
+        StorageError: it cannot be made or written.
+    """
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_error(results, error) from error
+    if not os.access(results, os.W_OK | os.X_OK):
+        raise StorageError(f"{results}: cannot be written; choose another folder")
+
+
+def _zipped(content: bytes) -> bytes:
+    """The same bytes for the same content, whenever they are made."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as file:
+        file.write(content)
+    return buffer.getvalue()

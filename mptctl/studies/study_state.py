@@ -1,0 +1,143 @@
+"""What of a study is there: its splits, and where each of its runs stands; what differs is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from mptctl.data.split import SPLIT_NAME, Split, load_split, make_split
+from mptctl.errors import CheckpointError
+from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
+from mptctl.models.lock import wait_until_free
+from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
+from mptctl.studies.answers_file import read_answers
+from mptctl.studies.study_file import StudySplit
+from mptctl.studies.study_plan import PlannedRun, seed_folder
+from mptctl.training.resume import newest_checkpoint, refuse_differences
+
+# Of a run: not there, interrupted, finished but not asked for its answers yet, or done.
+Standing = Literal["missing", "begun", "unanswered", "done"]
+# Seconds in which what a killed study has left ends at the latest, on a busy machine.
+DYING_SECONDS = 5.0
+
+
+def existing_split(wanted: StudySplit, run_root: Path, seed: int, data_root: Path | None) -> Split | None:
+    """The split of a seed, where there is one.
+
+    Args:
+        wanted: what the study says of it.
+        run_root: of the study.
+        seed: of the split.
+        data_root: folder of the data; None: wherever the split has found them.
+
+    Raises:
+        CheckpointError: it is another split than the study's.
+        DataError: it is damaged.
+    """
+    folder = seed_folder(run_root, seed)
+    if not (folder / SPLIT_NAME).exists():
+        return None
+    split = load_split(folder)
+    asked = wanted.model_dump(exclude_none=True) | {"seed": seed}
+    root = data_root or wanted.data_root
+    if root is not None and split.file.request.data_root is not None:
+        asked["data_root"] = str(Path(root).expanduser().resolve())
+    there = split.file.request.model_dump() | {"old_names": None}
+    lines = [f"{key}: {there[key]} -> {value}" for key, value in asked.items() if there[key] != value]
+    if split.file.request.old_names is not None:
+        lines.append("its old classes were named")
+    if lines:
+        raise CheckpointError(
+            f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(lines)}); use another --run-root"
+        )
+    return split
+
+
+def make_splits(
+    wanted: StudySplit,
+    run_root: Path,
+    seeds: Iterable[int],
+    data_root: Path | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[int, Split]:
+    """The split of each seed, made where it is not there; arguments and errors as `existing_split` and `make_split`."""
+    splits: dict[int, Split] = {}
+    root = data_root if data_root is not None else wanted.data_root
+    for seed in seeds:
+        found = existing_split(wanted, run_root, seed, data_root)
+        splits[seed] = found or make_split(
+            wanted.source,
+            run_root=seed_folder(run_root, seed),
+            data_root=None if root is None else Path(root),
+            old_fraction=wanted.old_fraction,
+            order=wanted.order,
+            seed=seed,
+            progress=progress,
+            **({} if wanted.val_fraction is None else {"val_fraction": wanted.val_fraction}),
+        )
+    return splits
+
+
+def standings(runs: Sequence[PlannedRun], splits: dict[int, Split]) -> dict[str, Standing]:
+    """Where each run of a study stands, by its key.
+
+    Args:
+        runs: each after its teachers.
+        splits: of the seeds; the runs of a seed without one are missing.
+
+    Raises:
+        CheckpointError: a run that is there is not the planned one: of another recipe, split or teachers.
+        UsageError: a folder where a run would be written holds something else, or is written by somebody else.
+    """
+    found: dict[str, Standing] = {}
+    digests: dict[str, str] = {}
+    for run in runs:
+        split = splits.get(run.seed)
+        found[run.key] = "missing" if split is None else _standing(run, split, digests)
+    return found
+
+
+def _standing(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:
+    request = run.request(split)
+    folder = RunDir(request.folder)
+    # A study that was killed has workers that end within two seconds.
+    wait_until_free(folder.path, at_most=DYING_SECONDS)
+    if not request.resume and not folder.best.exists():
+        folder.refuse_unusable("replace")  # what a run that was killed early on has left goes
+        return "missing"
+    folder.refuse_unusable("keep")
+    untrained = [key for key in run.teachers if key not in digests]
+    if untrained:
+        raise CheckpointError(
+            f"{folder.path}: is there, and its teacher {untrained[0]} is not finished; put that run back, or move "
+            f"{run.key} away, or use another --run-root"
+        )
+    finished = folder.is_finished()
+    checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)[0]
+    planned = CheckpointMeta(
+        recipe=run.recipe,
+        class_names=split.classes.names[: request.num_classes],
+        num_old=split.classes.num_old,
+        split_fingerprint=split.fingerprint,
+        teachers={role: digests[key] for role, key in _roles(run).items()},
+    )
+    try:
+        refuse_differences(checkpoint.meta, planned, checkpoint.path)
+    except CheckpointError as error:
+        reason = str(error).rpartition("; resume it")[0]
+        raise CheckpointError(f"{reason}; move {run.key} away, or use another --run-root") from error
+    if not finished:
+        return "begun"
+    digests[run.key] = checkpoint.digest
+    answers = read_answers(folder.path)
+    return "done" if answers is not None and answers.head.digest == checkpoint.digest else "unanswered"
+
+
+def _roles(run: PlannedRun) -> dict[str, str]:
+    """Keys of a run's teachers by the names that its checkpoints give them; see `Teachers`."""
+    keys = list(run.teachers)
+    named = {Role.OLD.value: keys.pop(0)} if run.old is not None else {}
+    names = [Role.REF.value] if len(keys) == 1 else [f"{Role.REF}{i}" for i in range(len(keys))]
+    return named | dict(zip(names, keys, strict=True))

@@ -1,0 +1,160 @@
+"""From folders to updates: which runs are to be compared, and which old model each of them replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import CheckpointError
+from mptctl.evaluation.paired_answers import flip_counts
+from mptctl.evaluation.rates import Counts
+from mptctl.names import Role
+from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
+from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
+from mptctl.studies.work import metrics_of
+
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Update:
+    """One run against the old model that it replaces, on one test set, perhaps with a bias taken off.
+
+    Attributes:
+        run, old: their answers, to the same samples.
+        bias: taken off the logits of the new classes.
+    """
+
+    run: RunAnswers
+    old: RunAnswers
+    bias: float = 0.0
+
+    @property
+    def replicate(self) -> tuple[str, int]:
+        """What runs of several methods have in common when they are of one seed: split and seed."""
+        return self.run.head.split_fingerprint, self.run.recipe.runtime.seed
+
+    @cached_property
+    def old_right(self) -> BoolArray:
+        """(N,) test samples that the old model gets right."""
+        return self.old.test.right()
+
+    @cached_property
+    def right(self) -> BoolArray:
+        """(N,) test samples that the update gets right."""
+        return self.run.test.right(self.bias)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The flip table, over test samples of the old classes."""
+        of_old = self.run.test_of_old
+        return flip_counts(self.old_right[of_old], self.right[of_old])
+
+
+@dataclass(frozen=True)
+class Found:
+    """The updates that folders hold, and sentences on runs that were left out."""
+
+    updates: list[Update]
+    notes: list[str]
+
+
+def find_updates(
+    folders: Sequence[Path], old: Path | None, *, device: str = "auto", progress: Progress | None = None
+) -> Found:
+    """Every update in some folders, with its answers and those of its old model.
+
+    In a folder of several runs those are updates that record an old model; a run that is named itself always is one.
+
+    Args:
+        folders: a study's folder, run roots, or run folders.
+        old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
+        device, progress: for models that did not answer yet; see `run_answers`.
+
+    Raises:
+        CheckpointError: no run or no update there, an old model that is not there, or runs of other splits than theirs.
+    """
+    chosen: dict[Path, bool] = {}
+    for folder in folders:
+        runs = runs_below(folder)
+        if not runs:
+            state = "holds no finished run" if folder.is_dir() else "no such folder or study"
+            raise CheckpointError(f"{folder}: {state}; name a study, a run root or run folders")
+        for run in runs:
+            chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
+    notes: list[str] = []
+    updates: list[Update] = []
+    for run, named in chosen.items():
+        teachers = recorded_teachers(run)
+        if not named and Role.OLD.value not in teachers:
+            continue
+        if (state := _unfinished(run)) is not None:
+            notes.append(f"{run}: left out: {state}")
+            continue
+        replaced = _old_of(run, teachers.get(Role.OLD.value), old)
+        if replaced.resolve() == run:
+            if named:
+                raise CheckpointError(f"{run}: is the old model itself; name updates of it")
+            continue
+        answers = run_answers(run, device=device, progress=progress)
+        if answers.head.num_known < len(answers.head.class_names):
+            raise CheckpointError(
+                f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that it is no "
+                "update; name updates, and the model that they replace with --old"
+            )
+        updates.append(_against(answers, replaced, device, progress))
+    if not updates:
+        names = ", ".join(str(folder) for folder in folders)
+        left = f" ({'; '.join(notes)})" if notes else ""
+        raise CheckpointError(
+            f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
+        )
+    return Found(updates, notes)
+
+
+def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | None) -> Update:
+    """An update beside its old model, once both are known to have seen the same samples."""
+    # An imported old model is of no split, and is asked on the update's.
+    split = split_above(run.folder) if (replaced / "best.pt").is_file() else None
+    old = run_answers(replaced, split=split, device=device, progress=progress)
+    if old.head.split_fingerprint != run.head.split_fingerprint:
+        raise CheckpointError(
+            f"{run.folder}: is of the split {run.head.split_fingerprint[:12]}, its old model {replaced} of "
+            f"{old.head.split_fingerprint[:12]}; compare runs of one split"
+        )
+    return Update(run, old)
+
+
+def _unfinished(run: Path) -> str | None:
+    """How far a run came that did not come to its end; None for one that did, or does not say."""
+    lines = metrics_of(run)
+    if not lines or lines[-1].event == "done":
+        return None
+    return f"its run is not finished (epoch {lines[-1].epoch})"
+
+
+def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path:
+    """The folder of the old model of a run."""
+    if old is not None:
+        for folder in (old, run.parent / old):
+            if is_run_folder(folder):
+                return folder
+        raise CheckpointError(
+            f"--old {old}: no run of that name beside {run}, and no such folder; train-old makes one"
+        )
+    if recorded is None:
+        raise CheckpointError(f"{run}: records no old model; name it with --old RUN")
+    usual = run.parent / Role.OLD.value
+    found = find_by_digest(recorded, run)
+    if found is None:
+        state = "is another one" if is_run_folder(usual) else "is not there"
+        raise CheckpointError(
+            f"{run}: its old model ({recorded[:12]}) is missing in {run.parent} ({usual.name} {state}); "
+            "name it with --old RUN"
+        )
+    return found

@@ -1,0 +1,125 @@
+"""An ensemble: plain models of all classes in one folder, which differ in their seed alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from mptctl.errors import UsageError
+from mptctl.files import Model
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.run_folder import RunDir, members_of
+from mptctl.recipe import change_recipe
+from mptctl.training.assemble import NO_TEACHERS, build_meta
+from mptctl.training.dry_run import DryRun
+from mptctl.training.request import RunRequest
+from mptctl.training.resume import newest_checkpoint, refuse_differences
+
+# What becomes of a member: it is there and finished, it goes on, or it is trained from the beginning.
+MemberState = Literal["kept", "resumed", "trained"]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model of an ensemble.
+
+    Attributes:
+        request: for its run.
+        state: what is done with it.
+    """
+
+    request: RunRequest
+    state: MemberState
+
+
+class MemberSummary(Model):
+    """One member of an ensemble."""
+
+    run: str = Field(description="the run folder")
+    best: str = Field(description="the checkpoint that --ref takes")
+    seed: int = Field(description="of initial weights, order and augmentation")
+    state: MemberState = Field(description="kept: it was finished before; resumed: gone on with; trained")
+    best_val_error: float | None = Field(
+        description="validation error of `best`; null without a validation part, or before it is trained"
+    )
+
+
+class EnsembleSummary(Model):
+    """The object that `train-ensemble` prints with ``--json``."""
+
+    run: str = Field(description="the folder of the members, which --ref takes")
+    members: list[MemberSummary] = Field(description="in the order of their seeds")
+
+
+class EnsembleDryRun(EnsembleSummary):
+    """The object that `train-ensemble` prints with ``--dry-run --json``."""
+
+    first: DryRun | None = Field(description="the first that would be trained; null where all are there")
+
+
+def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
+    """What is to be done for each member; nothing is changed.
+
+    Args:
+        request: for the first member, but its folder is that of all of them.
+        size: how many members there are to be; member i has the request's seed + i, and the folder named i.
+
+    Raises:
+        UsageError: the folder is no ensemble's; a member is interrupted and not to be resumed, or in use.
+        CheckpointError: a member is there that was trained otherwise, or is damaged; it is named.
+    """
+    if RunDir(request.folder).holds_run():
+        raise UsageError(f"{request.folder}: holds a run, not an ensemble's members; use another --name")
+    return [_plan_member(_member_request(request, i)) for i in range(size)]
+
+
+def members_beyond(folder: Path, size: int) -> list[str]:
+    """Names of members that are there beside the first ones, and that ``--ref FOLDER`` takes too."""
+    return [member.path.name for member in members_of(folder) if int(member.path.name) >= size]
+
+
+def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:
+    """What the members are, for programs.
+
+    Args:
+        members: of `plan_ensemble`.
+        trained: whether all that was planned is done; before that, only those that are kept have an error.
+    """
+    return [_summary(member, there=trained or member.state == "kept") for member in members]
+
+
+def _member_request(request: RunRequest, number: int) -> RunRequest:
+    seed = {"runtime.seed": request.recipe.runtime.seed + number}
+    folder = request.folder / str(number)
+    return replace(request, recipe=change_recipe(request.recipe, seed, str(folder)), folder=folder)
+
+
+def _plan_member(request: RunRequest) -> Member:
+    folder, meta = RunDir(request.folder), build_meta(request, NO_TEACHERS)
+    if request.overwrite or not folder.holds_run():
+        request = replace(request, resume=False)
+    elif folder.is_finished():
+        refuse_differences(load_checkpoint(folder.best).meta, meta, folder.best)
+        return Member(request, "kept")
+    elif request.resume and not (folder.last.exists() or folder.previous.exists()):
+        # Killed before its first checkpoint: nothing is lost when it starts anew.
+        request = replace(request, resume=False, overwrite=True)
+    elif request.resume:
+        checkpoint, _ = newest_checkpoint(folder)
+        refuse_differences(checkpoint.meta, meta, checkpoint.path)
+    folder.refuse_unusable(request.existing)
+    return Member(request, "resumed" if request.resume else "trained")
+
+
+def _summary(member: Member, *, there: bool) -> MemberSummary:
+    request, best = member.request, RunDir(member.request.folder).best
+    return MemberSummary(
+        run=str(request.folder),
+        best=str(best),
+        seed=request.recipe.runtime.seed,
+        state=member.state,
+        best_val_error=load_checkpoint(best).meta.best_error if there else None,
+    )

@@ -1,0 +1,62 @@
+"""`mptctl recipes`: what can be named, with one line each, and what stands behind a name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from mptctl.recipe import load_recipe, preset_names, validate_recipe
+from mptctl.studies.study_file import StudyFile, load_study, study_names
+from tests.common import CommandLine
+
+
+def test_every_preset_and_study_has_a_line(mptctl: CommandLine) -> None:
+    out = mptctl("recipes")
+    assert (out.returncode, out.stderr) == (0, "")
+    rows = [line.split(maxsplit=2) for line in out.stdout.splitlines()]
+    assert [row[:2] for row in rows] == [
+        *([name, "preset"] for name in preset_names()),
+        *([name, "study"] for name in study_names()),
+    ]
+    said = {(name, kind): text for name, kind, text in rows}
+    assert said["digits", "preset"].startswith("The embedded digits (8x8 pixels")
+    assert said["demo", "study"] == load_study("demo").file.description
+    found = json.loads(mptctl("recipes", "--json").stdout)["recipes"]
+    assert [[one["name"], one["kind"], one["description"]] for one in found] == rows
+    assert all(one["content"] is None for one in found)
+
+
+@pytest.mark.parametrize("name", sorted({*preset_names(), *study_names()}))
+def test_a_name_shows_its_settled_content(mptctl: CommandLine, name: str) -> None:
+    out = mptctl("recipes", name)
+    assert (out.returncode, out.stderr) == (0, "")
+    shown = list(yaml.safe_load_all(out.stdout))
+    kinds = [kind for kind, names in (("preset", preset_names()), ("study", study_names())) if name in names]
+    found = json.loads(mptctl("recipes", name, "--json").stdout)["recipes"]
+    assert [(one["name"], one["kind"]) for one in found] == [(name, kind) for kind in kinds]
+    assert [one["content"] for one in found] == shown
+    contents = dict(zip(kinds, shown, strict=True))
+    if "preset" in contents:
+        assert validate_recipe(contents["preset"], name) == load_recipe(name)
+    if "study" in contents:
+        assert StudyFile.model_validate(contents["study"]) == load_study(name).file
+
+
+def test_a_name_of_a_preset_and_a_study_shows_both(mptctl: CommandLine) -> None:
+    out = mptctl("recipes", "cifar10").stdout
+    assert out.splitlines()[0].startswith("# preset cifar10: CIFAR-10")
+    assert out.count("# study cifar10: ") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("cifar-100", "did you mean cifar100?"), ("cifar100-kk", "did you mean cifar100-k?"), ("x", "valid: ")],
+)
+def test_an_unknown_name_is_refused_with_the_nearest(mptctl: CommandLine, name: str, meant: str) -> None:
+    for more in ((), ("--json",)):
+        out = mptctl("recipes", name, *more)
+        assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
+        assert f"{name}: no such preset or study" in out.stderr
+        assert meant in out.stderr

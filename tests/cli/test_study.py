@@ -1,0 +1,142 @@
+"""`mptctl study` as it is typed: what is refused before anything is trained, and what is said of a plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mptctl.cli.training_verbs import describe
+from mptctl.data.split import make_split
+from mptctl.report.training_progress import Silent
+from mptctl.training.dry_run import DryRun
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, make_folder, short_recipe
+
+STUDY = """
+description: tiny
+split: {source: digits}
+recipe: digits
+set: {optim.max_steps: 2, runtime.device: cpu}
+updates: [no-treatment, mpt-kl]
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(STUDY, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dmo"], "did you mean demo?"),
+        (["demo", "--seeds", "1,1"], "--seeds 1,1: 1: must be from 0"),
+        (["demo", "--seeds", "1;2"], "write them as 1,2,3"),
+        (["demo", "--seeds", "-1"], "--seeds -1"),
+        (["cifar100-r18"], "needs --data-root DIR"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(
+    mptctl: CommandLine, tmp_path: Path, words: list[str], message: str
+) -> None:
+    done = mptctl("study", *words, "--run-root", tmp_path / "runs")
+    assert done.returncode == 2, done.stderr
+    (said,) = (line for line in done.stderr.splitlines() if line.startswith("mptctl:"))
+    assert message in said
+    assert not list((tmp_path / "runs").rglob("*.pt"))
+
+
+def test_a_run_root_that_cannot_be_written_is_refused(
+    mptctl: CommandLine, study: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    for flags in (["--run-root", tmp_path / "file" / "runs"], ["--results", tmp_path / "file" / "kept"]):
+        done = mptctl("study", study, "--run-root", tmp_path / "runs", *flags)
+        assert done.returncode == 7, done.stderr
+        assert "cannot be written" in done.stderr
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
+    mptctl: CommandLine, study: Path, tmp_path: Path
+) -> None:
+    text = STUDY.replace("max_steps: 2", "max_steps: 2, model.arch: vit_h_14, data.image_size: 224")
+    text = text.replace("mpt-kl]", "{method: elodi, ref: ensemble, set: {method.elodi_start_epoch: 0}}]")
+    study.write_text(text + "ensemble: 2000\n", encoding="utf-8")
+    done = mptctl("study", study, "--run-root", tmp_path / "runs")
+    assert done.returncode == 7, done.stderr
+    assert "the 2003 runs that are missing take about" in done.stderr
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
+    mptctl: CommandLine, study: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    split = make_split("digits", run_root=root / "1", seed=1)
+    recipe = short_recipe("optim.max_steps=2", "optim.epochs=15", "runtime.threads=0", "runtime.seed=2001")
+    train(RunRequest(recipe, split, root / "1" / "old", only_old_classes=True), Silent())
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    done = mptctl("study", study, "--run-root", root, "--seeds", "1,2", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    rows = {f"{row['seed']}/{row['run']}": row for row in plan["runs"]}
+    names = ("old", "ref", "no-treatment", "mpt-kl")
+    assert list(rows) == [f"{seed}/{name}" for seed in (1, 2) for name in names]
+    assert {key: row["standing"] for key, row in rows.items()} == {
+        key: "unanswered" if key == "1/old" else "missing" for key in rows
+    }
+    assert rows["2/mpt-kl"]["teachers"] == ["2/old", "2/ref"]
+    assert [rows[f"1/{name}"]["steps"] for name in names] == [0, 2, 2, 2]
+    assert rows["1/old"]["seconds"] == 0
+    assert 0 < rows["1/no-treatment"]["step_seconds"] < rows["1/mpt-kl"]["step_seconds"]
+    assert plan["seconds"] > 0
+    # A run folder holds its weights four times and the optimizer's state three times, about 0.33 MB each.
+    assert 7 * 7 * 0.3 < plan["disk_mb"] < 7 * 7 * 0.4
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    said = mptctl("study", study, "--run-root", root, "--seeds", "1,2", "--dry-run")
+    assert "8 of 8 runs are left: about" in said.stdout
+    assert "without its answers" in said.stdout
+    assert "nothing was written" in said.stdout
+
+
+def test_a_plan_reads_no_picture(mptctl: CommandLine, tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "pictures", classes=4, train=40, val=2, size=32)
+    for path in root.rglob("*.jpg"):
+        path.write_bytes(b"garbage")
+    text = STUDY.replace("source: digits", "source: imagefolder").replace(
+        "recipe: digits", "recipe: tiny-imagenet"
+    )
+    (tmp_path / "tiny.yaml").write_text(
+        text.replace("set: {", "set: {optim.batch_size: 8, "), encoding="utf-8"
+    )
+    flags = ("--run-root", tmp_path / "runs", "--data-root", root, "--json")
+    done = mptctl("study", tmp_path / "tiny.yaml", *flags, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert [row["steps"] for row in json.loads(done.stdout)["runs"]] == [2, 2, 2, 2]
+    assert not (tmp_path / "runs").exists()
+    assert mptctl("study", tmp_path / "tiny.yaml", *flags).returncode == 4
+
+
+def test_a_training_verb_says_what_its_run_will_take(mptctl: CommandLine, digits_root: Path) -> None:
+    words = (
+        "train-ref",
+        "--run-root",
+        digits_root,
+        "--device",
+        "cpu",
+        "--set",
+        "optim.epochs=100",
+        "--dry-run",
+    )
+    done = mptctl(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = DryRun.model_validate_json(done.stdout)
+    assert plan.estimate.seconds >= plan.estimate.step_seconds * plan.total_steps > 0
+    assert 1.5 < plan.estimate.disk_mb < 3
+    assert any(line.startswith("takes       about ") for line in describe(plan))

@@ -1,0 +1,102 @@
+"""Every study that comes with the program learns: each of its runs takes a step on pictures of the right shape."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from mptctl.data.loading.batch import Batch
+from mptctl.methods.table import method_from_recipe
+from mptctl.models.networks import build_model, set_training_mode
+from mptctl.names import Role
+from mptctl.recipe import ModelRecipe, Recipe, change_recipe
+from mptctl.studies.study_file import load_study, study_names
+from mptctl.studies.study_plan import plan_study
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.optim import build_optimizer
+from mptctl.training.run import Student
+from mptctl.training.step import train_step
+
+# Of the pictures that a study is about, where its source alone does not say.
+CLASSES = {
+    "cifar10": 10,
+    "tiny-imagenet-100": 100,
+    "cifar100": 100,
+    "imagenet": 1000,
+    "demo": 62,
+    "pct-own": 100,
+}
+COUNT = 2  # the fewest pictures that batch normalisation takes
+STEPS = 2
+Kind = tuple[str, int, int]
+TRAINED: set[tuple[Kind, str]] = set()
+
+
+class RandomTeachers:
+    """Answers with logits of the right shape."""
+
+    def __init__(self, shapes: dict[Role, int]) -> None:
+        self.digests: dict[str, str] = {}
+        self._shapes = shapes
+
+    def open(self) -> None:
+        pass
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        return {role: torch.randn(len(batch.labels), self._shapes[role]) for role in roles}
+
+
+def classes_of(study: str) -> int:
+    return next(CLASSES[name] for name in sorted(CLASSES, key=len, reverse=True) if study.startswith(name))
+
+
+@cache
+def model_of(model: str, known: int, image_size: int) -> torch.nn.Module:
+    return build_model(ModelRecipe.model_validate_json(model), known, image_size)
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_run_of_a_study_takes_steps(name: str) -> None:
+    study = load_study(name)
+    classes = classes_of(name)
+    num_old = int(classes * study.file.split.old_fraction)
+    taken = 0
+    for run in plan_study(study, study.file.seeds[:1]):
+        known = num_old if run.only_old_classes else classes
+        # Nothing is downloaded; and two pictures would throw a net off at the rate of a whole batch.
+        recipe = change_recipe(run.recipe, {"model.pretrained": None, "optim.lr": 1e-4}, name)
+        kind = (recipe.model.model_dump_json(), known, recipe.data.image_size)
+        if taken >= STEPS and (kind, run.method) in TRAINED:
+            continue  # it has learnt in another study, or with another k
+        TRAINED.add((kind, run.method))
+        losses = losses_of_steps(recipe, model_of(*kind), known, num_old, 1 if taken else STEPS)
+        assert all(torch.isfinite(loss) for loss in losses), run.key
+        taken += len(losses)
+    assert taken >= STEPS
+
+
+def losses_of_steps(
+    recipe: Recipe, model: torch.nn.Module, known: int, num_old: int, steps: int
+) -> list[Tensor]:
+    method = method_from_recipe(recipe.method, num_old).for_epoch(recipe.optim.epochs - 1)
+    set_training_mode(model, recipe.model)
+    student = Student(
+        model=model,
+        wrapped=model,
+        optimizer=build_optimizer(recipe.optim, model),
+        method=method,
+        teachers=RandomTeachers({Role.OLD: num_old, Role.REF: known}),
+        guard=NonFiniteGuard(model, torch.device("cpu")),
+        precision=recipe.runtime.precision,
+    )
+    size = recipe.data.image_size
+    batch = Batch(torch.randn(COUNT, 3, size, size), torch.arange(COUNT) * (known - 1), torch.arange(COUNT))
+    before = [p.detach().clone() for p in model.parameters() if p.requires_grad][-1]
+    losses = [train_step(student, batch, recipe.optim.lr, COUNT)["loss"] for _ in range(steps)]
+    after = [p for p in model.parameters() if p.requires_grad][-1]
+    assert not torch.equal(before, after)
+    return losses

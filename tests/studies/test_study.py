@@ -1,0 +1,176 @@
+"""Studies in a process of their own, with Ray really running: killed, stopped, and with a run that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptctl.models.checkpoint import load_checkpoint
+from tests.common import CommandLine, command, environment
+from tests.tune.conftest import rays_of, wait_for
+
+# Long enough to be killed in the middle, where a whole study would take too long.
+EPOCHS = 12
+STUDY = f"""
+description: a small study with a run that fails
+split: {{source: digits}}
+recipe: digits
+set: {{optim.epochs: {EPOCHS}, runtime.device: cpu}}
+updates:
+  - no-treatment
+  - {{name: wild, method: pct-kl, set: {{optim.lr: 1.0e+30}}}}
+  - {{method: mpt-kl, set: {{method.k: 1}}}}
+"""
+# A contract: what is left of a killed study is gone within so many seconds.
+SECONDS_TO_DIE = 2.0
+
+
+def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+    """`mptctl study --json` in a folder of its own, so that two of them print the same paths."""
+    (folder / "small.yaml").write_text(STUDY, encoding="utf-8")
+    return subprocess.Popen(
+        command("study", "small.yaml", "--run-root", "runs", "--seeds", "3", "--json", *words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=environment(),
+    )
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+    """What a study with a failed run printed, without its time, and what it said."""
+    out, said = process.communicate(timeout=300)
+    assert process.returncode == 1, said
+    report = json.loads(out)
+    del report["seconds"]
+    return report, said
+
+
+def epochs(run: Path) -> int:
+    metrics = run / "metrics.jsonl"
+    return metrics.read_text(encoding="utf-8").count('"event":"checkpoint"') if metrics.exists() else 0
+
+
+def workers(folder: Path) -> list[int]:
+    """Processes that hold a run's folder."""
+    return [int(text) for lock in folder.glob("*/lock") if (text := lock.read_text()).strip()]
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A study that was killed twice, in its first run and in its last, and what it printed in the end."""
+    folder = tmp_path_factory.mktemp("killed")
+    seed = folder / "runs" / "3"
+    left: list[float] = []
+    for run, least in (("old", 2), ("mpt-kl", 1)):
+        process = start(folder, "--parallel", "2")
+        wait_for(lambda run=run, least=least: epochs(seed / run) >= least, process)
+        held = workers(seed)
+        assert held
+        process.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        while any(map(is_alive, held)) or rays_of(process):
+            assert time.monotonic() - began < 30, "workers are left"
+            time.sleep(0.02)
+        left.append(time.monotonic() - began)
+        process.communicate()
+        at_kill = {
+            path: path.stat().st_mtime_ns for path in seed.glob("*/best.pt") if path.parent.name == "old"
+        }
+    report, said = finished(start(folder, "--parallel", "2", "--results", "kept"))
+    return {"folder": folder, "left": left, "report": report, "said": said, "at_kill": at_kill}
+
+
+@pytest.mark.slow
+def test_after_a_kill_no_worker_is_left(killed: dict[str, Any]) -> None:
+    assert max(killed["left"]) < SECONDS_TO_DIE
+
+
+@pytest.mark.slow
+def test_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed: dict[str, Any]) -> None:
+    assert "3/old: done" in killed["said"]
+    assert "3/old: no-treatment" not in killed["said"]  # which would say that it was trained
+    assert all(path.stat().st_mtime_ns == before for path, before in killed["at_kill"].items())
+    assert killed["at_kill"]
+    status = {row["run"]: row["status"] for row in killed["report"]["runs"]}
+    assert status == {
+        "old": "done",
+        "ref": "done",
+        "no-treatment": "done",
+        "wild": "failed",
+        "mpt-kl": "done",
+    }
+    (last,) = (line for line in killed["said"].splitlines() if line.startswith("mptctl:"))
+    assert "1 of 5 runs failed: 3/wild (" in last
+    assert "not finite" in last
+    rows = [row["name"] for row in killed["report"]["comparison"]["rows"]]
+    assert {"no-treatment", "mpt-kl"} <= set(rows)
+    assert "wild" not in rows
+
+
+@pytest.mark.slow
+def test_what_is_printed_is_what_a_study_without_kills_prints(killed: dict[str, Any], tmp_path: Path) -> None:
+    report, _ = finished(start(tmp_path, "--parallel", "2"))
+    assert json.dumps(report) == json.dumps(killed["report"])
+    for run in ("old", "ref", "no-treatment", "mpt-kl"):
+        one, other = (
+            load_checkpoint(folder / "runs" / "3" / run / "best.pt").model
+            for folder in (tmp_path, killed["folder"])
+        )
+        assert all((weights == other[name]).all() for name, weights in one.items())
+
+
+@pytest.mark.slow
+def test_results_are_kept_small_and_are_enough_for_the_table(
+    killed: dict[str, Any], mptctl: CommandLine
+) -> None:
+    kept = killed["folder"] / "kept" / "small"
+    runs = {path.name: path for path in (kept / "3").iterdir()}
+    assert set(runs) == {"old", "ref", "no-treatment", "mpt-kl"}
+    for path in runs.values():
+        files = {file.name: file.stat().st_size for file in path.iterdir()}
+        assert set(files) == {"recipe.yaml", "metrics.jsonl.gz", "answers.npz"}
+        assert sum(files.values()) < 150_000
+    done = mptctl("compare", kept, "--json")
+    assert done.returncode == 0, done.stderr
+    again = {row["name"]: row["flips"] for row in json.loads(done.stdout)["rows"]}
+    assert again == {row["name"]: row["flips"] for row in killed["report"]["comparison"]["rows"]}
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_stops_all_runs_and_one_study_writes_at_a_time(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    seed = tmp_path / "runs" / "3"
+    process = start(tmp_path, "--parallel", "2")
+    wait_for(lambda: epochs(seed / "old") >= 1 and epochs(seed / "ref") >= 1, process)
+    other = mptctl("study", tmp_path / "small.yaml", "--run-root", tmp_path / "runs", "--seeds", "4")
+    assert other.returncode == 2
+    assert "another study is writing into it" in other.stderr
+    process.send_signal(signal.SIGINT)
+    out, said = process.communicate(timeout=120)
+    assert (process.returncode, out) == (130, ""), said
+    assert "stopped; what is done is kept" in said
+    assert rays_of(process) == []
+    assert not list(seed.glob("*/lock"))
+    steps = [load_checkpoint(seed / run / "last.pt").meta.step_in_epoch for run in ("old", "ref")]
+    # Saved in the middle of an epoch; only by chance would both have stopped between two of them.
+    assert any(steps) or all((seed / run / "best.pt").exists() for run in ("old", "ref"))
+    shutil.rmtree(tmp_path / "runs")
+    assert os.listdir(tmp_path) == ["small.yaml"]

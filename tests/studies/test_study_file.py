@@ -1,0 +1,123 @@
+"""Study files: those that come with the program, and what is refused in one's own before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import UsageError
+from mptctl.names import METHOD_NAMES
+from mptctl.recipe import preset_names
+from mptctl.studies.quickstart import RUNS
+from mptctl.studies.study_file import load_study, study_names
+from mptctl.studies.study_plan import plan_study
+from tests.common import ROOT
+
+HEAD = "description: x\nsplit: {source: digits}\nrecipe: digits\n"
+
+
+def write(folder: Path, text: str) -> str:
+    path = folder / "own.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_papers_studies_are_there_and_their_descriptions_come_first() -> None:
+    wanted = {
+        "demo", "cifar100-r18", "imagenet-r18", "cifar100-r18-r50", "imagenet-r18-r50", "imagenet-ablation",
+        "cifar100-vit", "cifar10-embedding", "cifar100-k", "tiny-imagenet-100", "cifar10", "pct-own",
+    }  # fmt: skip
+    assert wanted <= set(study_names())
+    for name in study_names():
+        text = (ROOT / "configs" / "studies" / f"{name}.yaml").read_text(encoding="utf-8")
+        assert text.startswith("description: "), name
+
+
+def test_a_study_that_is_called_as_a_preset_is_of_that_preset() -> None:
+    shared = set(study_names()) & set(preset_names())
+    assert shared >= {"cifar10", "cifar10-embedding", "cifar100-vit"}
+    for name in shared:
+        assert load_study(name).file.recipe == name
+
+
+def test_the_demo_trains_what_the_quickstart_trains() -> None:
+    planned = {run.name: run for run in plan_study(load_study("demo"), [7])}
+    assert set(planned) == {name for name, *_ in RUNS}
+    for name, method, teachers, offset in RUNS:
+        run = planned[name]
+        assert (run.method, run.recipe.runtime.seed) == (method, 7 + offset)
+        assert (*((run.old,) if run.old else ()), *run.refs) == teachers
+
+
+def test_the_first_table_has_every_method_and_an_ensemble_of_eight() -> None:
+    for name in ("cifar100-r18", "imagenet-r18"):
+        study = load_study(name)
+        assert {update.method for update in study.file.updates} == set(METHOD_NAMES)
+        assert study.file.ensemble == 8
+        assert {u.method for u in study.file.updates if u.ref == "ensemble"} == {"elodi", "elodi-topk"}
+
+
+def test_a_larger_network_replaces_a_smaller_one() -> None:
+    study = load_study("imagenet-r18-r50")
+    assert study.old.model.arch == "resnet18"
+    assert study.new.model.arch == "resnet50"
+    assert {recipe.model.arch for recipe in study.updates.values()} == {"resnet50"}
+
+
+def test_settings_of_an_update_win_over_those_of_the_study(tmp_path: Path) -> None:
+    text = HEAD + (
+        "set: {optim.epochs: 3, optim: {lr: 0.2}}\n"
+        "new: {set: {optim.epochs: 4}}\n"
+        "updates: [mpt-kl, {name: other, method: mpt-lm, set: {optim: {epochs: 5}, method.k: 2}}]\n"
+    )
+    study = load_study(write(tmp_path, text))
+    assert [recipe.optim.epochs for recipe in (study.old, study.new)] == [3, 4]
+    assert {name: recipe.optim.epochs for name, recipe in study.updates.items()} == {"mpt-kl": 4, "other": 5}
+    assert {recipe.optim.lr for recipe in (study.old, *study.updates.values())} == {0.2}
+    assert (study.updates["other"].method.name, study.updates["other"].method.k) == ("mpt-lm", 2.0)
+
+
+def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("optim: {epochs: 9}\n", encoding="utf-8")
+    path = write(tmp_path, "description: x\nsplit: {source: digits}\nrecipe: mine.yaml\nupdates: [mpt-kl]\n")
+    assert load_study(path).old.optim.epochs == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("description: x\nsplit: {source: digts}\nrecipe: digits\nupdates: [mpt-kl]", "did you mean digits?"),
+        ("description: x\nsplit: {source: digits}\nrecipe: digts\nupdates: [mpt-kl]", "did you mean digits?"),
+        (HEAD + "updates: [mpt-kll]", "updates.0.method: .*got 'mpt-kll'; did you mean mpt-kl?"),
+        (HEAD + "updats: [mpt-kl]", "unknown key updats; did you mean updates?"),
+        (HEAD + "updates: [{method: mpt-kl, sett: {}}]", "unknown key updates.0.sett; did you mean set?"),
+        (
+            HEAD + "updates: [{method: mpt-kl, set: {method.kk: 1}}]",
+            "unknown key method.kk; did you mean method.k?",
+        ),
+        (HEAD + "updates: [{method: mpt-kl, set: {optim.lr: -1}}]", "optim.lr"),
+        (HEAD + "updates: [mpt-kl]\nset: {runtime: {seed: 3}}", "runtime.seed: is not set so; write seeds"),
+        (HEAD + "updates: [{method: mpt-kl, set: {method.name: elodi}}]", "write it as method"),
+        (HEAD + "updates: [mpt-kl, {method: mpt-kl, set: {method.k: 1}}]", "mpt-kl stands there twice"),
+        (HEAD + "updates: [{name: old, method: mpt-kl}]", "names no update"),
+        (HEAD + "updates: [{name: a/b, method: mpt-kl}]", "names no update"),
+        (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
+        (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
+        (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
+        (HEAD + "updates: []", "updates"),
+        (HEAD, "updates: is missing"),
+        ("[1]", "must be a mapping"),
+        ("split: [", "own.yaml"),
+    ],
+)
+def test_what_is_not_valid_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load_study(write(tmp_path, text))
+
+
+def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(
+        UsageError, match=r"study cifar100-r81: no such file or study; did you mean cifar100-r18\?"
+    ):
+        load_study("cifar100-r81")

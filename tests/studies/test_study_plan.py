@@ -1,0 +1,149 @@
+"""Which runs a study has, on cases by hand: their order, teachers and seeds, and what of them is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import Split, make_split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.report.training_progress import Silent
+from mptctl.studies.answers import run_answers
+from mptctl.studies.study_estimate import makespan
+from mptctl.studies.study_file import Study, StudyFile, StudySplit, settle
+from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
+from mptctl.studies.study_state import existing_split, standings
+from mptctl.training.train import train
+
+TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
+
+
+def study(*updates: object, ensemble: int | None = None, **settings: object) -> Study:
+    file = StudyFile.model_validate(
+        {
+            "description": "by hand",
+            "split": {"source": "digits"},
+            "recipe": "digits",
+            "set": TINY | settings,
+            "updates": list(updates),
+            "ensemble": ensemble,
+        }
+    )
+    return settle("hand", file, "study hand")
+
+
+ELODI = {"method": "elodi", "ref": "ensemble"}
+
+
+def test_each_run_comes_after_its_teachers() -> None:
+    runs = plan_study(study("pct-kl", ELODI, "mpt-kl", "no-treatment", ensemble=2), [1, 5])
+    assert [run.key for run in runs[:8]] == [
+        "1/old", "1/ref", "1/pct-kl", "1/ensemble/0", "1/ensemble/1", "1/elodi", "1/mpt-kl", "1/no-treatment",
+    ]  # fmt: skip
+    assert [run.key.replace("5/", "1/") for run in runs[8:]] == [run.key for run in runs[:8]]
+    by_name = {run.name: run for run in runs if run.seed == 5}
+    assert by_name["old"].teachers == by_name["ref"].teachers == ()
+    assert by_name["pct-kl"].teachers == by_name["no-treatment"].teachers == ("5/old",)
+    assert by_name["mpt-kl"].teachers == ("5/old", "5/ref")
+    assert by_name["elodi"].teachers == ("5/old", "5/ensemble/0", "5/ensemble/1")
+    assert [run.name for run in runs if run.only_old_classes] == ["old", "old"]
+    seeds = {name: run.recipe.runtime.seed for name, run in by_name.items()}
+    assert seeds == {
+        "old": 2005, "ref": 1005, "ensemble/0": 3005, "ensemble/1": 3006, "pct-kl": 5, "elodi": 5, "mpt-kl": 5,
+        "no-treatment": 5,
+    }  # fmt: skip
+
+
+def test_a_reference_that_nobody_asks_is_not_trained() -> None:
+    assert [run.name for run in plan_study(study("pct-kl"), [1])] == ["old", "pct-kl"]
+    assert [run.name for run in plan_study(study(ELODI, ensemble=1), [1])] == ["old", "ensemble/0", "elodi"]
+
+
+def test_a_run_that_ends_before_its_method_begins_is_refused(digits: Split) -> None:
+    runs = plan_study(study(ELODI, ensemble=1), [1])
+    with pytest.raises(UsageError, match=r"1/elodi: optim\.max_steps 2: .*elodi begins to distil"):
+        refuse_runs_too_short(runs, digits)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root with the split of seed 1, and of its study all but the last update; ``pct-kl`` has no answers."""
+    root = tmp_path_factory.mktemp("study")
+    split = make_split("digits", run_root=root / "1", seed=1)
+    for run in plan_study(study("no-treatment", "pct-kl", "mpt-kl"), [1]):
+        if run.name != "mpt-kl":
+            train(run.request(split), Silent())
+        if run.name not in ("pct-kl", "mpt-kl"):
+            run_answers(root / "1" / run.name, split=split, device="cpu")
+    return root
+
+
+def standing(root: Path, wanted: Study) -> dict[str, str]:
+    split = existing_split(wanted.file.split, root, 1, None)
+    assert split is not None
+    return dict(standings(plan_study(wanted, [1, 2]), {1: split}))
+
+
+def test_what_is_there_is_told_from_what_is_missing(trained: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(trained, tmp_path / "runs")
+    metrics = root / "1" / "ref" / "metrics.jsonl"
+    lines = metrics.read_text(encoding="utf-8").splitlines(keepends=True)
+    metrics.write_text("".join(lines[:-1]), encoding="utf-8")
+    found = standing(root, study("no-treatment", "pct-kl", "mpt-kl"))
+    assert {key: state for key, state in found.items() if key[0] == "1"} == {
+        "1/old": "done", "1/ref": "begun", "1/no-treatment": "done", "1/pct-kl": "unanswered", "1/mpt-kl": "missing",
+    }  # fmt: skip
+    assert {state for key, state in found.items() if key[0] == "2"} == {"missing"}
+
+
+def test_where_and_how_fast_a_run_computes_makes_no_other_run_of_it(trained: Path) -> None:
+    found = standing(trained, study("no-treatment", **{"data.threads": 2, "runtime.threads": 2}))
+    assert found["1/no-treatment"] == "done"
+
+
+def test_a_run_of_another_recipe_is_refused_by_name(trained: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"1/old/best\.pt: .*optim\.lr: 0\.1 -> 0\.2; move 1/old away"):
+        standing(trained, study("no-treatment", **{"optim.lr": 0.2}))
+
+
+def test_a_run_of_another_split_is_refused_by_name(trained: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(trained, tmp_path / "runs")
+    make_split("digits", run_root=root / "1", seed=2, overwrite=True)
+    with pytest.raises(CheckpointError, match=r"1/split\.json: is another split .*seed: 2 -> 1"):
+        standing(root, study("no-treatment"))
+    shutil.rmtree(root / "1")
+    shutil.copytree(trained / "1", root / "1")
+    for name in ("split.json", *(path.name for path in (trained / "1").glob("manifest*"))):
+        (root / "1" / name).unlink()
+    make_split("digits", run_root=root / "1", seed=1, val_fraction=0.2)
+    with pytest.raises(CheckpointError, match=r"1/old/best\.pt: .*split_fingerprint"):
+        standing(root, study("no-treatment"))
+
+
+def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(trained, tmp_path / "runs")
+    shutil.rmtree(root / "1" / "old")
+    with pytest.raises(CheckpointError, match="its teacher 1/old is not finished"):
+        standing(root, study("no-treatment"))
+    shutil.copytree(trained / "1" / "old", root / "1" / "old")
+    split = existing_split(StudySplit(source="digits"), root, 1, None)
+    assert split is not None
+    shutil.rmtree(root / "1" / "old")
+    (other,) = (
+        r for r in plan_study(study("no-treatment", **{"runtime.threads": 1}), [1]) if r.name == "old"
+    )
+    train(other.request(split), Silent())
+    # The same recipe with the same seed: the same weights, but another start of the run.
+    assert standing(root, study("no-treatment"))["1/no-treatment"] == "done"
+
+
+def test_the_end_of_all_runs_follows_from_their_order_and_teachers() -> None:
+    runs = plan_study(study("pct-kl", "no-treatment", "mpt-kl"), [1])
+    seconds = {"1/old": 2.0, "1/ref": 5.0, "1/pct-kl": 4.0, "1/no-treatment": 3.0, "1/mpt-kl": 6.0}
+    assert makespan(runs, seconds, 1) == 20.0
+    # old and ref at 0; pct-kl from 2 to 6; no-treatment from 5 to 8; mpt-kl from 6 to 12.
+    assert makespan(runs, seconds, 2) == 12.0
+    assert makespan(runs, seconds, 9) == 11.0
+    assert makespan([run for run in runs if run.name == "mpt-kl"], seconds, 2) == 6.0

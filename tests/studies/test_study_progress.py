@@ -1,0 +1,85 @@
+"""The board of a study, without training: who is next, what a failure blocks, and what is read of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mptctl.data.split import make_split
+from mptctl.models.metrics_log import MetricsLine, append_metrics
+from mptctl.studies.study_plan import PlannedRun, plan_study
+from mptctl.studies.study_progress import ProgressBoard, last_line
+from mptctl.studies.study_report import Board
+from tests.studies.test_study_plan import study
+
+
+def board_of(
+    tmp_path: Path, seen: list[Board], done: str = ""
+) -> tuple[dict[str, PlannedRun], ProgressBoard]:
+    split = make_split("digits", run_root=tmp_path / "1", seed=1)
+    runs = plan_study(study("no-treatment", "mpt-kl"), [1])
+    found = {run.key: "done" if run.name == done else "missing" for run in runs}
+    return {run.name: run for run in runs}, ProgressBoard(runs, {1: split}, found, seen.append)  # type: ignore[arg-type]
+
+
+def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:
+    runs, board = board_of(tmp_path, [])
+    order = []
+    while (run := board.next_run()) is not None:
+        order.append(run.name)
+        board.begins(run)
+    assert order == ["old", "ref"]
+    board.ends(runs["old"])
+    following = board.next_run()
+    assert following is runs["no-treatment"]
+    board.begins(following)
+    assert board.next_run() is None
+    board.ends(runs["ref"])
+    assert board.next_run() is runs["mpt-kl"]
+
+
+def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path: Path) -> None:
+    seen: list[Board] = []
+    runs, board = board_of(tmp_path, seen, done="old")
+    board.begins(runs["ref"])
+    board.fails(runs["ref"], "out of luck")
+    assert board.next_run() is runs["no-treatment"]
+    assert {row.run: (row.status, row.error) for row in board.rows()} == {
+        "old": ("done", None),
+        "ref": ("failed", "out of luck"),
+        "no-treatment": ("waiting", None),
+        "mpt-kl": ("blocked", "its teacher 1/ref failed"),
+    }
+    assert (seen[-1].count("failed"), seen[-1].count("blocked")) == (1, 1)
+
+
+def test_a_run_whose_process_died_goes_on_but_not_for_ever(tmp_path: Path) -> None:
+    runs, board = board_of(tmp_path, [])
+    for _ in range(2):
+        board.begins(runs["old"])
+        board.died(runs["old"], "killed", 2)
+        assert board.next_run() is runs["old"]
+    board.died(runs["old"], "killed", 2)
+    (row, *_) = board.rows()
+    assert (row.status, row.error) == ("failed", "its process died 3 times: killed")
+
+
+def test_progress_is_what_the_run_itself_has_written(tmp_path: Path) -> None:
+    seen: list[Board] = []
+    runs, board = board_of(tmp_path, seen)
+    board.begins(runs["old"])
+    metrics = board.folder(runs["old"]) / "metrics.jsonl"
+    metrics.parent.mkdir()
+    append_metrics(metrics, MetricsLine(event="step", epoch=1, step=1, seconds_left=7.0))
+    with open(metrics, "a", encoding="utf-8") as file:
+        file.write('{"event": "step", "epoch"')  # cut short, as by a kill
+    board.look()
+    (old, *_) = seen[-1].runs
+    assert (old.step, old.total_steps, old.seconds_left) == (1, 2, 7.0)
+    assert seen[-1].seconds_left is not None
+    assert last_line(tmp_path / "none") is None
+
+
+def test_time_is_not_promised_before_a_step_was_seen(tmp_path: Path) -> None:
+    seen: list[Board] = []
+    board_of(tmp_path, seen, done="old")
+    assert seen[-1].seconds_left is None
