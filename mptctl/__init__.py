@@ -11,6 +11,7 @@ _OFFERED = {
     "Report": "mptctl.api",
     "evaluate": "mptctl.api",
     "load": "mptctl.api",
+    "runs": "mptctl.api",
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mptctl.inference.loaded import LoadedRun
+    from mptctl.models.run_list import RunEntry
 
 
 def evaluate(
@@ -91,6 +92,26 @@ def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") ->
     from mptctl.inference.loaded import load_run
 
     return load_run(run, run_root, device)
+
+
+def runs(folder: str | Path = "runs") -> list[RunEntry]:
+    """The runs below a run root, at any depth: where, in which state, which method, and its validation error.
+
+    Each is found again by `load(folder / run.run)`.
+
+    Args:
+        folder: the run root; every checkpoint in it is read and verified.
+
+    Raises:
+        UsageError: no such folder.
+    """
+    from pathlib import Path
+
+    from mptctl.models.run_list import list_runs
+
+    if not Path(folder).is_dir():
+        raise UsageError(f"runs: {folder}: no such folder; name the one with the runs")
+    return list_runs(Path(folder)).runs
 
 
 @contextmanager

@@ -23,6 +23,9 @@ from rich.text import Text
 import mptctl
 from mptctl.errors import CheckpointError, DataError, GateFailed, NonFiniteError, UsageError
 from mptctl.evaluation.statistics import wilson
+from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.networks import build_model
+from mptctl.recipe import load_recipe
 from mptctl.report.flips_page import render_html
 from tests.common import CommandLine, environment
 
@@ -84,7 +87,7 @@ def test_importing_is_light_and_so_is_comparing() -> None:
 
 
 def test_the_names_of_the_package() -> None:
-    assert {"evaluate", "load", "Report", "__version__"} <= set(dir(mptctl))
+    assert {"evaluate", "load", "runs", "Report", "__version__"} <= set(dir(mptctl))
     with pytest.raises(AttributeError, match="no attribute 'evalute'"):
         _ = mptctl.evalute  # type: ignore[attr-defined]
 
@@ -339,3 +342,22 @@ def test_every_number_is_an_attribute_and_is_named() -> None:
             assert not isinstance(value, int | float) or found == value
     with pytest.raises(AttributeError, match="'Report' has no number 'nrf'"):
         _ = report.nrf
+
+
+def test_the_runs_of_a_folder(tmp_path: Path) -> None:
+    recipe = load_recipe("digits", [])
+    model = build_model(recipe.model, 2, recipe.data.image_size)
+    meta = CheckpointMeta(recipe=recipe, class_names=("cat", "dog"), num_old=1, origin="imported")
+    for name in ("10", "9/deep"):
+        save_checkpoint(tmp_path / name / "best.pt", meta, model.state_dict())
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "best.pt").write_bytes(b"no checkpoint")
+    found = mptctl.runs(tmp_path)
+    assert [(run.run, run.state) for run in found] == [
+        ("9/deep", "imported"),
+        ("10", "imported"),
+        ("bad", "broken"),
+    ]
+    assert mptctl.load(tmp_path / found[0].run).class_names == ("cat", "dog")
+    with pytest.raises(UsageError, match="nowhere: no such folder"):
+        mptctl.runs(tmp_path / "nowhere")
