@@ -36,18 +36,30 @@ def quickstart(
 
         mptctl quickstart --run-root /tmp/demo --json
     """
+    from functools import partial
+
+    from rich.console import Console
+
     from mptctl.errors import Stopped
     from mptctl.files import write_atomically
     from mptctl.inference.predict import image_reader
     from mptctl.report.flips_page import render_html
-    from mptctl.report.training_progress import observer
+    from mptctl.report.progress_bars import plain_line
+    from mptctl.report.study_terminal import watching
     from mptctl.studies.quickstart import PAGE_NAME
     from mptctl.studies.quickstart import quickstart as run
 
-    page = run_root / PAGE_NAME
+    page, console = run_root / PAGE_NAME, Console(stderr=True)
     _refuse_page(page, overwrite=overwrite)
     try:
-        done = run(run_root, seed=seed, overwrite=overwrite, observer=observer)
+        with watching(console) as on_update:
+            done = run(
+                run_root,
+                seed=seed,
+                overwrite=overwrite,
+                on_update=on_update,
+                log=partial(plain_line, console),
+            )
     except Stopped as error:  # it has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
@@ -57,8 +69,6 @@ def quickstart(
     if as_json:
         typer.echo(result.model_dump_json())
         return
-    from rich.console import Console
-
     from mptctl.report.quickstart_screen import print_quickstart
 
     print_quickstart(

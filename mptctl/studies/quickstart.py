@@ -19,18 +19,13 @@ from mptctl.files import Model
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import load_recipe
-from mptctl.training.observer import Observer
-from mptctl.training.request import OLD_SEED_OFFSET, REF_SEED_OFFSET, RunRequest
-from mptctl.training.train import train
+from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
+from mptctl.studies.study_file import load_study
+from mptctl.studies.study_plan import plan_study
+from mptctl.studies.study_report import Board
 
-# The runs, in the order in which they need each other: name, method, teachers, offset of the seed.
-RUNS = (
-    ("old", "no-treatment", (), OLD_SEED_OFFSET),
-    ("ref", "no-treatment", (), REF_SEED_OFFSET),
-    ("no-treatment", "no-treatment", ("old",), 0),
-    ("mpt-kl", "mpt-kl", ("old", "ref"), 0),
-)
+# Its runs are those of this study, of one seed.
+STUDY = "demo"
 # The page that shows what the careful update breaks, below the run root.
 PAGE_NAME = "flips.html"
 # What somebody who has seen it will want to type.
@@ -94,22 +89,25 @@ def quickstart(
     *,
     seed: int = 0,
     overwrite: bool = False,
-    observer: Callable[[], Observer],
+    on_update: Callable[[Board], None],
+    log: Callable[[str], None],
 ) -> Quickstart:
-    """Split the characters, train four models, and measure the two updates.
+    """Split the characters, train four models, as many at a time as there are cores, and measure the updates.
 
     Args:
         run_root: where everything is written.
         seed: of the split and, with fixed offsets, of all runs.
         overwrite: throw away what an earlier quickstart left there; what no run wrote stays.
-        observer: makes one for each run.
+        on_update: called with the board of the runs now and then, and whenever one begins or ends.
+        log: called with lines of progress.
 
     Raises:
         UsageError: the folder holds runs or another split, and ``overwrite`` is not given; or something is where
             they would be that is not ours.
     """
     started = time.monotonic()
-    folders = {name: run_folder(run_root, name) for name, *_ in RUNS}
+    study = load_study(STUDY)
+    folders = {run.name: run_folder(run_root, run.name) for run in plan_study(study, (seed,), flat=True)}
     held = [path.name for path in folders.values() if os.path.lexists(path)]
     if held and not overwrite:
         raise UsageError(
@@ -118,19 +116,11 @@ def quickstart(
     for folder in folders.values():
         RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
     split = make_split("characters", run_root=run_root, seed=seed, overwrite=overwrite)
-    for name, method, teachers, offset in RUNS:
-        recipe = load_recipe("characters", (), {"method.name": method, "runtime.seed": seed + offset})
-        paths = [RunDir(folders[teacher]).best for teacher in teachers]
-        job = RunRequest(
-            recipe=recipe,
-            split=split,
-            folder=folders[name],
-            old=paths[0] if paths else None,
-            refs=tuple(paths[1:]),
-            only_old_classes=name == "old",
-            overwrite=overwrite,
-        )
-        train(job, observer())
+    for name in held:
+        with RunDir(folders[name]).locked("replace"):
+            RunDir(folders[name]).empty()
+    request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
+    refuse_if_failed(run_study(request, on_update, log))
     models = load_predictions({name: name for name in folders}, run_root, part="test").models
     reports = {name: compare(models["old"], model) for name, model in models.items()}
     rows = {name: _row(name, report) for name, report in reports.items()}
@@ -138,7 +128,7 @@ def quickstart(
         rows=list(rows.values()),
         meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split),
         examples=_examples(reports["no-treatment"], models["mpt-kl"]),
-        runs=[str(run_root / name) for name, *_ in RUNS],
+        runs=[str(folder) for folder in folders.values()],
         report=str(run_root / PAGE_NAME),
         next_command=NEXT_COMMAND,
         seconds=round(time.monotonic() - started, 1),

@@ -50,6 +50,7 @@ class StudyRequest:
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
         results: where recipe, metrics and answers of each finished run are copied to; None: nowhere.
+        flat: split and runs of its one seed lie in the run root itself.
     """
 
     study: Study
@@ -59,6 +60,7 @@ class StudyRequest:
     ray_address: str | None = None
     parallel: int | None = None
     results: Path | None = None
+    flat: bool = False
 
 
 def run_study(
@@ -118,9 +120,14 @@ def prepare(
     if results is not None:
         writable_results(results)
     splits = make_splits(
-        request.study.file.split, request.run_root, request.seeds, request.data_root, checking
+        request.study.file.split,
+        request.run_root,
+        request.seeds,
+        request.data_root,
+        checking,
+        flat=request.flat,
     )
-    runs = plan_study(request.study, request.seeds)
+    runs = plan_study(request.study, request.seeds, flat=request.flat)
     for seed, split in splits.items():
         refuse_runs_too_short([run for run in runs if run.seed == seed], split)
     found = standings(runs, splits)

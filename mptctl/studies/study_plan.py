@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mptctl.data.split import Split
@@ -32,6 +32,7 @@ class PlannedRun:
         recipe: complete.
         old, refs: names of the teachers' runs, of the same seed.
         only_old_classes: it is the old model, which knows the old classes alone.
+        flat: runs lie in the run root itself, and not in a folder for each seed.
     """
 
     seed: int
@@ -40,11 +41,12 @@ class PlannedRun:
     old: str | None = None
     refs: tuple[str, ...] = ()
     only_old_classes: bool = False
+    flat: bool = False
 
     @property
     def key(self) -> str:
         """Its folder below the run root, which is also what messages call it."""
-        return f"{self.seed}/{self.name}"
+        return self._key(self.name)
 
     @property
     def method(self) -> MethodName:
@@ -59,7 +61,14 @@ class PlannedRun:
     @property
     def teachers(self) -> tuple[str, ...]:
         """Keys of its teachers."""
-        return tuple(f"{self.seed}/{name}" for name in (*((self.old,) if self.old else ()), *self.refs))
+        return tuple(map(self._key, (*((self.old,) if self.old else ()), *self.refs)))
+
+    def split_folder(self, run_root: Path) -> Path:
+        """Where the split of its seed is, and beside it the runs."""
+        return seed_folder(run_root, self.seed, flat=self.flat)
+
+    def _key(self, name: str) -> str:
+        return name if self.flat else f"{self.seed}/{name}"
 
     def request(self, split: Split) -> RunRequest:
         """What is asked of training: to go on where such a run has begun, else to start it.
@@ -82,19 +91,20 @@ class PlannedRun:
         )
 
 
-def plan_study(study: Study, seeds: Sequence[int]) -> list[PlannedRun]:
+def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
     """All runs of a study, seed after seed, each after its teachers.
 
     Args:
         study: what is asked for.
         seeds: which of them.
+        flat: the runs of its one seed lie in the run root itself.
     """
-    return [run for seed in seeds for run in _plan_seed(study, seed)]
+    return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
 
 
-def seed_folder(run_root: Path, seed: int) -> Path:
+def seed_folder(run_root: Path, seed: int, *, flat: bool = False) -> Path:
     """Where the split and the runs of one seed are."""
-    return run_root / str(seed)
+    return run_root if flat else run_root / str(seed)
 
 
 def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
@@ -111,7 +121,7 @@ def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
     if device == "cpu" and not run.recipe.runtime.threads:
         keys["runtime.threads"] = threads
     recipe = change_recipe(run.recipe, keys, run.key)
-    return PlannedRun(run.seed, run.name, recipe, run.old, run.refs, run.only_old_classes)
+    return replace(run, recipe=recipe)
 
 
 def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:

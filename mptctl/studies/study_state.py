@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from mptctl.data.split import SPLIT_NAME, Split, load_split, make_split
 from mptctl.errors import CheckpointError
@@ -23,7 +23,9 @@ Standing = Literal["missing", "begun", "unanswered", "done"]
 DYING_SECONDS = 5.0
 
 
-def existing_split(wanted: StudySplit, run_root: Path, seed: int, data_root: Path | None) -> Split | None:
+def existing_split(
+    wanted: StudySplit, run_root: Path, seed: int, data_root: Path | None, *, flat: bool = False
+) -> Split | None:
     """The split of a seed, where there is one.
 
     Args:
@@ -31,12 +33,13 @@ def existing_split(wanted: StudySplit, run_root: Path, seed: int, data_root: Pat
         run_root: of the study.
         seed: of the split.
         data_root: folder of the data; None: wherever the split has found them.
+        flat: it lies in the run root itself.
 
     Raises:
         CheckpointError: it is another split than the study's.
         DataError: it is damaged.
     """
-    folder = seed_folder(run_root, seed)
+    folder = seed_folder(run_root, seed, flat=flat)
     if not (folder / SPLIT_NAME).exists():
         return None
     split = load_split(folder)
@@ -61,22 +64,23 @@ def make_splits(
     seeds: Iterable[int],
     data_root: Path | None,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    flat: bool = False,
 ) -> dict[int, Split]:
     """The split of each seed, made where it is not there; arguments and errors as `existing_split` and `make_split`."""
     splits: dict[int, Split] = {}
     root = data_root if data_root is not None else wanted.data_root
-    held_out: dict[str, Any] = {} if wanted.val_fraction is None else {"val_fraction": wanted.val_fraction}
     for seed in seeds:
-        found = existing_split(wanted, run_root, seed, data_root)
+        found = existing_split(wanted, run_root, seed, data_root, flat=flat)
         splits[seed] = found or make_split(
             wanted.source,
-            run_root=seed_folder(run_root, seed),
+            run_root=seed_folder(run_root, seed, flat=flat),
             data_root=None if root is None else Path(root),
             old_fraction=wanted.old_fraction,
             order=wanted.order,
             seed=seed,
+            val_fraction=wanted.val_fraction,
             progress=progress,
-            **held_out,
         )
     return splits
 

@@ -18,7 +18,7 @@ from mptctl.errors import MptctlError, Stopped, one_line
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.answers import run_answers
-from mptctl.studies.study_plan import PlannedRun, seed_folder
+from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.observer import Silent
 from mptctl.training.train import train
 
@@ -59,10 +59,10 @@ class StudyWorker:
 
         Whatever keeps it from its end is an outcome, not an exception.
         """
-        folder = RunDir(seed_folder(self._run_root, run.seed) / run.name)
+        folder = RunDir(run.split_folder(self._run_root) / run.name)
         try:
             wait_until_free(folder.path)
-            split = load_split(seed_folder(self._run_root, run.seed))
+            split = load_split(run.split_folder(self._run_root))
             if not folder.is_finished():
                 train(run.request(split), Silent())
             run_answers(folder.path, split=split, device=run.recipe.runtime.device)
@@ -84,7 +84,7 @@ class StudyWorker:
 
 def error_file(run_root: Path, run: PlannedRun) -> Path:
     """Where a run that fails for an unexpected reason says so; beside its folder, which holds a run's files alone."""
-    return seed_folder(run_root, run.seed) / f"{run.name.replace('/', '-')}.error.txt"
+    return run.split_folder(run_root) / f"{run.name.replace('/', '-')}.error.txt"
 
 
 def _end_with(parent: int) -> None:

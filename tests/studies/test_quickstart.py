@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from mptctl.cli.app import app
 from mptctl.data import characters
 from mptctl.errors import UsageError
-from mptctl.report.training_progress import Silent
 from mptctl.studies.quickstart import QuickstartResult, quickstart
 from tests.common import CommandLine, mptctl_process
 
@@ -39,7 +38,7 @@ def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest
     evaluated = mptctl_process("evaluate", "old", "mpt-kl", "--run-root", tmp_path / "runs", "--json")
     assert json.loads(evaluated.stdout)["nfr"] == result.rows[3].nfr
     with pytest.raises(UsageError, match="already holds old, ref, no-treatment, mpt-kl"):
-        quickstart(tmp_path / "runs", observer=Silent)
+        quickstart(tmp_path / "runs", on_update=lambda board: None, log=print)
 
 
 def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
