@@ -9,13 +9,14 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
-from mptctl.cli import bench
+from mptctl.cli import bench, figure
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.recipes import recipes
+from mptctl.cli.runs import runs
 from mptctl.cli.split import split
 from mptctl.cli.study import study
 from mptctl.cli.train_baseline import train_baseline
@@ -70,6 +71,8 @@ app.command("compare")(compare)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")
+app.add_typer(figure.app, name="figure")
+app.command("runs")(runs)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)
 

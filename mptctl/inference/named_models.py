@@ -92,6 +92,27 @@ def load_predictions(
     )
 
 
+def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, Checkpoint], Split]:
+    """Models of ours by what a person calls them, and the split that they are tested on.
+
+    Args:
+        names: runs' names, run folders, or ``.pt`` files of ours.
+        run_root: as for `load_predictions`.
+
+    Raises:
+        CheckpointError: no such model, or a damaged one.
+        UsageError, DataError: there is no split, or a damaged one.
+    """
+    _refuse_without_split(names, run_root)
+    from mptctl.models.run_folder import find_checkpoint
+
+    paths = {name: find_checkpoint(name, run_root) for name in names}
+    from mptctl.models.checkpoint import load_checkpoint
+
+    checkpoints = {name: load_checkpoint(path) for name, path in paths.items()}
+    return checkpoints, _split_of(list(paths.values()), run_root)
+
+
 def _read_file(name: str, run_root: Path) -> Predictions:
     path = Path(name).expanduser()
     below = run_root / path

@@ -45,18 +45,7 @@ def predict(
         NonFiniteError: logits that are NaN.
     """
     rows = split.indices(part)
-    if not len(rows):
-        advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
-        raise DataError(f"the split has no {part} picture; {advice} again")
-    for checkpoint in checkpoints.values():
-        _refuse_unknown_classes(checkpoint, split)
-    groups: dict[DataRecipe, dict[str, Checkpoint]] = {}
-    for role, checkpoint in checkpoints.items():
-        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
-    logits: dict[str, NDArray[np.float32]] = {}
-    for number, (data, members) in enumerate(groups.items()):
-        shown = _PassProgress(progress, part, number * len(rows), len(groups) * len(rows))
-        logits |= _one_pass(members, split, part, data, choose_device(device), shown)
+    logits = compute_outputs(checkpoints, split, part=part, device=device, progress=progress)
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
     return {
         role: build_predictions(
@@ -69,6 +58,51 @@ def predict(
         )
         for role, checkpoint in checkpoints.items()
     }
+
+
+def load_onto(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    """The model of a checkpoint on a device, in the memory format of its recipe."""
+    return place(load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last)
+
+
+def compute_outputs(
+    checkpoints: Mapping[str, Checkpoint],
+    split: Split,
+    *,
+    part: Part,
+    device: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+    load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
+    width: Callable[[Checkpoint], int] = lambda checkpoint: len(checkpoint.meta.class_names),
+) -> dict[str, NDArray[np.float32]]:
+    """What networks put out for one whole part, (n, width) by role, in the order of the split's rows.
+
+    Args:
+        checkpoints, split, part, device, progress: as for `predict`.
+        load: makes the network of a checkpoint on a device; by default the model itself, which puts out logits.
+        width: numbers that it puts out for a picture.
+
+    Raises:
+        CheckpointError, DataError: as `predict`.
+    """
+    rows = split.indices(part)
+    if not len(rows):
+        advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
+        raise DataError(f"the split has no {part} picture; {advice} again")
+    for checkpoint in checkpoints.values():
+        _refuse_unknown_classes(checkpoint, split)
+    groups: dict[DataRecipe, dict[str, Checkpoint]] = {}
+    for role, checkpoint in checkpoints.items():
+        groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
+    outputs: dict[str, NDArray[np.float32]] = {}
+    for number, (data, members) in enumerate(groups.items()):
+        shown = _PassProgress(progress, part, number * len(rows), len(groups) * len(rows))
+        where = choose_device(device)
+        networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
+        widths = {role: width(checkpoint) for role, checkpoint in members.items()}
+        batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
+        outputs |= _one_pass(networks, widths, split, part, data, where, batch_size, shown)
+    return outputs
 
 
 def one_model(first: Checkpoint, second: Checkpoint) -> bool:
@@ -130,25 +164,19 @@ def _evaluation_view(data: DataRecipe) -> DataRecipe:
     return data.model_copy(update={key: getattr(plain, key) for key in keys_of("data", TRAINING)})
 
 
-def _load(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
-    return place(load_model(checkpoint), device, channels_last=checkpoint.meta.recipe.runtime.channels_last)
-
-
 def _one_pass(
-    checkpoints: Mapping[str, Checkpoint],
+    networks: Mapping[str, nn.Module],
+    widths: Mapping[str, int],
     split: Split,
     part: Part,
     data: DataRecipe,
     device: torch.device,
+    batch_size: int,
     shown: _PassProgress,
 ) -> dict[str, NDArray[np.float32]]:
-    """Logits (n, C) of each model for the part's rows, in their order."""
+    """Outputs (n, width) of each network for the part's rows, in their order."""
     rows = split.indices(part)
-    models = [_load(checkpoint, device) for checkpoint in checkpoints.values()]
-    logits = {
-        role: np.empty((len(rows), len(checkpoint.meta.class_names)), dtype=np.float32)
-        for role, checkpoint in checkpoints.items()
-    }
+    outputs = {role: np.empty((len(rows), width), dtype=np.float32) for role, width in widths.items()}
     place = np.full(len(split.manifest), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     seen = SeenMask(len(split.manifest))
@@ -156,7 +184,7 @@ def _one_pass(
         split,
         data,
         part,
-        batch_size=max(checkpoint.meta.recipe.optim.batch_size for checkpoint in checkpoints.values()),
+        batch_size=batch_size,
         seed=0,
         train=False,
         device=device,
@@ -164,17 +192,17 @@ def _one_pass(
     )
     try:
         count = 0
-        for batch, found in forward(models, loader):
+        for batch, found in forward(list(networks.values()), loader):
             seen.add(batch.index)
             at = place[batch.index.numpy()]
-            for out, answer in zip(logits.values(), found, strict=True):
+            for out, answer in zip(outputs.values(), found, strict=True):
                 out[at] = answer.cpu().numpy()
             count += len(at)
             shown.seen(count)
     finally:
         loader.close()
     seen.check(rows)
-    return logits
+    return outputs
 
 
 class SeenMask:

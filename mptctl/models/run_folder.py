@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
@@ -75,9 +75,14 @@ class RunDir:
         """Whether the run came to its end; an imported model, which has no metrics, is at its end.
 
         Raises:
-            OSError, UnicodeDecodeError: its metrics cannot be read.
+            CheckpointError: its metrics cannot be read.
         """
-        lines = read_metrics(self.metrics)
+        try:
+            lines = read_metrics(self.metrics)
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(
+                f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
+            ) from error
         return self.best.is_file() and (not lines or lines[-1].event == "done")
 
     def refuse_unusable(self, existing: Existing) -> None:
@@ -150,14 +155,19 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
     """
     found: list[Path] = []
     for run in runs:
-        places = (run_root / run, Path(run).expanduser())
-        ensemble = next((p for p in places if p.is_dir() and not RunDir(p).holds_run()), None)
-        runs_of = [find_checkpoint(run, run_root)] if ensemble is None else _finished_members(ensemble)
-        for path in runs_of:
+        for path in _one_reference(run, run_root):
             if any(path.samefile(other) for other in found):
                 raise UsageError(f"--ref {run}: {path}: is named twice, and would count twice; name it once")
             found.append(path)
     return tuple(found)
+
+
+def _one_reference(run: str, run_root: Path) -> list[Path]:
+    places = (run_root / run, Path(run).expanduser())
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None or any(RunDir(place).holds_run() for place in places):
+        return [find_checkpoint(run, run_root)]
+    return _finished_members(folder)
 
 
 def members_of(folder: Path) -> list[RunDir]:

@@ -266,6 +266,26 @@ def test_a_folder_without_finished_members_is_refused_by_name(mptctl: CommandLin
             assert message in out.stderr
 
 
+def test_a_run_that_is_named_by_its_path_needs_no_folder_of_that_name(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mptctl.models.run_folder import find_references
+
+    (root / "given").mkdir()
+    shutil.copytree(root / "ensemble" / "0", tmp_path / "given")
+    monkeypatch.chdir(tmp_path)
+    assert find_references(["given"], root) == (Path("given") / "best.pt",)
+
+
+def test_a_member_whose_metrics_are_damaged_is_named(mptctl: CommandLine, root: Path) -> None:
+    metrics = root / "ensemble" / "1" / "metrics.jsonl"
+    metrics.write_bytes(b"\xff\xfe\n")
+    for words in (("train-mpt", "--ref", "ensemble"), ("train-ensemble", "--size", "2", *SEEDS)):
+        out = mptctl(*words, "--run-root", root, *KEYS)
+        assert (out.returncode, out.stdout, out.stderr.count("\n")) == (5, "", 1), out.stderr
+        assert f"{metrics}: cannot be read" in out.stderr
+
+
 def test_a_member_is_named_once(mptctl: CommandLine, root: Path) -> None:
     out = mptctl("train-mpt", "--run-root", root, *KEYS, "--ref", "ensemble", "--ref", "ensemble/1")
     assert (out.returncode, out.stderr.count("\n")) == (2, 1)

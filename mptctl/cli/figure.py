@@ -1,0 +1,69 @@
+"""`mptctl figure`: pictures of what models have learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+
+app = typer.Typer(help="Draw what models have learnt.")
+SUFFIXES = (".png", ".svg")
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("embedding")
+def embedding(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run names, run folders or .pt files; a panel each.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="A .png or .svg file. (default: embedding.png below the run root)"
+        ),
+    ] = None,
+    run_root: opt.RunRoot = Path("runs"),
+    device: opt.Device = None,
+) -> None:
+    """Draw test pictures as models with a 2-dimensional embedding see them, over the regions of their classes.
+
+    Old and new classes have different markers, and a line parts their regions. The models are trained with
+    model.embedding_dim=2.
+
+    Examples:
+
+        mptctl train-mpt --recipe cifar10-embedding
+
+        mptctl figure embedding old no-treatment mpt-kl --out embedding.svg
+    """
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.inference.named_models import named_checkpoints
+
+    path = run_root / "embedding.png" if out is None else out
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
+    outputs = Outputs()
+    outputs.file("--out", path)
+    outputs.check(read_for_models(runs, run_root))
+    checkpoints, split = named_checkpoints(runs, run_root)
+    # Here, because they take seconds to import, and that a model is not there is to be said at once.
+    from mptctl.inference.embedding import embed
+    from mptctl.report.embedding_figure import save_embeddings
+    from mptctl.report.progress_bars import progress_bars
+
+    with progress_bars() as progress:
+        found = embed(checkpoints, split, device=device or "auto", progress=progress)
+    # A panel has the name of the run's folder, where that says which one it is.
+    short = {name: Path(name).name for name in found}
+    names = short if len(set(short.values())) == len(short) else {name: name for name in found}
+    save_embeddings({names[name]: each for name, each in found.items()}, path)
+    typer.echo(str(path))

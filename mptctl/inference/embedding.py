@@ -1,0 +1,134 @@
+"""Test pictures as a 2-dimensional embedding sees them, with the classifier that stands over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, NonFiniteError
+from mptctl.inference.predict import compute_outputs, load_onto
+from mptctl.models.checkpoint import Checkpoint
+from mptctl.models.heads import Head, find_head
+from mptctl.names import Part
+
+DIMENSIONS = 2
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What a model makes of the pictures of the classes that it knows.
+
+    Attributes:
+        points: (N, 2) features.
+        labels: (N,) true classes, as places in ``class_names``.
+        weight, bias: (C, 2) and (C,) of the classifier over the C classes that the model knows.
+        columns: (C,) which class each row of these is, as places in ``class_names``.
+        class_names: of the split, old ones first.
+        num_old: how many of them are old.
+    """
+
+    points: NDArray[Any]
+    labels: NDArray[np.int64]
+    weight: NDArray[Any]
+    bias: NDArray[Any]
+    columns: NDArray[np.int64]
+    class_names: tuple[str, ...]
+    num_old: int
+
+    def answers(self, points: NDArray[Any]) -> NDArray[np.int64]:
+        """(n, 2) features -> (n,) classes that the model answers there, as places in ``class_names``."""
+        logits = points @ self.weight.T + self.bias
+        answers: NDArray[np.int64] = self.columns[logits.argmax(axis=1)]
+        return answers
+
+    @property
+    def error(self) -> float:
+        """Part of the pictures that the model gets wrong."""
+        return float((self.answers(self.points) != self.labels).mean())
+
+
+def embed(
+    checkpoints: Mapping[str, Checkpoint],
+    split: Split,
+    *,
+    part: Part = "test",
+    device: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, Embedding]:
+    """The features of models with an embedding of two dimensions; computed in float32.
+
+    Args:
+        checkpoints: the models by name.
+        split: whose pictures they see, of the classes that each knows.
+        part: which of them.
+        device: where they compute.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        CheckpointError: an embedding of other dimensions, or what `predict` refuses.
+        DataError: see `predict`.
+        NonFiniteError: features that are NaN or infinite.
+    """
+    for checkpoint in checkpoints.values():
+        _refuse_other_dimensions(checkpoint)
+    features = compute_outputs(
+        checkpoints,
+        split,
+        part=part,
+        device=device,
+        progress=progress,
+        load=_without_classifier,
+        width=lambda checkpoint: DIMENSIONS,
+    )
+    place = {name: i for i, name in enumerate(split.classes.names)}
+    labels = split.labels[split.indices(part)].astype(np.int64)
+    found = {}
+    for name, checkpoint in checkpoints.items():
+        if not np.isfinite(features[name]).all():
+            raise NonFiniteError(
+                f"{checkpoint.path}: its features are not finite; train it with a lower optim.lr"
+            )
+        classifier = _classifier(load_onto(checkpoint, torch.device("cpu")), checkpoint)[1]
+        columns = np.array([place[each] for each in checkpoint.meta.class_names], dtype=np.int64)
+        known = np.isin(labels, columns)
+        found[name] = Embedding(
+            points=features[name][known],
+            labels=labels[known],
+            weight=classifier.weight.detach().numpy(),
+            bias=classifier.bias.detach().numpy(),
+            columns=columns,
+            class_names=split.classes.names,
+            num_old=split.classes.num_old,
+        )
+    return found
+
+
+def _refuse_other_dimensions(checkpoint: Checkpoint) -> None:
+    width = checkpoint.meta.recipe.model.embedding_dim
+    if width != DIMENSIONS:
+        has = "no embedding" if width is None else f"an embedding of {width} dimension{'s' * (width > 1)}"
+        raise CheckpointError(
+            f"{checkpoint.path}: has {has}, and the figure shows {DIMENSIONS}; train a run with "
+            f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
+        )
+
+
+def _classifier(model: nn.Module, checkpoint: Checkpoint) -> tuple[Head, nn.Linear]:
+    head = find_head(model, checkpoint.meta.recipe.model.arch)[1]
+    assert isinstance(head, Head)
+    classifier = head[1]
+    assert isinstance(classifier, nn.Linear)
+    return head, classifier
+
+
+def _without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    model = load_onto(checkpoint, device)
+    _classifier(model, checkpoint)[0][1] = nn.Identity()
+    return model

@@ -1,0 +1,134 @@
+"""What is below a run root: runs, in which state they are, and whose teachers they were."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from mptctl.errors import MptctlError, one_line
+from mptctl.files import Model
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint
+from mptctl.models.lock import is_free
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.ownership import NOT_A_RUN, is_run
+from mptctl.models.run_folder import RunDir
+from mptctl.names import MethodName
+from mptctl.recipe import Recipe, load_recipe
+
+RunState = Literal["finished", "running", "interrupted", "imported", "broken"]
+
+
+class RunEntry(Model):
+    """One run below the run root."""
+
+    run: str = Field(description="its folder, relative to the run root")
+    state: RunState = Field(
+        description="finished; running: another process writes it; interrupted: --resume goes on; imported; broken"
+    )
+    method: MethodName | None = Field(description="null for an imported model, and where it cannot be read")
+    epoch: int | None = Field(
+        description="of the last line of its metrics, counted from 1; null where there is none"
+    )
+    epochs: int | None = Field(description="of the whole run")
+    val_error: float | None = Field(
+        description="validation error of `best`, a fraction; null without one, or without a validation part"
+    )
+    when: str = Field(description="local time when it was written last, ISO 8601")
+    teacher_of: list[str] = Field(description="runs below this run root that its `best` has taught")
+    problem: str | None = Field(description="what is wrong with a broken run")
+
+
+class RunList(Model):
+    """The object that `runs` prints with ``--json``."""
+
+    run_root: str = Field(description="the folder that was looked into, with all folders in it")
+    runs: list[RunEntry] = Field(description="by their folders, numbers by their value")
+
+
+class _Found(NamedTuple):
+    """A run before it is known whom it taught: its digest, and those of its own teachers."""
+
+    entry: RunEntry
+    digest: str | None
+    teachers: frozenset[str]
+
+
+def list_runs(run_root: Path) -> RunList:
+    """Look at every run below a folder; each checkpoint is read and verified.
+
+    Args:
+        run_root: where runs and folders of runs are; links are not followed.
+    """
+    found = [_look_at(folder, folder.relative_to(run_root).as_posix()) for folder in _run_folders(run_root)]
+    entries = []
+    for run in found:
+        taught = [other.entry.run for other in found if run.digest in other.teachers]
+        entries.append(run.entry.model_copy(update={"teacher_of": taught}))
+    return RunList(run_root=str(run_root), runs=entries)
+
+
+def _run_folders(run_root: Path) -> Iterator[Path]:
+    for folder, inside, _ in os.walk(run_root):
+        inside[:] = sorted(
+            (name for name in inside if name != NOT_A_RUN and not name.startswith(".")), key=_by_number
+        )
+        run = RunDir(Path(folder))
+        files = (run.best, run.last, run.previous, run.metrics)
+        if any(path.is_file() for path in files) or (run.environment.is_file() and is_run(run.path)):
+            yield run.path
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """Sorts numbers by their value, before other names."""
+    return [(int(digits) if digits else 10**9, rest) for digits, rest in re.findall(r"(\d*)(\D*)", name)]
+
+
+def _look_at(folder: Path, name: str) -> _Found:
+    run = RunDir(folder)
+    files = [run.metrics, run.last, run.best, run.environment]
+    written = max(path.stat().st_mtime for path in files if path.is_file())
+    entry = RunEntry(
+        run=name,
+        state="broken",
+        method=None,
+        epoch=None,
+        epochs=None,
+        val_error=None,
+        when=datetime.fromtimestamp(written).astimezone().isoformat(timespec="seconds"),
+        teacher_of=[],
+        problem=None,
+    )
+    try:
+        free, lines = is_free(folder), read_metrics(run.metrics)
+        best = load_checkpoint(run.best) if run.best.is_file() else None
+        other = load_checkpoint(run.last) if best is None and run.last.is_file() else None
+        recipe = _recipe(run, best or other)
+    except (MptctlError, OSError, UnicodeDecodeError) as error:
+        problem = one_line(error).removeprefix(f"{folder}{os.sep}")
+        return _Found(entry.model_copy(update={"problem": problem}), None, frozenset())
+    newest = best or other
+    imported = newest is not None and newest.meta.origin == "imported"
+    state: RunState = "imported" if imported else "finished" if run.is_finished() else "interrupted"
+    known = {
+        "state": state if free else "running",
+        "method": None if imported else recipe.method.name,
+        "epoch": lines[-1].epoch if lines else None,
+        "epochs": None if imported else recipe.optim.epochs,
+        "val_error": None if best is None else best.meta.best_error,
+    }
+    return _Found(
+        entry.model_copy(update=known),
+        None if best is None else best.digest,
+        frozenset(() if newest is None else newest.meta.teachers.values()),
+    )
+
+
+def _recipe(run: RunDir, checkpoint: Checkpoint | None) -> Recipe:
+    """Of the checkpoint, or where the run was ended before its first one, of the file that it began with."""
+    return checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe))

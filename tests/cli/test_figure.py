@@ -1,0 +1,77 @@
+"""`mptctl figure embedding`: a panel a run, as PNG and SVG, and what cannot be drawn."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from mptctl.data.split import make_split
+from mptctl.report.training_progress import Silent
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, short_recipe
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root with two flat models and one that is not."""
+    root = tmp_path_factory.mktemp("figure")
+    split = make_split("digits", run_root=root)
+    for name, dim in (("old", 2), ("new", 2), ("wide", 8)):
+        recipe = short_recipe(f"model.embedding_dim={dim}", "optim.max_steps=12", f"runtime.seed={len(name)}")
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+    return root
+
+
+@pytest.fixture
+def root(base: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(base, tmp_path / "runs")
+
+
+def test_it_is_written_below_the_run_root(mptctl: CommandLine, root: Path) -> None:
+    out = mptctl("figure", "embedding", "old", "new", "--run-root", root, "--device", "cpu")
+    path = root / "embedding.png"
+    assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
+    with Image.open(path) as picture:
+        assert picture.format == "PNG"
+        assert picture.width > picture.height > 500
+
+
+def test_an_svg_names_runs_and_classes_and_is_the_same_each_time(
+    mptctl: CommandLine, root: Path, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for path in paths:
+        words = ("figure", "embedding", "old", root / "new", "--out", path, "--run-root", root)
+        out = mptctl(*words, "--device", "cpu")
+        assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    tree = ElementTree.parse(paths[0])
+    texts = {text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"old", "new", "old classes", "new classes", *"0123456789"} <= texts
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("old", "wide"), 5, "wide/best.pt: has an embedding of 8 dimensions"),
+        (("old", "nothing"), 5, "nothing: no such run or file"),
+        (("old", "--out", "x.pdf"), 2, "x.pdf: name a file that ends in .png or .svg"),
+        (("old", "--out", "ROOT/split.json.svg/x.png"), 7, "x.png"),
+        ((), 2, "RUN"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    mptctl: CommandLine, root: Path, words: tuple[str, ...], code: int, message: str
+) -> None:
+    (root / "split.json.svg").write_text("in the way")
+    before = sorted(root.rglob("*"))
+    given = [word.replace("ROOT", str(root)) for word in words]
+    out = mptctl("figure", "embedding", *given, "--run-root", root, "--device", "cpu")
+    assert (out.stdout, out.stderr.count("\n")) == ("", 1)
+    assert (out.returncode, message in out.stderr) == (code, True), out.stderr
+    assert sorted(root.rglob("*")) == before

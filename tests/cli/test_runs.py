@@ -1,0 +1,211 @@
+"""`mptctl runs`: what is below the run root, in which state, and who taught whom."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mptctl.data.split import load_split, make_split
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.lock import locked
+from mptctl.models.ownership import RUN
+from mptctl.models.run_list import list_runs
+from mptctl.recipe import Recipe
+from mptctl.report.runs_terminal import print_runs
+from mptctl.report.training_progress import Silent
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, short_recipe, train_until_killed
+
+
+def recipe(method: str = "no-treatment", seed: int = 0) -> Recipe:
+    return short_recipe("optim.max_steps=10", f"runtime.seed={seed}", method=method)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root with a run of its own, and below it the folder of a seed with an ensemble and an update."""
+    root = tmp_path_factory.mktemp("runs")
+    best = {}
+    for folder in (root, root / "10"):
+        split = make_split("digits", run_root=folder)
+        for name in ("old", "ensemble/0", "ensemble/1") if folder != root else ("old",):
+            seed = int(name[-1]) if name != "old" else 7
+            request = RunRequest(recipe(seed=seed), split, folder / name, only_old_classes=name == "old")
+            train(request, Silent())
+            best[folder / name] = folder / name / "best.pt"
+    split = load_split(root / "10")
+    for name, refs in (("mpt-kl", ("ensemble/0", "ensemble/1")), ("other", ("ensemble/1",))):
+        request = RunRequest(
+            recipe("mpt-kl"),
+            split,
+            root / "10" / name,
+            root / "10" / "old" / "best.pt",
+            tuple(root / "10" / ref / "best.pt" for ref in refs),
+        )
+        train(request, Silent())
+    (root / "2").mkdir()
+    shutil.copytree(root / "10" / "other", root / "2" / "copy")
+    (root / "cache" / "old").mkdir(parents=True)
+    shutil.copy2(root / "old" / "best.pt", root / "cache" / "old" / "best.pt")
+    (root / "notes").mkdir()
+    (root / "notes" / "environment.json").write_text('{"of": "another program"}')
+    return root
+
+
+@pytest.fixture
+def root(base: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(base, tmp_path / "runs")
+
+
+def listed(mptctl: CommandLine, root: Path) -> dict[str, Any]:
+    out = mptctl("runs", "--run-root", root, "--json")
+    assert (out.returncode, out.stderr) == (0, "")
+    found = json.loads(out.stdout)
+    assert found["run_root"] == str(root)
+    return {run["run"]: run for run in found["runs"]}
+
+
+def wide(root: Path) -> str:
+    """The table in a terminal in which nothing is wrapped."""
+    console = Console(width=200, file=io.StringIO(), force_terminal=True)
+    with console.capture() as capture:
+        print_runs(list_runs(root).runs, console)
+    return capture.get()
+
+
+def test_all_runs_are_found_in_their_order(mptctl: CommandLine, root: Path) -> None:
+    runs = listed(mptctl, root)
+    assert list(runs) == [
+        "2/copy",
+        "10/ensemble/0",
+        "10/ensemble/1",
+        "10/mpt-kl",
+        "10/old",
+        "10/other",
+        "old",
+    ]
+    assert {run["state"] for run in runs.values()} == {"finished"}
+    assert {name: run["method"] for name, run in runs.items() if run["method"] != "no-treatment"} == {
+        "2/copy": "mpt-kl",
+        "10/mpt-kl": "mpt-kl",
+        "10/other": "mpt-kl",
+    }
+    for name, run in runs.items():
+        checkpoint = load_checkpoint(root / name / "best.pt")
+        assert run["val_error"] == checkpoint.meta.best_error
+        written = (root / name / "metrics.jsonl").stat().st_mtime
+        assert abs(datetime.fromisoformat(run["when"]).timestamp() - written) <= 1
+        assert (run["epoch"], run["epochs"]) == (1, 2)
+
+
+def test_who_taught_whom_is_known_by_the_weights(mptctl: CommandLine, root: Path) -> None:
+    runs = listed(mptctl, root)
+    assert runs["10/ensemble/0"]["teacher_of"] == ["10/mpt-kl"]
+    assert runs["10/ensemble/1"]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
+    # Two runs of one seed and split are one model, to the bit.
+    for name in ("old", "10/old"):
+        assert runs[name]["teacher_of"] == ["2/copy", "10/mpt-kl", "10/other"]
+    assert runs["10/mpt-kl"]["teacher_of"] == []
+
+
+def test_the_table_fits_80_columns_and_says_the_same(mptctl: CommandLine, root: Path) -> None:
+    out = mptctl("runs", "--run-root", root)
+    assert (out.returncode, out.stderr) == (0, "")
+    lines = out.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert str(root) not in out.stdout
+    assert lines[0].split() == ["run", "method", "state", "(epoch)", "error", "when", "teacher", "of"]
+    (row,) = (line for line in lines if line.startswith("10/ensemble/0 "))
+    runs = listed(mptctl, root)
+    error = f"{100 * runs['10/ensemble/0']['val_error']:.2f}%"
+    assert row.split(maxsplit=1)[1].startswith("no-treatment")
+    assert error in row
+    assert row.rstrip().endswith(" mpt-kl")  # of the same folder, so without it
+
+
+def test_an_interrupted_run_says_how_far_it_came(mptctl: CommandLine, root: Path) -> None:
+    split = load_split(root)
+    long = short_recipe("runtime.seed=3", "optim.epochs=3", method="no-treatment")
+    steps = len(split.indices("train")) // long.optim.batch_size
+    train_until_killed(RunRequest(long, split, root / "killed"), "epoch", steps * 2)
+    early = short_recipe("runtime.seed=3", "optim.epochs=3", "runtime.checkpoint_every_steps=1")
+    train_until_killed(RunRequest(early, split, root / "early"), "checkpoint", 1)
+    (root / "early" / "last.pt").unlink()
+    (root / "early" / "best.pt").unlink(missing_ok=True)
+    runs = listed(mptctl, root)
+    killed = runs["killed"]
+    assert (killed["state"], killed["epoch"], killed["epochs"]) == ("interrupted", 2, 3)
+    early_run = runs["early"]
+    assert (early_run["state"], early_run["epoch"], early_run["epochs"]) == ("interrupted", 1, 3)
+    assert (early_run["method"], early_run["val_error"]) == ("no-treatment", None)
+    assert "interrupted (2 of 3)" in wide(root)
+
+
+def test_a_run_that_is_written_is_running(mptctl: CommandLine, root: Path) -> None:
+    with locked(root / "old", RUN, "keep"):
+        running = listed(mptctl, root)["old"]
+        said = wide(root)
+    assert running["state"] == "running"
+    assert "running (1 of 2)" in said
+    assert listed(mptctl, root)["old"]["state"] == "finished"
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "metrics", "recipe"])
+def test_a_broken_run_is_named_and_the_others_are_listed(
+    mptctl: CommandLine, root: Path, damage: str
+) -> None:
+    folder = root / "10" / "mpt-kl"
+    best = folder / "best.pt"
+    content = best.read_bytes()
+    if damage == "cut":
+        best.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        middle = len(content) // 2
+        best.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
+    elif damage == "foreign":
+        best.write_bytes(b"not a checkpoint")
+    elif damage == "metrics":
+        (folder / "metrics.jsonl").write_bytes(b"\xff\xfe\n")
+    else:
+        for name in ("best.pt", "last.pt", "previous.pt"):
+            (folder / name).unlink(missing_ok=True)
+        (folder / "recipe.yaml").write_text("optim: {lr: fast}")
+    runs = listed(mptctl, root)
+    assert len(runs) == 7
+    assert runs["10/mpt-kl"]["state"] == "broken"
+    assert runs["10/mpt-kl"]["problem"]
+    assert {run["state"] for name, run in runs.items() if name != "10/mpt-kl"} == {"finished"}
+    out = mptctl("runs", "--run-root", root)
+    assert out.returncode == 0
+    assert "10/mpt-kl: " in out.stdout
+    assert max(map(len, out.stdout.splitlines())) <= 80
+
+
+def test_an_imported_model_is_a_run_too(mptctl: CommandLine, root: Path) -> None:
+    import torch
+    import torchvision
+
+    torch.save(torchvision.models.resnet18(num_classes=2).state_dict(), root / "weights.pth")
+    (root / "names.txt").write_text("0\n1\n")
+    words = ("import", root / "weights.pth", "--arch", "resnet18", "--class-names", root / "names.txt")
+    out = mptctl(*words, "--run-root", root, "--name", "given", "--set", "data.image_size=32")
+    assert out.returncode == 0, out.stderr
+    given = listed(mptctl, root)["given"]
+    assert (given["state"], given["method"], given["epoch"]) == ("imported", None, None)
+
+
+def test_no_run_is_no_error_and_no_folder_is(mptctl: CommandLine, tmp_path: Path) -> None:
+    out = mptctl("runs", "--run-root", tmp_path)
+    assert (out.returncode, out.stdout, out.stderr) == (0, "", f"no run below {tmp_path}\n")
+    assert json.loads(mptctl("runs", "--run-root", tmp_path, "--json").stdout)["runs"] == []
+    out = mptctl("runs", "--run-root", tmp_path / "nowhere")
+    assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
+    assert "nowhere: no such folder" in out.stderr

@@ -1,0 +1,86 @@
+"""Features of a 2-dimensional embedding, and the classifier over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, NonFiniteError
+from mptctl.inference.embedding import embed
+from mptctl.inference.predict import predict
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from tests.common import Train, short_recipe
+
+FLAT = ("model.embedding_dim=2", "optim.max_steps=30")
+
+
+@pytest.fixture
+def models(digits: Split, run: Train) -> dict[str, Checkpoint]:
+    """An old model and a new one, each with an embedding of two dimensions."""
+    run(short_recipe(*FLAT, "runtime.seed=1"), "old", only_old_classes=True)
+    run(short_recipe(*FLAT), "new")
+    return {name: load_checkpoint(digits.run_root / name / "best.pt") for name in ("old", "new")}
+
+
+def test_the_classifier_over_the_features_gives_the_models_answers(
+    digits: Split, models: dict[str, Checkpoint]
+) -> None:
+    rows = digits.indices("test")
+    predictions = predict(models, digits, part="test", device="cpu")
+    for name, found in embed(models, digits, device="cpu").items():
+        known = digits.labels[rows] < (5 if name == "old" else 10)
+        assert found.points.shape == (int(known.sum()), 2)
+        np.testing.assert_array_equal(found.labels, digits.labels[rows][known])
+        logits = predictions[name].logits
+        assert logits is not None
+        np.testing.assert_allclose(
+            found.points @ found.weight.T + found.bias, logits[known], rtol=1e-4, atol=1e-4
+        )
+        np.testing.assert_array_equal(found.answers(found.points), logits[known].argmax(1))
+        assert found.num_old == 5
+        assert found.class_names == digits.classes.names
+
+
+def test_a_model_of_another_class_order_answers_in_that_of_the_split(
+    digits: Split, models: dict[str, Checkpoint]
+) -> None:
+    new = models["new"]
+    order = torch.tensor([3, 1, 0, 2, 9, 8, 7, 6, 5, 4])
+    names = tuple(new.meta.class_names[i] for i in order)
+    weights = dict(new.model)
+    for key in ("fc.1.weight", "fc.1.bias"):
+        weights[key] = weights[key][order]
+    path = digits.run_root / "turned.pt"
+    save_checkpoint(path, new.meta.model_copy(update={"class_names": names}), weights)
+    straight, turned = embed({"a": new, "b": load_checkpoint(path)}, digits, device="cpu").values()
+    np.testing.assert_array_equal(straight.points, turned.points)
+    np.testing.assert_array_equal(straight.answers(straight.points), turned.answers(turned.points))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("null", "has no embedding"), ("8", "has an embedding of 8 dimensions")]
+)
+def test_another_embedding_is_refused_with_what_to_train(
+    digits: Split, run: Train, key: str, said: str
+) -> None:
+    run(short_recipe(f"model.embedding_dim={key}", "optim.max_steps=1"), "wide")
+    wide = load_checkpoint(digits.run_root / "wide" / "best.pt")
+    with pytest.raises(CheckpointError, match=rf"wide/best\.pt: {said}.*model\.embedding_dim=2"):
+        embed({"wide": wide}, digits, device="cpu")
+
+
+def test_features_that_are_not_finite_are_refused(
+    digits: Split, models: dict[str, Checkpoint], tmp_path: Path
+) -> None:
+    weights = {
+        key: torch.full_like(t, torch.nan) if key == "fc.0.bias" else t
+        for key, t in models["new"].model.items()
+    }
+    path = tmp_path / "nan.pt"
+    save_checkpoint(path, models["new"].meta, weights)
+    with pytest.raises(NonFiniteError, match=r"nan\.pt: .*not finite"):
+        embed({"nan": load_checkpoint(path)}, digits, device="cpu")

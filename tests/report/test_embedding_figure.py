@@ -1,0 +1,83 @@
+"""The figure of features: what is drawn where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.colors import to_rgb
+
+from mptctl.inference.embedding import Embedding
+from mptctl.report.embedding_figure import class_colours, draw_embeddings
+
+
+def made(num_classes: int = 4, num_known: int = 4) -> Embedding:
+    """Classes on a circle: each point lies on its class's side, a unit vector away."""
+    angles = np.arange(num_known) * 2 * np.pi / num_classes
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    labels = np.repeat(np.arange(num_known), 5)
+    return Embedding(
+        points=directions[labels] * np.tile([1.0, 2, 3, 4, 5], num_known)[:, None],
+        labels=labels,
+        weight=directions,
+        bias=np.zeros(num_known),
+        columns=np.arange(num_known),
+        class_names=tuple(f"c{i}" for i in range(num_classes)),
+        num_old=num_classes // 2,
+    )
+
+
+def test_one_panel_a_run_with_its_error() -> None:
+    figure = draw_embeddings({"old": made(num_known=2), "a run": made(), "b": made()})
+    titles = [axes.get_title() for axes in figure.axes]
+    assert [title.splitlines()[0] for title in titles] == ["old", "a run", "b"]
+    assert all("error 0.00%" in title for title in titles)
+
+
+def test_old_and_new_classes_have_their_own_marker_and_every_class_its_colour() -> None:
+    (axes,) = draw_embeddings({"run": made()}).axes
+    old, new = (each for each in axes.collections if isinstance(each, PathCollection))
+    assert (len(old.get_offsets()), len(new.get_offsets())) == (10, 10)
+    assert old.get_paths()[0].vertices.shape != new.get_paths()[0].vertices.shape
+    colours = class_colours(4)
+    assert len(set(colours)) == 4
+    for group, classes in ((old, (0, 1)), (new, (2, 3))):
+        found = {tuple(np.round(colour[:3], 6)) for colour in group.get_facecolors()}
+        assert found == {tuple(np.round(to_rgb(colours[c]), 6)) for c in classes}
+
+
+def test_regions_are_those_of_the_classifier() -> None:
+    (axes,) = draw_embeddings({"run": made()}).axes
+    (image,) = axes.images
+    shown = image.get_array()
+    left, right, bottom, top = image.get_extent()
+    assert (left, bottom) == (-right, -top)
+    half = shown.shape[0] // 2
+    # Rows from below: right of the middle class 0, above it class 1, left class 2, below class 3.
+    places = [(half, -1), (-1, half), (half, 0), (0, half)]
+    tones = [tuple(shown[place]) for place in places]
+    assert len(set(tones)) == 4
+    for tone, colour in zip(tones, class_colours(4), strict=True):
+        assert int(
+            np.argmin([np.abs(np.array(tone) - _tint(c)).sum() for c in class_colours(4)])
+        ) == class_colours(4).index(colour)
+
+
+def _tint(colour: str) -> np.ndarray:  # type: ignore[type-arg]
+    return 1 - 0.25 * (1 - np.array(to_rgb(colour)))
+
+
+@pytest.mark.parametrize("many", [4, 10, 20, 100])
+def test_the_legend_has_a_line_a_class_as_long_as_that_can_be_read(many: int) -> None:
+    (legend,) = draw_embeddings({"run": made(many, many)}).legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    names = [f"c{i}" for i in range(many)] if many <= 20 else []
+    half = many // 2
+    between = "border of the two"
+    assert [text for text in texts if text] == [
+        "old classes",
+        *names[:half],
+        "new classes",
+        *names[half:],
+        between,
+    ]
