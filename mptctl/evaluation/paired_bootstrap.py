@@ -14,11 +14,10 @@ SEED = 0
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
-def joint_cells(
-    of_old: NDArray[np.bool_], old_right: NDArray[np.bool_], one: NDArray[np.bool_], other: NDArray[np.bool_]
-) -> IntArray:
+def joint_cells(of_old: BoolArray, old_right: BoolArray, one: BoolArray, other: BoolArray) -> IntArray:
     """(16,) samples of each kind: all that the rates of two methods on one test set depend on.
 
     Args:
@@ -68,7 +67,7 @@ def _rates(counts: FloatArray, bit: int) -> dict[str, FloatArray]:
     kinds = np.arange(16)
     of_old, old_right, wrong = (kinds & 8) > 0, (kinds & 4) > 0, (kinds & bit) == 0
 
-    def number(which: NDArray[np.bool_]) -> FloatArray:
+    def number(which: BoolArray) -> FloatArray:
         total: FloatArray = counts[..., which].sum(axis=-1)
         return total
 

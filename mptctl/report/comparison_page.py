@@ -19,7 +19,7 @@ from mptctl.report.comparison_wording import (
 )
 from mptctl.report.page import inline_figure, render_page
 from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
-from mptctl.studies.comparison import COLUMNS, Comparison, ComparisonRow
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow
 
 # Twenty looks: the colour changes first, the mark with every fifth row.
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
@@ -59,27 +59,27 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
     with style():
         figure = Figure(figsize=(SIZE[0] * 1.5, SIZE[1] * 1.5))
         axes = figure.subplots()
-        for number, row in enumerate(rows):
-            colour = COLOURS[number % len(COLOURS)]
-            marker = MARKS[number // len(COLOURS) % len(MARKS)]
-            points = [
-                (100 * x, 100 * y)
-                for x, y in zip(row.er_all.values, row.nfr.values, strict=True)
-                if x is not None and y is not None
-            ]
-            if row.er_all.mean is None or row.nfr.mean is None:
+        looks = {row.name: (COLOURS[i % len(COLOURS)], MARKS[i // len(COLOURS) % len(MARKS)])
+                 for i, row in enumerate(row for row in rows if row.method != BIAS_ROW)}  # fmt: skip
+        for row in rows:
+            means = row.er_all.mean, row.nfr.mean
+            if means[0] is None or means[1] is None:
                 continue
+            # What is free stands hollow, in the look of the plain update that it was made from.
+            colour, marker = looks.get(row.name) or next(iter(looks.values()))
+            fill = "none" if row.method == BIAS_ROW else colour
+            x, y = 100 * means[0], 100 * means[1]
+            for error, nfr in zip(row.er_all.values, row.nfr.values, strict=True):
+                if error is not None and nfr is not None:
+                    axes.plot([x, 100 * error], [y, 100 * nfr], color=colour, linewidth=0.6, alpha=0.6)
+                    axes.scatter(
+                        [100 * error], [100 * nfr], s=14, facecolors=fill, edgecolors=colour, marker=marker,
+                        linewidths=0.8, clip_on=False,
+                    )  # fmt: skip
             axes.scatter(
-                [x for x, _ in points], [y for _, y in points], s=14, color=colour, marker=marker, alpha=0.6
-            )
-            axes.scatter(
-                [100 * row.er_all.mean],
-                [100 * row.nfr.mean],
-                s=60,
-                color=colour,
-                marker=marker,
-                label=row.name,
-            )
+                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, label=row.name, clip_on=False,
+                zorder=3,
+            )  # fmt: skip
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
         axes.set_ylim(bottom=0)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)

@@ -41,21 +41,31 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
 
 def _table(rows: list[ComparisonRow], console: Console) -> Table:
-    table = make_table(console, "method", *TITLES.values(), "cost")
-    # Six columns in 80: two spaces between them, as in a pipe, leave no room for a deviation.
+    # Cells are padded here: a column on the right would drop the space that a missing mark leaves.
+    widths = {column: max(_width(column, row) for row in rows) for column in COLUMNS}
+    titles = [title.rjust(widths[column]) for column, title in TITLES.items()]
+    table = make_table(console, "method", *titles, "cost", left=titles)
+    # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
     table.padding = (0, 1, 0, 0)
     for row in rows:
         name = Text(row.name)
         name.append(f"\n{seeds_text(row)}", style="dim")
         cost = Text(cost_text(row))
         cost.append(f"\n{parameters_text(row)}", style="dim")
-        table.add_row(name, *(_cell(row, column) for column in COLUMNS), cost)
+        table.add_row(name, *(_cell(row, column, widths[column]) for column in COLUMNS), cost)
     return table
 
 
-def _cell(row: ComparisonRow, column: Column) -> Text:
+def _width(column: Column, row: ComparisonRow) -> int:
+    return max(len(_value(row, column)), len(counts_text(row, column)), len(TITLES[column]))
+
+
+def _value(row: ComparisonRow, column: Column) -> str:
+    return spread_text(getattr(row, column), DIGITS[column])
+
+
+def _cell(row: ComparisonRow, column: Column, width: int) -> Text:
     sign = mark(row, column)
-    value = spread_text(getattr(row, column), DIGITS[column])
-    cell = Text(f"{value}{sign or ' '}", style="bold" if sign == BEST else "")
-    cell.append(f"\n{counts_text(row, column)} ".rstrip(" ") + " ", style="not bold dim")
+    cell = Text(f"{_value(row, column).rjust(width)}{sign or ' '}", style="bold" if sign == BEST else "")
+    cell.append(f"\n{counts_text(row, column).rjust(width)}", style="not bold dim")
     return cell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,8 @@ from mptctl.studies.answers_file import (
 )
 from mptctl.studies.answers_file import PartAnswers as PartAnswers
 from mptctl.studies.answers_file import RunAnswers as RunAnswers
-from mptctl.studies.run_folders import checkpoint_digest, find_by_digest
+from mptctl.studies.run_folders import find_by_digest
+from mptctl.studies.work import RunWork, count_run, steps_of
 
 if TYPE_CHECKING:
     from mptctl.models.checkpoint import Checkpoint
@@ -58,16 +60,16 @@ def run_answers(
                 f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
             )
         return kept
-    wanted = None if split is None else split.fingerprint
-    if (
-        kept is not None
-        and kept.head.digest == checkpoint_digest(folder)
-        and wanted in (None, kept.head.split_fingerprint)
-    ):
-        return kept
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(best)
+    wanted = None if split is None else split.fingerprint
+    if (
+        kept is not None
+        and kept.head.digest == checkpoint.digest
+        and wanted in (None, kept.head.split_fingerprint)
+    ):
+        return _counted_again(kept, checkpoint)
     own = split_above(folder)
     if split is None:
         split = own or load_split(folder.parent)
@@ -79,9 +81,34 @@ def run_answers(
         )
     found = _ask(folder, checkpoint, split, device, progress)
     if own is not None and own.fingerprint == split.fingerprint:
-        with suppress(StorageError):  # what cannot be kept is asked again the next time
-            write_answers(found)
+        _keep(found)
     return found
+
+
+def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
+    """The same answers with their work counted anew, where the run went on since or a teacher was not there."""
+    work, batch = kept.head.work, kept.recipe.optim.batch_size
+    steps, _ = steps_of(kept.folder)
+    if None not in work.teachers.values() and work.pictures == (None if steps is None else steps * batch):
+        return kept
+    counted = _count(kept.folder, checkpoint)
+    if counted == work:
+        return kept
+    found = replace(kept, head=kept.head.model_copy(update={"work": counted}))
+    _keep(found)
+    return found
+
+
+def _count(folder: Path, checkpoint: Checkpoint) -> RunWork:
+    teachers = checkpoint.meta.teachers
+    return count_run(
+        folder, checkpoint.meta, {name: find_by_digest(digest, folder) for name, digest in teachers.items()}
+    )
+
+
+def _keep(answers: RunAnswers) -> None:
+    with suppress(StorageError):  # what cannot be kept is asked again the next time
+        write_answers(answers)
 
 
 def split_above(folder: Path) -> Split | None:
@@ -99,7 +126,6 @@ def _ask(
     from mptctl.evaluation.pairing import pair
     from mptctl.evaluation.scores import score
     from mptctl.inference.predict import predict
-    from mptctl.studies.work import count_run
 
     names, old = split.classes.names, frozenset(split.classes.old)
 
@@ -137,8 +163,6 @@ def _ask(
         num_known=len(meta.class_names),
         request=split.file.request,
         split_fingerprint=split.fingerprint,
-        work=count_run(
-            folder, meta, {name: find_by_digest(digest, folder) for name, digest in meta.teachers.items()}
-        ),
+        work=_count(folder, checkpoint),
     )
     return RunAnswers(folder, meta.recipe, head, answers("val"), answers("test"))

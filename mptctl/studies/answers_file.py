@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from mptctl.data.split_file import SplitRequest
-from mptctl.errors import CheckpointError, one_line
-from mptctl.evaluation.scores import Scores
+from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.names import Part
 from mptctl.recipe import Recipe, load_recipe
@@ -86,19 +85,6 @@ class PartAnswers:
         right: NDArray[np.bool_] = self.answers(bias) == self.label
         return right
 
-    def scores(self) -> Scores:
-        """The same as evaluation takes it: the logit of the best old class is set to 0, which changes no answer."""
-        n = len(self)
-        return Scores(
-            confidence=self.confidence.astype(np.float64),
-            margin=np.full(n, np.nan),
-            old_logit=np.zeros(n),
-            old_answer=self.old_answer.astype(np.int64),
-            new_logit=self.gap.astype(np.float64),
-            new_answer=self.new_answer.astype(np.int64),
-            old_first=np.ones(n, dtype=np.bool_),
-        )
-
 
 @dataclass(frozen=True)
 class RunAnswers:
@@ -133,22 +119,32 @@ def read_answers(folder: Path) -> RunAnswers | None:
     """What ``answers.npz`` and ``recipe.yaml`` in a folder hold; None without the first, or where it is of no use.
 
     Raises:
-        CheckpointError: it is damaged, and there is no checkpoint that could answer anew.
+        CheckpointError: it or the recipe is damaged or missing, and there is no checkpoint that could answer anew.
     """
     path = folder / ANSWERS_NAME
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # Opened here: of a file that is cut short numpy would leave it open.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             head = AnswersHead.model_validate_json(bytes(arrays["head"]))
             if head.schema_version != SCHEMA_VERSION:
                 raise ValueError(f"schema version {head.schema_version}, this mptctl reads {SCHEMA_VERSION}")
+            recipe = load_recipe(str(folder / "recipe.yaml"))
             val, test = (_unpack({name: arrays[f"{part}_{name}"] for name in ARRAYS}) for part in PARTS)
-    except (OSError, ValueError, KeyError, ValidationError, zipfile.BadZipFile, EOFError) as error:
+    except (
+        UsageError,
+        OSError,
+        ValueError,
+        KeyError,
+        ValidationError,
+        zipfile.BadZipFile,
+        EOFError,
+    ) as error:
         if (folder / "best.pt").is_file():
             return None
-        raise CheckpointError(f"{path}: damaged: {one_line(error)[:120]}; restore it") from error
-    return RunAnswers(folder, load_recipe(str(folder / "recipe.yaml")), head, val, test)
+        raise CheckpointError(f"{path}: not to be read: {one_line(error)[:160]}; restore it") from error
+    return RunAnswers(folder, recipe, head, val, test)
 
 
 def write_answers(answers: RunAnswers) -> None:

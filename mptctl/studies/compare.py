@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from mptctl.data.split_file import SplitRequest
-from mptctl.errors import CheckpointError
-from mptctl.evaluation.bias_sweep import sweep_bias
 from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
@@ -21,8 +16,6 @@ from mptctl.evaluation.paired_bootstrap import (
     is_noise,
     joint_cells,
 )
-from mptctl.names import METHOD_NAMES
-from mptctl.recipe import may_change_between_starts
 from mptctl.studies.answers import Progress, RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
@@ -37,18 +30,9 @@ from mptctl.studies.comparison import (
     OldModels,
     Spread,
 )
+from mptctl.studies.free_rival import take_bias_off
+from mptctl.studies.groups import PLAIN, Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.updates import Update, find_updates
-
-PLAIN = "no-treatment"
-
-
-class Group(NamedTuple):
-    """Runs that differ in their seed alone."""
-
-    name: str
-    method: str
-    split: str | None
-    updates: list[Update]
 
 
 def compare_runs(
@@ -80,7 +64,7 @@ def compare_runs(
     rows: list[ComparisonRow] = []
     for split in dict.fromkeys(group.split for group in groups):
         inside = [group for group in groups if group.split == split]
-        notes += _missing_seeds(inside)
+        notes += missing_seeds(inside)
         rival, target, more = take_bias_off(inside)
         notes += more
         if rival is not None and target is not None:
@@ -102,122 +86,12 @@ def compare_runs(
     )
 
 
-def refuse_other_splits(updates: Sequence[Update]) -> None:
-    """Refuse runs whose splits differ in more than their seed.
-
-    Raises:
-        CheckpointError: names two of them and what differs.
-    """
-    first = updates[0].run
-    seen: dict[int, RunAnswers] = {}
-    for update in updates:
-        run = update.run
-        mine, theirs = _split_key(run), _split_key(first)
-        twin = seen.setdefault(run.head.request.seed, run)
-        differs = [f"{key} {theirs[key]} or {mine[key]}" for key in mine if mine[key] != theirs[key]]
-        if not differs and run.head.split_fingerprint != twin.head.split_fingerprint:
-            first, differs = twin, [f"other pictures or classes with split seed {run.head.request.seed}"]
-        if differs:
-            raise CheckpointError(
-                f"{run.folder}: is of another split than {first.folder} ({'; '.join(differs)}); compare runs of one "
-                "split, or group them with --by split"
-            )
-
-
-def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
-    """Put together what differs in its seed alone, in the order of the table of methods.
-
-    Settings are the whole recipe but `runtime`, and how many teachers there are. Two runs of the same settings, split
-    and seed, as with two references, are told apart by their names.
-    """
-    alike: dict[tuple[str | None, str], list[Update]] = {}
-    for update in updates:
-        split = split_name(update.run) if by == "split" else None
-        alike.setdefault((split, _settings(update.run)), []).append(update)
-    groups = []
-    for (split, _), members in alike.items():
-        named: dict[str, list[Update]] = {}
-        twice = len({m.replicate for m in members}) < len(members)
-        for member in members:
-            named.setdefault(member.run.folder.name if twice else "", []).append(member)
-        for several in named.values():
-            method = several[0].run.recipe.method.name
-            names = {m.run.folder.name for m in several}
-            several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
-            groups.append(Group(names.pop() if len(names) == 1 else method, method, split, several))
-    order = {name: i for i, name in enumerate(METHOD_NAMES)}
-    return sorted(groups, key=lambda g: (g.split or "", order[g.method], g.name))
-
-
-def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, list[str]]:
-    """The free rival: a constant taken off the new classes' logits of the plain update, chosen on validation.
-
-    For each seed it is the one with the fewest validation flips among those whose validation error is no higher than
-    that of the best MPT row, which is the one with the fewest validation flips; where none reaches that error, the
-    one with the lowest.
-
-    Args:
-        groups: of one split.
-
-    Returns:
-        The group, the name of the row that it is held against, and notes; None where one of them cannot be had.
-    """
-    plain = next((group for group in groups if group.method == PLAIN), None)
-    rivals = [group for group in groups if group.method.startswith("mpt")]
-    if plain is None or not rivals:
-        return None, None, []
-    # A row of fewer seeds is no measure for the others.
-    shared = [
-        len({u.replicate for u in group.updates} & {u.replicate for u in plain.updates}) for group in rivals
-    ]
-    rivals = [group for group, seeds in zip(rivals, shared, strict=True) if seeds == max(shared)]
-    if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
-        return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a bias on"]
-    best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
-    errors = {update.replicate: float(np.mean(~update.run.val.right())) for update in best.updates}
-    biased, missed = [], 0
-    for update in plain.updates:
-        if update.replicate in errors:
-            bias, reached = _choose_bias(update, errors[update.replicate])
-            biased.append(Update(update.run, update.old, bias))
-            missed += not reached
-    if not biased:
-        return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
-    notes = [
-        f"in {missed} of {len(biased)} seeds no bias brings the plain update to the validation error of {best.name}; "
-        "there the one with the lowest error is taken"
-    ]
-    return Group(BIAS_ROW, BIAS_ROW, plain.split, biased), best.name, notes if missed else []
-
-
-def _choose_bias(update: Update, error: float) -> tuple[float, bool]:
-    """The bias for a plain update, and whether it reaches a validation error."""
-    part, old_right = update.run.val, update.old.val.right()
-    curve = sweep_bias(
-        "plain",
-        "baseline",
-        part.scores(),
-        part.label.astype(np.int64),
-        part.label < update.run.head.num_old,
-        old_right,
-        error,
-    )
-    if curve is None:
-        return 0.0, float(np.mean(~part.right())) <= error
-    if curve.at_new_error is not None:
-        return curve.at_new_error.bias, True
-    return min(curve.points, key=lambda point: point.er_all).bias, False
-
-
-def _val_nfr(update: Update) -> float:
-    part = update.run.val
-    of_old = part.label < update.run.head.num_old
-    return float(np.mean((update.old.val.right() & ~part.right())[of_old]))
-
-
 def _rows(groups: Sequence[Group]) -> list[ComparisonRow]:
     """Rows of one split, with the best of each column and what is within noise of it."""
-    plain = {u.replicate: u for group in groups if group.method == PLAIN for u in group.updates}
+    plain: dict[tuple[str, int], Update] = {}
+    for group in groups:
+        for update in group.updates if group.method == PLAIN else ():
+            plain.setdefault(update.replicate, update)
     rows = [_row(group, plain) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
@@ -321,36 +195,3 @@ def _old_models(groups: Sequence[Group]) -> list[OldModels]:
             wrong = update.counts.total - update.counts.old_right
             found.setdefault(group.split, {})[key] = wrong / update.counts.total
     return [OldModels(split=split, er_old=spread(list(errors.values()))) for split, errors in found.items()]
-
-
-def _missing_seeds(groups: Sequence[Group]) -> list[str]:
-    """Which rows are of fewer seeds than others."""
-    every = {update.replicate for group in groups for update in group.updates}
-    short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(every)]
-    if not short:
-        return []
-    return [f"of {len(every)} seeds some rows have fewer, and are not called the best: {', '.join(short)}"]
-
-
-def split_name(run: RunAnswers) -> str:
-    """What a split is called where rows of several stand in one table."""
-    head = run.head
-    return f"{head.request.source}, {head.num_old} of {len(head.class_names)} classes old"
-
-
-def _split_key(run: RunAnswers) -> dict[str, object]:
-    """All of a split but its seed."""
-    head, request = run.head, run.head.request
-    key = {
-        name: getattr(request, name)
-        for name in SplitRequest.model_fields
-        if name not in ("seed", "data_root")
-    }
-    return key | {"old classes": head.num_old, "classes": len(head.class_names)}
-
-
-def _settings(run: RunAnswers) -> str:
-    recipe = run.recipe.model_dump(mode="json", exclude={"runtime"})
-    free = may_change_between_starts()
-    recipe["data"] = {key: value for key, value in recipe["data"].items() if f"data.{key}" not in free}
-    return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.names import Role
@@ -83,8 +83,8 @@ def find_updates(
     for folder in folders:
         runs = runs_below(folder)
         if not runs:
-            state = "holds no finished run" if folder.is_dir() else "no such folder or study"
-            raise CheckpointError(f"{folder}: {state}; name a study, a run root or run folders")
+            what = "holds no finished run" if folder.is_dir() else "no such folder or study"
+            raise CheckpointError(f"{folder}: {what}; name a study, a run root or run folders")
         for run in runs:
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     notes: list[str] = []
@@ -96,7 +96,7 @@ def find_updates(
         if (state := _unfinished(run)) is not None:
             notes.append(f"{run}: left out: {state}")
             continue
-        replaced = _old_of(run, teachers.get(Role.OLD.value), old)
+        replaced = _old_of(run, teachers.get(Role.OLD), old)
         if replaced.resolve() == run:
             if named:
                 raise CheckpointError(f"{run}: is the old model itself; name updates of it")
@@ -126,6 +126,15 @@ def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | 
         raise CheckpointError(
             f"{run.folder}: is of the split {run.head.split_fingerprint[:12]}, its old model {replaced} of "
             f"{old.head.split_fingerprint[:12]}; compare runs of one split"
+        )
+    if old.head.num_known not in (run.head.num_old, len(run.head.class_names)):
+        raise CheckpointError(
+            f"{replaced}: knows {old.head.num_known} classes, but {run.folder} has {run.head.num_old} old ones; "
+            "name the model that it replaces with --old"
+        )
+    if not run.test_of_old.any():
+        raise DataError(
+            f"{run.folder}: no test sample is of an old class; add some to the data and run split again"
         )
     return Update(run, old)
 

@@ -1,0 +1,141 @@
+"""`mptctl compare` from training to table."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.evaluation.evaluate import compare as evaluate
+from mptctl.inference.named_models import load_predictions
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, Log, environment, short_recipe
+from tests.studies.made_runs import made_seed
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of a plain update and of MPT on the digits; not to be changed."""
+    root = tmp_path_factory.mktemp("study") / "digits-study"
+    for seed in (1, 2):
+        split = make_split("digits", run_root=root / str(seed), seed=seed)
+        best = {name: root / str(seed) / name / "best.pt" for name in ("old", "ref")}
+        runs = {
+            "old": ("no-treatment", seed + 2000, None, ()),
+            "ref": ("no-treatment", seed + 1000, None, ()),
+            "no-treatment": ("no-treatment", seed, best["old"], ()),
+            "mpt-kl": ("mpt-kl", seed, best["old"], (best["ref"],)),
+        }
+        for name, (method, run_seed, old, refs) in runs.items():
+            recipe = short_recipe("optim.epochs=3", method=method, **{"runtime.seed": run_seed})
+            folder = root / str(seed) / name
+            request = RunRequest(
+                recipe=recipe, split=split, folder=folder, old=old, refs=refs, only_old_classes=name == "old"
+            )
+            train(request, Log())
+    return root
+
+
+def test_end_to_end(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
+    files = {flag: tmp_path / f"table.{flag}" for flag in ("csv", "latex", "markdown")}
+    named = [word for flag, path in files.items() for word in (f"--{flag}", path)]
+    done = mptctl("compare", study, "--json", *named, "--report", tmp_path / "table.html")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    rows = {row["name"]: row for row in found["rows"]}
+    assert list(rows) == ["no-treatment", "plain, bias taken off", "mpt-kl"]
+    assert all(path.stat().st_size for path in (*files.values(), tmp_path / "table.html"))
+    for name in ("no-treatment", "mpt-kl"):
+        row = rows[name]
+        assert row["method"] == name
+        assert row["seeds"] == [1, 2]
+        for i, seed in enumerate((1, 2)):
+            root = study / str(seed)
+            models = load_predictions({"old": "old", "new": name}, root, part="test").models
+            report = evaluate(models["old"], models["new"])
+            assert row["nfr"]["values"][i] == report.nfr
+            assert row["rel_nfr"]["values"][i] == report.rel_nfr
+            assert row["er_old"]["values"][i] == report.new.er_old_classes
+            assert row["er_all"]["values"][i] == report.new.er_all
+            assert row["flips"]["values"][i] == [report.counts.negative_flips, report.n_old]
+        assert row["nfr"]["mean"] == pytest.approx(np.mean(row["nfr"]["values"]), abs=1e-12)
+        assert row["nfr"]["std"] == pytest.approx(np.std(row["nfr"]["values"], ddof=1), abs=1e-12)
+    # Two teachers are asked in each step, a third of a step's work each or less, and one was trained for it.
+    assert rows["no-treatment"]["cost"] == 1
+    assert rows["mpt-kl"]["cost_parts"]["own"] == 1
+    assert rows["mpt-kl"]["cost_parts"]["taught"] == 1
+    assert 0.6 < rows["mpt-kl"]["cost_parts"]["asked"] < 0.7
+    again = mptctl("compare", study, "--json")
+    assert again.stdout == done.stdout
+
+
+def test_the_same_table_from_names_from_run_folders_and_from_answers_alone(
+    study: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    whole = mptctl("compare", study)
+    assert whole.returncode == 0, whole.stderr
+    assert max(map(len, whole.stdout.splitlines())) <= 80
+    by_name = mptctl("compare", study.name, "--run-root", study.parent)
+    assert by_name.stdout == whole.stdout
+    runs = [study / str(seed) / name for name in ("mpt-kl", "no-treatment") for seed in (2, 1)]
+    assert mptctl("compare", *runs).stdout == whole.stdout
+    for run in study.glob("*/*/answers.npz"):
+        kept = tmp_path / run.parent.relative_to(study)
+        kept.mkdir(parents=True)
+        for name in ("answers.npz", "recipe.yaml", "metrics.jsonl"):
+            (kept / name).write_bytes((run.parent / name).read_bytes())
+    assert mptctl("compare", tmp_path).stdout == whole.stdout
+    one = json.loads(mptctl("compare", study / "1", "--json").stdout)
+    assert {len(row["seeds"]) for row in one["rows"]} == {1}
+    assert one["noise"]["over"] == "samples"
+    assert one["rows"][0]["nfr"]["std"] is None
+
+
+def test_faults_are_one_line_that_names_the_thing(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
+    made_seed(tmp_path / "other" / "1", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    (tmp_path / "empty").mkdir()
+    for words, code, text in (
+        (["nothing", "--run-root", tmp_path], 5, "nothing: no such study or run"),
+        ([tmp_path / "empty"], 5, "holds no run"),
+        ([study / "1" / "ref"], 5, "records no old model; name it with --old RUN"),
+        ([study / "1" / "ref", "--old", "away"], 5, "--old away: no run of that name"),
+        ([study / "1" / "old", "--old", study / "2" / "old"], 5, "is no update"),
+        ([study, "--old", study / "1" / "old"], 5, "compare runs of one split"),
+        ([study, tmp_path / "other"], 5, "is of another split than"),
+        ([study, "--by", "year"], 2, "--by"),
+        ([study, "--csv", study / "1" / "old" / "best.pt"], 2, "is read by this call"),
+        ([study, "--csv", tmp_path / "t", "--latex", tmp_path / "t"], 2, "is in the way of --csv"),
+    ):
+        done = mptctl("compare", *words)
+        assert (done.returncode, text in done.stderr) == (code, True), (words, done)
+        assert done.stderr.count("\n") == 1
+        assert done.stdout == ""
+
+
+def test_an_unfinished_run_is_left_out_and_said(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
+    root = shutil.copytree(study / "1", tmp_path / "runs")
+    metrics = root / "mpt-kl" / "metrics.jsonl"
+    metrics.write_text("".join(line + "\n" for line in metrics.read_text().splitlines()[:-1]))
+    done = mptctl("compare", root)
+    assert done.returncode == 0
+    assert "mpt-kl: left out: its run is not finished (epoch 3)" in " ".join(done.stdout.split())
+    assert mptctl("compare", root / "mpt-kl").returncode == 5
+
+
+def test_kept_answers_are_compared_without_torch(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    code = (
+        "import sys; from mptctl.cli.app import main\n"
+        "try: main()\nexcept SystemExit as end: sys.exit(end.code or ('torch' in sys.modules))"
+    )
+    words = [sys.executable, "-c", code, "compare", tmp_path, "--csv", tmp_path / "t.csv"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.csv").is_file()

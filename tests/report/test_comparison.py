@@ -1,0 +1,163 @@
+"""A comparison in its forms: each is parsed back and holds the numbers, escaped names, and what the marks mean."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import re
+from pathlib import Path
+
+import pytest
+from pylatexenc.latex2text import LatexNodes2Text
+from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
+from rich.console import Console
+
+from mptctl.report.comparison_files import ComparisonFiles, render_csv, render_latex, render_markdown
+from mptctl.report.comparison_page import render_comparison
+from mptctl.report.comparison_terminal import print_comparison
+from mptctl.report.comparison_wording import marks_sentence, spread_text
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, Spread
+from tests.studies.made_runs import made_seed
+
+# A name that means something in every form.
+ODD = "a_b 50% & <i>x</i> #1 $k$ {y} ~^|"
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    root = tmp_path_factory.mktemp("study")
+    for seed in (1, 2):
+        made_seed(root / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 3.0, "pct-kl": 2.0})
+    found = compare_runs([root])
+    rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
+    return found.model_copy(update={"rows": rows})
+
+
+def printed(comparison: Comparison, terminal: bool = False) -> str:
+    out = io.StringIO()
+    console = Console(
+        file=out, width=80, force_terminal=terminal, color_system="standard" if terminal else None
+    )
+    print_comparison(comparison, console)
+    return out.getvalue()
+
+
+def test_in_a_terminal_it_keeps_to_80_columns_and_says_what_the_marks_mean(comparison: Comparison) -> None:
+    text = printed(comparison)
+    assert max(map(len, text.splitlines())) <= 80
+    flat = " ".join(text.split())
+    assert marks_sentence(comparison) in flat
+    assert "seeds, then samples" in flat
+    for row in comparison.rows:
+        if row.name in (BIAS_ROW, ODD):  # folded
+            continue
+        line = next(line for line in text.splitlines() if line.startswith(row.name))
+        for column in COLUMNS:
+            assert spread_text(getattr(row, column), 1 if column == "rel_nfr" else 2) in line
+    assert re.search(r"mpt-kl +\d+\.\d\d ± \d+\.\d\d\*", text)
+    bold = printed(comparison, terminal=True)
+    best = next(row for row in comparison.rows if "nfr" in row.best)
+    assert re.search(rf"\x1b\[1m *{spread_text(best.nfr)}\*", bold)
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", bold).splitlines())) <= 80
+
+
+def test_with_one_seed_it_says_that_samples_alone_were_drawn(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    comparison = compare_runs([tmp_path])
+    assert comparison.noise.over == "samples"
+    assert "samples alone, since each row has one seed" in marks_sentence(comparison)
+    assert "±" not in printed(comparison).split("\n\n")[0]
+
+
+def test_csv_is_read_back_to_the_same_numbers(comparison: Comparison) -> None:
+    lines = list(csv.DictReader(io.StringIO(render_csv(comparison))))
+    assert [line["name"] for line in lines] == [row.name for row in comparison.rows]
+    for line, row in zip(lines, comparison.rows, strict=True):
+        for column in (*COLUMNS, "lost", "pfr", "nfi"):
+            spread: Spread = getattr(row, column)
+            assert float(line[f"{column}_mean"]) == spread.mean
+            assert float(line[f"{column}_std"]) == spread.std
+            assert [float(value) for value in line[f"{column}_values"].split()] == spread.values
+        flips = zip(line["flips"].split(), line["flips_of"].split(), strict=True)
+        assert [(int(count), int(of)) for count, of in flips] == row.flips.values
+        assert [int(seed) for seed in line["seeds"].split()] == row.seeds
+        assert line["best"].split() == row.best
+        assert float(line["cost"]) == row.cost
+
+
+def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) -> None:
+    text = render_latex(comparison)
+    nodes, _, _ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
+    table = next(n for n in nodes if isinstance(n, LatexEnvironmentNode))
+    tabular = next(n for n in table.nodelist if isinstance(n, LatexEnvironmentNode))
+    assert (table.environmentname, tabular.environmentname) == ("table", "tabular")
+    macros = [n.macroname for n in tabular.nodelist if isinstance(n, LatexMacroNode)]
+    assert [macros.count(name) for name in ("toprule", "midrule", "bottomrule")] == [1, 1, 1]
+    best = sum(len(row.best) for row in comparison.rows)
+    assert macros.count("textbf") == best > 0
+    lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert len(lines) == 1 + len(comparison.rows)
+    cells = [
+        [LatexNodes2Text().latex_to_text(c).strip() for c in re.split(r"(?<!\\)&", line)] for line in lines
+    ]
+    assert all(len(line) == 7 for line in cells)
+    for line, row in zip(cells[1:], comparison.rows, strict=True):
+        assert line[0].replace("ˆ", "^") == row.name
+        assert line[1].rstrip("^∼~ ") == spread_text(row.nfr)
+    plain = LatexNodes2Text().latex_to_text(text)
+    assert "Bold is the best of its column and ~ differs" in " ".join(plain.split())
+
+
+def test_markdown_is_read_back(comparison: Comparison) -> None:
+    lines = [line for line in render_markdown(comparison).splitlines() if line.startswith("| ")]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
+    assert {len(line) for line in cells} == {9}
+    for line, row in zip(cells[1:], comparison.rows, strict=True):
+        nfr = line[2].strip()
+        assert nfr.replace("**", "").replace("\\~", "") == spread_text(row.nfr)
+        assert nfr.startswith("**") == ("nfr" in row.best)
+        assert nfr.endswith("~") == ("nfr" in row.within_noise_of_best)
+        counts = [sum(pair[i] for pair in row.flips.values) for i in (0, 1)]
+        assert line[6].strip() == f"{counts[0]:,}/{counts[1]:,}"
+    assert "Bold is the best" in render_markdown(comparison)
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags of a page, what they point to, and its text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for key, value in attrs if key in ("src", "href")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_needs_nothing_but_itself_and_shows_every_method_and_seed(comparison: Comparison) -> None:
+    page = render_comparison(comparison)
+    found = Tags()
+    found.feed(page)
+    assert all(link.startswith("#") for link in found.links)
+    assert "script" not in found.tags
+    assert "i" not in found.tags
+    assert ODD in found.text
+    assert found.tags.count("tr") == 1 + len(comparison.rows)
+    assert found.text.count(spread_text(comparison.rows[0].nfr)) >= 1
+    # Of every row a mark for each seed, one for their mean, and one in the legend.
+    assert "svg" in found.tags
+    assert page.count('id="trade-0-PathCollection') == sum(len(row.seeds) + 2 for row in comparison.rows)
+
+
+def test_files_are_written_where_they_were_asked_for(comparison: Comparison, tmp_path: Path) -> None:
+    files = ComparisonFiles(csv=tmp_path / "t.csv", page=tmp_path / "t.html")
+    assert files.write(comparison) == [tmp_path / "t.csv", tmp_path / "t.html"]
+    assert (tmp_path / "t.csv").read_text() == render_csv(comparison)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.html"]

@@ -1,0 +1,314 @@
+"""Comparing updates: by hand, against pandas, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError
+from mptctl.evaluation.evaluate import compare as evaluate
+from mptctl.inference.named_models import load_predictions
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.studies.answers import run_answers
+from mptctl.studies.answers_file import PartAnswers, no_answers
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import BIAS_ROW, Comparison, ComparisonRow
+from tests.common import CommandLine, Train, short_recipe
+from tests.studies.made_runs import CLASSES, FORWARD, NUM_OLD, STEP, made_part, made_run, made_seed
+
+EXACT = 1e-12
+
+
+def row(comparison: Comparison, name: str) -> ComparisonRow:
+    return next(each for each in comparison.rows if each.name == name)
+
+
+def part_of(answers: list[int], label: list[int], gaps: list[float] | None = None) -> PartAnswers:
+    """Answers as they are given; a new answer beats the best old class, 0, by 1 or by a gap of its own."""
+    logits = np.full((len(answers), CLASSES), -10.0)
+    logits[:, 0] = 0.0
+    for i, answer in enumerate(answers):
+        logits[i, answer] = (gaps[i] if gaps else 1.0) if answer else 0.0
+    return made_part(np.array(label), logits)
+
+
+# Ten samples: six of old classes, four of new ones. The old model gets five of the six right.
+LABEL = [0, 0, 0, 1, 1, 2, 3, 3, 4, 5]
+OLD = [0, 0, 0, 1, 1, 0, 0, 0, 0, 0]
+# Two of the five are lost, one of the six is gained, and of the four new ones one is wrong.
+PLAIN = [3, 3, 0, 1, 1, 2, 3, 3, 4, 0]
+# One is lost, none is gained, two new ones are wrong.
+MPT = [3, 0, 0, 1, 1, 0, 3, 0, 4, 0]
+
+
+def by_hand(root: Path, seed: int = 1) -> None:
+    def part(answers: list[int], gaps: list[float] | None = None) -> PartAnswers:
+        return part_of(answers, LABEL, gaps)
+
+    # Taking 0.5 off mends the first sample, 0.6 the second; from 0.8 on new classes are lost.
+    gaps = [0.5, 0.6, 1, 1, 1, 1, 0.8, 1, 1, 1]
+    old = made_part(np.array(LABEL), np.eye(CLASSES)[OLD][:, :NUM_OLD])
+    made_run(root / "old", "no-treatment", seed, old, old, old=None, num_known=NUM_OLD)
+    made_run(root / "no-treatment", "no-treatment", seed, part(PLAIN, gaps), part(PLAIN, gaps))
+    made_run(root / "mpt-kl", "mpt-kl", seed, part(MPT), part(MPT), refs=1)
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    comparison = compare_runs([tmp_path])
+    assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "mpt-kl"]
+    plain, mpt = row(comparison, "no-treatment"), row(comparison, "mpt-kl")
+    assert plain.flips.values == [(2, 6)]
+    assert plain.nfr.values == [2 / 6]
+    assert (plain.nfr.mean, plain.nfr.std) == (2 / 6, None)
+    assert plain.er_old.mean == pytest.approx(2 / 6, abs=EXACT)
+    assert plain.rel_nfr.mean == pytest.approx((2 / 6) / ((5 / 6) * (2 / 6)), abs=EXACT)
+    assert plain.errors.values == [(3, 10)]
+    assert plain.er_all.mean == pytest.approx(0.3, abs=EXACT)
+    assert plain.pfr.mean == pytest.approx(1 / 6, abs=EXACT)
+    assert plain.lost.mean == pytest.approx(2 / 5, abs=EXACT)
+    assert mpt.flips.values == [(1, 6)]
+    assert mpt.errors.values == [(4, 10)]
+    assert mpt.er_old.mean == pytest.approx(2 / 6, abs=EXACT)
+    assert comparison.old[0].er_old.values == [1 / 6]
+    # MPT errs on 4 of 10 validation samples. So does plain once 1.0 is off; at 0.6 both flips are mended.
+    rival = row(comparison, BIAS_ROW)
+    assert rival.bias is not None
+    assert rival.bias.values == [1.0]
+    assert rival.flips.values == [(0, 6)]
+    assert rival.errors.values == [(4, 10)]
+    assert comparison.bias_held_against == {"all": "mpt-kl"}
+    assert rival.best == ["nfr", "er_old"]
+    assert rival.rel_nfr.values == [None]
+    assert (mpt.best, plain.best) == (["rel_nfr"], ["er_all"])
+    # One forward and backward pass, the forward passes of both teachers (4 and 10), and the reference's training.
+    assert plain.cost == rival.cost == 1.0
+    assert mpt.cost == pytest.approx(1 + (4 + FORWARD) / STEP + 1, abs=EXACT)
+    assert mpt.parameters == 1234
+    assert comparison.noise.over == "samples"
+
+
+def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:
+    strengths = {"no-treatment": 2.5, "pct-kl": 2.6, "mpt-kl": 2.8, "mpt-lm": 2.8, "elodi": 2.7}
+    for seed in (1, 2, 10):
+        made_seed(tmp_path / str(seed), seed, strengths)
+    comparison = compare_runs([tmp_path])
+    frame = pd.concat([_long(tmp_path / str(seed), seed) for seed in (1, 2, 10)])
+    assert [each.name for each in comparison.rows] == [
+        "no-treatment", BIAS_ROW, "pct-kl", "mpt-kl", "mpt-lm", "elodi",
+    ]  # fmt: skip
+    assert comparison.noise.over == "seeds and samples"
+    for method, samples in frame[frame["run"] != "old"].groupby("run"):
+        found = row(comparison, str(method))
+        of_old = samples[samples["label"] < NUM_OLD]
+        per_seed = pd.DataFrame(
+            {
+                "nfr": of_old.assign(flip=of_old["old_right"] & ~of_old["right"])
+                .groupby("seed")["flip"]
+                .mean(),
+                "er_old": 1 - of_old.groupby("seed")["right"].mean(),
+                "er_all": 1 - samples.groupby("seed")["right"].mean(),
+                "old": of_old.groupby("seed")["old_right"].mean(),
+            }
+        )
+        per_seed["rel_nfr"] = per_seed["nfr"] / (per_seed["old"] * per_seed["er_old"])
+        assert found.seeds == [1, 2, 10]
+        for column in ("nfr", "rel_nfr", "er_old", "er_all"):
+            spread = getattr(found, column)
+            np.testing.assert_allclose(spread.values, per_seed[column], rtol=0, atol=EXACT)
+            assert spread.mean == pytest.approx(per_seed[column].mean(), abs=EXACT)
+            assert spread.std == pytest.approx(per_seed[column].std(ddof=1), abs=EXACT)
+    assert row(comparison, "elodi").cost == pytest.approx(1 + (4 + 2 * FORWARD) / STEP + 2, abs=EXACT)
+
+
+def _long(root: Path, seed: int) -> pd.DataFrame:
+    """One line for each run and sample, read from the files by pandas and numpy alone."""
+    frames = []
+    for folder in sorted(root.iterdir()):
+        with np.load(folder / "answers.npz") as arrays:
+            answer = np.where(arrays["test_gap"] > 0, arrays["test_new_answer"], arrays["test_old_answer"])
+            label = arrays["test_label"]
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "run": folder.name,
+                        "seed": seed,
+                        "sample": arrays["test_index"].cumsum(),
+                        "label": label,
+                    }
+                ).assign(right=answer == label)
+            )
+    frame = pd.concat(frames)
+    old = frame[frame["run"] == "old"].set_index("sample")["right"].rename("old_right")
+    return frame.join(old, on="sample")
+
+
+def test_equal_methods_are_within_noise_and_a_planted_difference_is_not(tmp_path: Path) -> None:
+    for seed in (1, 2, 3):
+        made_seed(tmp_path / str(seed), seed, {"mpt-kl": 3.0, "mpt-lm": 3.0, "pct-kl": 1.5}, n=1500)
+    comparison = compare_runs([tmp_path])
+    rows = {name: row(comparison, name) for name in ("mpt-kl", "mpt-lm", "pct-kl")}
+    for column in ("nfr", "er_old", "er_all"):
+        assert sum(column in rows[name].best for name in ("mpt-kl", "mpt-lm")) == 1
+        assert sum(column in rows[name].within_noise_of_best for name in ("mpt-kl", "mpt-lm")) == 1
+        assert column not in (*rows["pct-kl"].best, *rows["pct-kl"].within_noise_of_best)
+
+
+def test_the_bias_is_chosen_on_validation_at_no_more_error_than_the_mpt_row(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"no-treatment": 3.0, "mpt-kl": 2.0}, n=2000)
+    comparison = compare_runs([tmp_path])
+    plain, mpt = run_answers(tmp_path / "1" / "no-treatment").val, run_answers(tmp_path / "1" / "mpt-kl").val
+    rival = row(comparison, BIAS_ROW)
+    assert rival.bias is not None
+    assert rival.bias.mean is not None
+    chosen = rival.bias.mean
+    assert chosen > 0
+    target = (~mpt.right()).mean()
+    assert (~plain.right(chosen)).mean() <= target
+    # Any more brings the error above it.
+    beyond = np.unique(plain.gap[plain.gap > chosen].astype(np.float64))
+    assert beyond.size > 50
+    assert all((~plain.right(bias)).mean() > target for bias in beyond)
+    test = run_answers(tmp_path / "1" / "no-treatment").test
+    assert rival.errors.values == [(int((~test.right(chosen)).sum()), 2000)]
+
+
+def test_rows_of_fewer_seeds_are_said_and_are_not_the_best(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"no-treatment": 2.0, "mpt-kl": 2.0, "mpt-lm": 6.0})
+    made_seed(tmp_path / "2", 2, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    comparison = compare_runs([tmp_path])
+    assert row(comparison, "mpt-lm").best == []
+    assert row(comparison, "mpt-lm").nfr.std is None
+    assert any("of 2 seeds some rows have fewer" in note and "mpt-lm 1" in note for note in comparison.notes)
+
+
+def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    made_seed(tmp_path, 1, {"no-treatment": 2.0})
+    label = rng.integers(CLASSES, size=400)
+    for name, k in (("k1", 1.0), ("k2", 2.0), ("k2-again", 2.0)):
+        part = made_part(label, rng.normal(size=(400, CLASSES)))
+        made_run(tmp_path / name, "mpt-kl", 1, part, part, refs=1, settings={"method.k": k})
+    comparison = compare_runs([tmp_path])
+    assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "k1", "k2", "k2-again"]
+    assert {each.method for each in comparison.rows[2:]} == {"mpt-kl"}
+
+
+def test_other_splits_are_refused_but_by_split(tmp_path: Path) -> None:
+    strengths = {"no-treatment": 2.0, "mpt-kl": 2.0}
+    made_seed(tmp_path / "a" / "1", 1, strengths)
+    made_seed(tmp_path / "b" / "1", 1, strengths, split={"old_fraction": 0.4}, fingerprint="other")
+    made_seed(tmp_path / "c" / "1", 1, strengths, fingerprint="third")
+    with pytest.raises(CheckpointError, match=r"old_fraction 0\.5 or 0\.4.*--by split"):
+        compare_runs([tmp_path / "a", tmp_path / "b"])
+    with pytest.raises(CheckpointError, match="other pictures or classes with split seed 1"):
+        compare_runs([tmp_path / "a", tmp_path / "c"])
+    comparison = compare_runs([tmp_path / "a", tmp_path / "b"], by="split")
+    assert list(dict.fromkeys(each.split for each in comparison.rows)) == [
+        "digits, 3 of 6 classes old, old_fraction 0.4",
+        "digits, 3 of 6 classes old, old_fraction 0.5",
+    ]
+    assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "mpt-kl"] * 2
+    assert set(comparison.bias_held_against) == {each.split for each in comparison.rows}
+    twins = compare_runs([tmp_path / "a", tmp_path / "c"], by="split")
+    assert {each.split for each in twins.rows} == {
+        f"digits, 3 of 6 classes old, {name}" for name in ("split-1", "third")
+    }
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nothing: no such folder"):
+        compare_runs([tmp_path / "nothing"])
+    by_hand(tmp_path / "1")
+    with pytest.raises(CheckpointError, match=r"old: records no old model; name it with --old"):
+        compare_runs([tmp_path / "1" / "old"])
+    with pytest.raises(CheckpointError, match="--old away: no run of that name beside"):
+        compare_runs([tmp_path], old=Path("away"))
+    shutil.rmtree(tmp_path / "1" / "old")
+    with pytest.raises(CheckpointError, match=r"its old model \(old-1\) is missing .* \(old is not there\)"):
+        compare_runs([tmp_path])
+    for name in ("no-treatment", "mpt-kl"):
+        shutil.rmtree(tmp_path / "1" / name)
+    part = part_of(OLD, LABEL)
+    made_run(tmp_path / "1" / "ref", "no-treatment", 1, part, part, old=None)
+    with pytest.raises(CheckpointError, match="no update there"):
+        compare_runs([tmp_path])
+
+
+def test_an_old_model_that_is_named_takes_the_place_of_the_recorded_one(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    better = made_part(np.array(LABEL), np.eye(CLASSES)[LABEL][:, :NUM_OLD])
+    made_run(tmp_path / "old2", "no-treatment", 1, better, better, old=None, num_known=NUM_OLD)
+    comparison = compare_runs([tmp_path], old=Path("old2"))
+    assert comparison.old[0].er_old.mean == 0
+    assert row(comparison, "mpt-kl").flips.values == [(2, 6)]
+
+
+def test_a_rate_that_is_not_defined_is_null_and_its_row_an_object(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 90.0, "mpt-kl": 2.0})
+    comparison = compare_runs([tmp_path])
+    perfect = row(comparison, "no-treatment")
+    assert perfect.er_old.mean == 0
+    assert perfect.rel_nfr.model_dump() == {"mean": None, "std": None, "values": [None]}
+
+
+def test_an_update_without_new_classes_has_no_bias_to_take_off(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    label = rng.integers(NUM_OLD, size=200)
+    for name, old, known in (
+        ("old", None, NUM_OLD),
+        ("no-treatment", "old", NUM_OLD),
+        ("mpt-kl", "old", NUM_OLD),
+    ):
+        part = made_part(label, rng.normal(size=(200, NUM_OLD)))
+        method = "mpt-kl" if name == "mpt-kl" else "no-treatment"
+        made_run(tmp_path / name, method, 1, part, part, old=old, num_known=known, classes=NUM_OLD)
+    comparison = compare_runs([tmp_path])
+    assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
+
+
+def test_without_a_validation_part_there_is_no_bias_and_that_is_said(tmp_path: Path) -> None:
+    made = made_seed(tmp_path / "with", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    for name, run in made.items():
+        known = NUM_OLD if name == "old" else CLASSES
+        old = None if name == "old" else "old"
+        made_run(
+            tmp_path / "without" / name,
+            run.recipe.method.name,
+            1,
+            run.test,
+            no_answers(),
+            old=old,
+            num_known=known,
+        )
+    comparison = compare_runs([tmp_path / "without"])
+    assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
+    assert any("there is no validation part to choose a bias on" in note for note in comparison.notes)
+
+
+def test_an_imported_old_model_is_asked_on_the_split_of_the_update(
+    run: Train, digits: Split, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    trained = run(short_recipe("optim.max_steps=6"), "trained", only_old_classes=True)[0].run
+    torch.save(load_checkpoint(trained.best).model, tmp_path / "weights.pt")
+    (tmp_path / "names.txt").write_text("\n".join(digits.classes.old))
+    done = mptctl(
+        "import", tmp_path / "weights.pt", "--arch", "digits-net", "--class-names", tmp_path / "names.txt",
+        "--name", "old", "--run-root", digits.run_root, "--set", "data.image_size=8",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    folder = run(short_recipe("optim.max_steps=6"), "no-treatment", old=digits.run_root / "old" / "best.pt")[
+        0
+    ].run.path
+    found = compare_runs([folder]).rows[0]
+    direct = compare_runs([folder], old=trained.path).rows[0]
+    assert found.seeds == [0]
+    models = load_predictions({"old": "old", "new": "no-treatment"}, digits.run_root, part="test").models
+    assert found.nfr.mean == evaluate(models["old"], models["new"]).nfr
+    assert direct.flips.values[0][1] == found.flips.values[0][1]
