@@ -61,7 +61,11 @@ def _print_evaluate(found: EvaluateBench) -> None:
     print_table(
         ("way", "seconds", "fastest", "slowest", "peak GB"),
         [
-            (row.name, *(f"{s:.2f}" for s in (row.seconds, min(row.runs), max(row.runs))), f"{row.peak_gb:.2f}")
+            (
+                row.name,
+                *(f"{s:.2f}" for s in (row.seconds, min(row.runs), max(row.runs))),
+                f"{row.peak_gb:.2f}",
+            )
             for row in found.rows
         ],
         words=("way",),

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
     from mptctl.report.flips_files import FlipFiles
 
-MODEL = f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
+MODEL = (
+    f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
+)
 
 
 def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:

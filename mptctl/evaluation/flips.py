@@ -48,7 +48,9 @@ def destinations(answers: PairedAnswers) -> Destinations:
     """Whether flips went to old classes or to new ones."""
     _, answer, n = _flips(answers)
     to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
-    return Destinations(to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips))
+    return Destinations(
+        to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
+    )
 
 
 def _flips(answers: PairedAnswers) -> tuple[IntArray, IntArray, IntArray]:
@@ -105,7 +107,9 @@ def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
     names, is_old = answers.pairing.vocabulary, answers.is_old_class.tolist()
     # Of a thousand classes there may be hundreds of thousands, and each is of the right types.
     return [
-        PairRow.model_construct(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n)
+        PairRow.model_construct(
+            label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n
+        )
         for truth, answer, n in _pairs(answers)
     ]
 
@@ -143,9 +147,7 @@ def worst_flips(answers: PairedAnswers, limit: int) -> list[FlippedSample]:
     """
     pairing = answers.pairing
     if not answers.scores:
-        found = pairing.join.first_flips(
-            sorted(answers.old_classes), limit, answers.counts().negative_flips
-        )
+        found = pairing.join.first_flips(sorted(answers.old_classes), limit, answers.counts().negative_flips)
         return [_flipped(answers, *sample, None, None) for sample in found]
     names, at = pairing.vocabulary, np.flatnonzero(answers.flipped)
     confidence = {role: scores.confidence[at] for role, scores in answers.scores.items()}

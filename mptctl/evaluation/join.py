@@ -235,7 +235,9 @@ class Join:
         raise AssertionError("rows that do not match, and no id that shows it")
 
     def _repeated(self, role: str) -> DataError | None:
-        found = self._first(f"SELECT id::VARCHAR AS id FROM {self.relations[role]} GROUP BY id HAVING count(*) > 1")
+        found = self._first(
+            f"SELECT id::VARCHAR AS id FROM {self.relations[role]} GROUP BY id HAVING count(*) > 1"
+        )
         if not found[0]:
             return None
         return DataError(

@@ -70,7 +70,9 @@ class PairedAnswers:
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
         cells = self.pairing.cells
-        old, new, n = (part[self.cells_of_old] for part in (cells.right["old"], cells.right[replacement], cells.n))
+        old, new, n = (
+            part[self.cells_of_old] for part in (cells.right["old"], cells.right[replacement], cells.n)
+        )
         return Counts(
             both_right=int(n[old & new].sum()),
             negative_flips=int(n[old & ~new].sum()),

@@ -185,7 +185,9 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
     """Write an uncompressed ``.npz`` that `read_predictions` reads back; StorageError where it cannot be."""
     arrays: dict[str, NDArray[Any]] = {
         # Text here and numbers in the other model's file would not match.
-        "id": predictions.ids.astype(np.int64) if predictions.table.id_kind == "integers" else predictions.ids,
+        "id": predictions.ids.astype(np.int64)
+        if predictions.table.id_kind == "integers"
+        else predictions.ids,
         "label": predictions.labels,
         "pred": predictions.preds,
     }

@@ -71,7 +71,9 @@ def find_parts(path: Path) -> list[Path]:
         parts = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(name)]
         missing = f"{path}: matches no file; correct the pattern, or write predictions there"
     named = parts or [path]
-    if unknown := [part for part in named if part.suffix.lower() not in READERS and (parts or not _is_pattern(path))]:
+    if unknown := [
+        part for part in named if part.suffix.lower() not in READERS and (parts or not _is_pattern(path))
+    ]:
         raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
     if not parts:
         raise DataError(missing)

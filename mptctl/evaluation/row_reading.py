@@ -82,8 +82,9 @@ def _refuse_more_than_memory(part: Path) -> None:
     needed, free = SWELLING * size, free_memory()
     if needed > free:
         raise StorageError(
-            f"{part}: holds logits, or cells that each have to be looked at, which takes {shown_size(needed)} of memory "
-            f"where {shown_size(free)} are free; write logits into an uncompressed .npz (numpy.savez), or only `pred`"
+            f"{part}: holds logits, or cells that each have to be looked at, which takes {shown_size(needed)} of "
+            f"memory where {shown_size(free)} are free; write logits into an uncompressed .npz (numpy.savez), "
+            "or only `pred`"
         )
 
 

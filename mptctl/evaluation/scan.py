@@ -72,7 +72,9 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
     from pyarrow import parquet
 
-    fields, starts, rows = {}, [], 0
+    fields: dict[str, pa.DataType] = {}
+    starts: list[int] = []
+    rows = 0
     headers: tuple[str, ...] = ()
     for part in parts:
         try:
@@ -91,7 +93,7 @@ def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
         starts.append(rows)
         rows += n
     columns = {key: _parquet_column(key, fields[key]) for key in ("id", "label", "pred") if key in fields}
-    sound = {key: column for key, column in columns.items() if column is not None}
+    sound: dict[str, _Column] = {key: column for key, column in columns.items() if column is not None}
     if len(sound) < 3 or not rows:
         return None
     files = ", ".join(quoted(glob.escape(str(part.resolve()))) for part in parts)
@@ -145,7 +147,7 @@ def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
     import duckdb
 
     work = current()
-    table, headers = "", ()
+    table, headers = "", tuple[str, ...]()
     for part in parts:
         header = _plain_header(part)
         check_headers(part, header)
@@ -171,7 +173,13 @@ def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
     rows = work.fetch(f"SELECT count(*) FROM {table}")[0][0]
     source = f"(SELECT rowid AS row, * FROM {table})"
     made = FileTable(
-        f"(SELECT row, id, label, pred FROM {source})", rows, _csv_kind(table), Counter(), Counter(), False, name
+        f"(SELECT row, id, label, pred FROM {source})",
+        rows,
+        _csv_kind(table),
+        Counter(),
+        Counter(),
+        False,
+        name,
     )
     found = _checked(made, source, columns, "classes" in headers, headers) if rows else None
     if found is None:
@@ -235,7 +243,11 @@ def _checked(
         lists = work.fetch(f"SELECT DISTINCT classes FROM {source} LIMIT 2") if has_classes else []
     except duckdb.Error:
         return None
-    if present < table.rows or wrong or any(found[4] is not False or found[1 + found[0]] is None for found in names):
+    if (
+        present < table.rows
+        or wrong
+        or any(found[4] is not False or found[1 + found[0]] is None for found in names)
+    ):
         return None
     if has_classes and not (len(lists) == 1 and _is_plain_list(lists[0][0])):
         return None

@@ -126,8 +126,8 @@ def _mixed_types(labels: Names) -> str | None:
     if not numbers or not others:
         return None
     return (
-        f"{model}: {len(numbers)} of its labels are numbers, such as {_shown(numbers[0])}, and {len(others)} are names, "
-        f"such as {_shown(others[0])}; look whether these are labels of one test set"
+        f"{model}: {len(numbers)} of its labels are numbers, such as {_shown(numbers[0])}, and {len(others)} are "
+        f"names, such as {_shown(others[0])}; look whether these are labels of one test set"
     )
 
 

@@ -24,8 +24,13 @@ SAMPLED = 20_000
 class Table(Protocol):
     """Rows of one model, in the order of its file."""
 
-    rows: int
-    id_kind: IdKind
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def id_kind(self) -> IdKind:
+        """What the ids are."""
 
     @property
     def labels(self) -> Counter[str]:
@@ -147,5 +152,7 @@ def number_kind(values: NDArray[Any]) -> IdKind:
     """What ids are by the type of their array."""
     if values.dtype.kind in "iuf":
         return "integers"
-    plain = values.dtype.kind == "O" and all(not isinstance(v, str | bytes) for v in itertools.islice(values, 1))
+    plain = values.dtype.kind == "O" and all(
+        not isinstance(v, str | bytes) for v in itertools.islice(values, 1)
+    )
     return "integers" if plain and len(values) else "text"

@@ -177,7 +177,9 @@ def parse_size(text: str, flag: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
     number = float(found[1]) * UNITS[found[2] or ""] if found else 0
     if not LEAST <= number < 10**18:
-        raise UsageError(f"{flag} {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB")
+        raise UsageError(
+            f"{flag} {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB"
+        )
     return int(number)
 
 

@@ -21,7 +21,9 @@ from tests.evaluation.files import WRITERS, write
 
 NAMES = ["cat", "dog", "emu", "it's", "日本"]
 ANSWERS = st.sampled_from(NAMES)
-IDS = st.one_of(st.integers(-(2**62), 2**62), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
+IDS = st.one_of(
+    st.integers(-(2**62), 2**62), st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+)
 TABLES = st.dictionaries(IDS.map(str), st.tuples(ANSWERS, ANSWERS, ANSWERS), min_size=1, max_size=40)
 FORMS = st.sampled_from(sorted(WRITERS))
 
@@ -99,7 +101,9 @@ def test_ids_that_are_numbers_in_one_file_and_text_in_the_other(tmp_path: Path) 
     for text in (["1", "2"], ["01", "02"], ["x/1", "x/2"]):
         for form in (".parquet", ".npz"):
             other = write(tmp_path / f"new{form}", id=text, label=["a", "b"], pred=["a", "b"])
-            with pytest.raises(DataError, match=r"ids are numbers in .*old\.parquet \(1\) and text in .*new") as caught:
+            with pytest.raises(
+                DataError, match=r"ids are numbers in .*old\.parquet \(1\) and text in .*new"
+            ) as caught:
                 compare(read_predictions(numbers), read_predictions(other))
             assert caught.value.exit_code == 4
 
@@ -114,7 +118,7 @@ def test_integers_of_a_csv_match_integers_and_text(tmp_path: Path, ids: list[Any
 def test_ids_of_a_csv_that_are_not_all_integers_are_text(tmp_path: Path) -> None:
     table = write(tmp_path / "old.csv", id=["1", "02"], label=["a", "b"], pred=["a", "b"])
     other = write(tmp_path / "new.parquet", id=[1, 2], label=["a", "b"], pred=["a", "a"])
-    with pytest.raises(DataError, match="ids are numbers in .*new"):
+    with pytest.raises(DataError, match=r"ids are numbers in .*new"):
         compare(read_predictions(table), read_predictions(other))
 
 
@@ -124,7 +128,9 @@ def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(tmp_path: Path,
     ids = np.arange(n) if where == "middle" else np.zeros(n, dtype=np.int64)
     ids[50_000:150_000] = 7
     for name in ("old", "new"):
-        parquet.write_table(pa.table({"id": ids, "label": ids % 2, "pred": ids % 2}), tmp_path / f"{name}.parquet")
+        parquet.write_table(
+            pa.table({"id": ids, "label": ids % 2, "pred": ids % 2}), tmp_path / f"{name}.parquet"
+        )
     with pytest.raises(DataError, match=r"old\.parquet: 1 ids stand there more than once \(7|\(0"):
         compare(*(read_predictions(tmp_path / f"{name}.parquet") for name in ("old", "new")))
 

@@ -14,7 +14,9 @@ import pytest
 from mptctl.errors import StorageError, UsageError
 from mptctl.evaluation.workspace import LEAST, MOST, default_limit, parse_size, workspace
 
-SPILLING = "SELECT count(*) FROM (SELECT DISTINCT hash(i)::VARCHAR || repeat('x', 20) AS x FROM range({}) t(i))"
+SPILLING = (
+    "SELECT count(*) FROM (SELECT DISTINCT hash(i)::VARCHAR || repeat('x', 20) AS x FROM range({}) t(i))"
+)
 
 
 @pytest.fixture
@@ -26,7 +28,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_exceeds_the_limit_goes_to_a_folder_of_our_own_that_is_removed(folder: Path) -> None:
     with workspace(LEAST) as work:
-        work.fetch("CREATE TABLE big AS SELECT hash(i)::VARCHAR || repeat('x', 60) AS x FROM range(2_000_000) t(i)")
+        work.fetch(
+            "CREATE TABLE big AS SELECT hash(i)::VARCHAR || repeat('x', 60) AS x FROM range(2_000_000) t(i)"
+        )
         (own,) = folder.iterdir()
         assert own.stat().st_mode & 0o777 == 0o700
         assert any(own.rglob("*"))
@@ -45,7 +49,9 @@ def test_the_folder_goes_with_an_error_too(folder: Path, error: type[BaseExcepti
 def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
     with workspace(LEAST) as work:
         work.fetch("SET max_temp_directory_size = '1MB'")
-        with pytest.raises(StorageError, match=r"more than the 64 MB of --memory-limit .*; raise --memory-limit") as caught:
+        with pytest.raises(
+            StorageError, match=r"more than the 64 MB of --memory-limit .*; raise --memory-limit"
+        ) as caught:
             work.fetch(SPILLING.format(5_000_000))
     assert caught.value.exit_code == 7
     assert list(folder.iterdir()) == []
