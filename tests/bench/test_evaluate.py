@@ -29,7 +29,9 @@ def test_both_rows_are_measured_and_the_files_removed(folder: Path) -> None:
 
 
 def test_counts_that_are_not_those_of_sql_fail_loudly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "_COUNTS", evaluate._COUNTS.replace("o.pred = o.label", "o.pred <> o.label"))
+    monkeypatch.setattr(
+        evaluate, "_COUNTS", evaluate._COUNTS.replace("o.pred = o.label", "o.pred <> o.label")
+    )
     with pytest.raises(MptctlError, match="DuckDB's SQL"):
         bench_evaluate(5000, repeats=1, say=lambda line: None)
     assert list(folder.iterdir()) == []
