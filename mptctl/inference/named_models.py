@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.evaluation.predictions import Predictions, read_predictions
-from mptctl.evaluation.readers import is_predictions_file
+from mptctl.evaluation.readers import is_predictions_file, names_files
 from mptctl.names import Part
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 def _read_file(name: str, run_root: Path) -> Predictions:
     path = Path(name).expanduser()
     below = run_root / path
-    return read_predictions(below if below.is_file() and not path.is_file() else path)
+    return read_predictions(below if names_files(below) and not names_files(path) else path)
 
 
 def _split_of(paths: list[Path], run_root: Path) -> Split:
