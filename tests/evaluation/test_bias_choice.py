@@ -166,7 +166,7 @@ def test_what_cannot_be_met_names_the_least_that_can_be_had() -> None:
         f"{100 * flips / n:.2f}% ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f}%"
     ) in str(refused.value)
     assert choose_bias(samples, Budget(max_nfr=float(bound))).walk.steps.flips.min() == flips
-    with pytest.raises(GateFailed, match="least that can be had is -?[0-9.]+ points"):
+    with pytest.raises(GateFailed, match="the least that can be had is"):
         choose_bias(samples, Budget(max_er_increase=-0.9))
 
 
@@ -207,7 +207,7 @@ def broken(draws: int, n: int, budget: Budget, uneven: float) -> tuple[int, int]
 
 @pytest.mark.parametrize("uneven", [0.0, 1.0])
 def test_the_bound_holds_as_often_as_it_says(uneven: float) -> None:
-    """At 80 %, 40 draws break more than 18 times with a probability of 1 in 10,000."""
+    """At 80 %, 40 draws break more than 15 times with a probability of 3 in 1,000."""
     worse, chosen = broken(40, 500, Budget(max_nfr=0.14, confidence=0.8), uneven)
-    assert chosen >= 35
-    assert worse <= 18
+    assert chosen >= 30
+    assert worse <= 15
