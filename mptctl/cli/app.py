@@ -10,6 +10,7 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli import bench
+from mptctl.cli.adjust import adjust
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.import_ import import_
@@ -61,6 +62,7 @@ app.command("train-ref")(train_ref)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
+app.command("adjust")(adjust)
 app.command("tune")(tune)
 app.add_typer(bench.app, name="bench")
 app.command("doctor")(doctor)
