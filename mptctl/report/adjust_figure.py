@@ -50,7 +50,8 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
         after = report.validation
         if after.nfr is not None and after.bound is not None:
             x, y = 100 * after.er_all, 100 * after.nfr
-            axes.plot([x, x], [y, 100 * after.bound], color=INK, linewidth=1, label="up to its bound")
+            if report.max_nfr is not None:  # elsewhere the bound was not what chose
+                axes.plot([x, x], [y, 100 * after.bound], color=INK, linewidth=1, label="up to its bound")
             axes.scatter(
                 [x], [y], s=90, facecolors="none", edgecolors=LOST, linewidths=1.8, label="choice", zorder=4
             )
@@ -75,7 +76,9 @@ def save_adjustment(path: Path, report: AdjustReport, choice: BiasChoice, mixtur
 
 def _curve(axes: Axes, walk: Walk) -> None:
     colour, label = LOOKS[walk.kind]
-    shown = np.unique(np.linspace(0, len(walk.bounds) - 1, POINTS).astype(np.int64))
+    # Past the least NFR a larger bias costs errors alone, up to those on all new classes.
+    last = int(walk.steps.flips.argmin())
+    shown = np.unique(np.linspace(0, last, POINTS).astype(np.int64))
     axes.plot(
         100 * walk.wrong[shown] / len(walk.samples), 100 * walk.steps.flips[shown] / walk.samples.n_old,
         color=colour, linewidth=1.2, label=label,
