@@ -138,7 +138,9 @@ class OptimRecipe(Group):
     step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
-    epochs: PositiveInt = Field(100, description="passes over the training part; the schedule spans them")
+    epochs: int = Field(
+        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
+    )
     max_steps: PositiveInt | None = Field(
         None, description="stop after so many steps; the schedule spans them"
     )
@@ -151,6 +153,11 @@ class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the verb")
+    init: Literal["fresh", "old"] = Field(
+        "fresh",
+        description="what the model begins with: fresh or pretrained weights, or the old model's, whose rows of the "
+        "old classes and batch statistics it keeps",
+    )
     k: float = Field(4.0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"

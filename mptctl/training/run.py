@@ -89,7 +89,7 @@ class RunState:
         best_error: lowest validation error so far, of epochs in which the method is on.
         validation: of the last epoch so far; n/a before the first.
         validation_pending: whether the run goes on from a checkpoint that was saved in mid-epoch, before the
-            validation that follows it.
+            validation that follows it, or is a run without a step.
     """
 
     epoch: int = 0
