@@ -147,6 +147,12 @@ class OptimRecipe(Group):
     batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
     accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
     clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    ema: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
+    )
 
 
 class MethodRecipe(Group):

@@ -24,6 +24,7 @@ from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.average import WeightAverage
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
@@ -199,6 +200,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         clip_grad_norm=recipe.optim.clip_grad_norm,
         precision=recipe.runtime.precision,
         group=group,
+        average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
     )
 
 

@@ -148,7 +148,7 @@ class _Loop:
         if context.group.is_main:
             try:
                 with self.stop.breaks_off():
-                    validation = context.validator.run(self.student.model)
+                    validation = context.validator.run(self.student.evaluated)
             except KeyboardInterrupt:
                 broken_off = True
         if context.group.any(broken_off, context.device):
@@ -178,7 +178,7 @@ class _Loop:
         self._save_last(validation)
 
     def _save_best(self) -> None:
-        model = self.student.model.state_dict()
+        model = self.student.evaluated.state_dict()
         save_checkpoint(self.context.folder.best, self._meta(self.state.validation), model)
 
     def _save_last(self, validation: Validation) -> None:
