@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.names import LoaderName, MethodName
+from mptctl.names import Gate, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.group import Group
 
@@ -165,6 +165,15 @@ class MethodRecipe(Group):
         "old classes and batch statistics it keeps",
     )
     k: float = Field(4.0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
+    k_schedule: KSchedule = Field(
+        "constant",
+        description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in the first",
+    )
+    gate: Gate = Field(
+        "none",
+        description="pct and mpt: where they distil: from all teachers everywhere, or from the old model where the "
+        "student is wrong and from the reference where it is right",
+    )
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
     )

@@ -86,7 +86,8 @@ class _Loop:
         if state.global_step >= context.total_steps:
             return
         set_training_mode(self.student.model, context.recipe.model)
-        student = replace(self.student, method=self.student.method.for_epoch(state.epoch))
+        epochs = -(-context.total_steps // context.train.steps_per_epoch)
+        student = replace(self.student, method=self.student.method.for_epoch(state.epoch, epochs))
         rows = context.recipe.optim.batch_size
         asked = time.monotonic()
         for batch in context.train.epoch(state.epoch, state.step_in_epoch):
