@@ -17,8 +17,7 @@ from mptctl.evaluation.mixture import Mixture, mix_old_in
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.readers import is_predictions_file
-from mptctl.evaluation.statistics import clopper_pearson_upper
-from mptctl.evaluation.temperature import fit_temperature, nll
+from mptctl.evaluation.temperature import fit_temperature
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
@@ -29,7 +28,8 @@ from mptctl.models.heads import fold_into_head
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint
-from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen, limits_of
+from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
+from mptctl.release.measured import figures, metrics
 
 SUFFIX = "-adjusted"
 
@@ -118,7 +118,7 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
     report = _report(request, run, choice, samples, biases, temperature, found.warnings, checkpoint)
     adjustment = _adjustment(request, path, checkpoint, report)
-    after = _metrics(samples, biases, known_old=request.old is not None)
+    after = metrics(samples, biases, known_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
@@ -221,8 +221,8 @@ def _report(
     confidence = 0.95 if request.budget is None else request.budget.confidence
     return AdjustReport(
         chosen=chosen,
-        validation=_figures(judged, biases, temperature, level, known_old=known_old),
-        before=_figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
+        validation=figures(judged, biases, temperature, level, known_old=known_old),
+        before=figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
         **limits_of(request.budget),
         confidence=confidence,
         run=str(run.path),
@@ -231,31 +231,10 @@ def _report(
     )
 
 
-def _figures(
-    samples: HeldOut, biases: FloatArray, temperature: float, level: float, *, known_old: bool
-) -> AdjustFigures:
-    errors, flips = samples.counts(biases)
-    known = samples.truth >= 0
-    n, n_old = len(samples), samples.n_old
-    rated = known_old and n_old > 0
-    return AdjustFigures(
-        nfr=flips / n_old if rated else None,
-        bound=float(clopper_pearson_upper(np.array([flips]), n_old, level)[0]) if rated else None,
-        er_all=errors / n,
-        flips=flips if rated else None,
-        samples_old=n_old if rated else None,
-        errors=errors,
-        samples=n,
-        nll=nll((samples.logits[known] - biases) / temperature, samples.truth[known])
-        if known.any()
-        else None,
-    )
-
-
 def _adjustment(
     request: AdjustRequest, path: Path, checkpoint: Checkpoint, report: AdjustReport
 ) -> Adjustment:
-    figures = report.validation
+    after = report.validation
     return Adjustment(
         adjusted=path.resolve().parent.name,
         digest=checkpoint.digest,
@@ -265,29 +244,11 @@ def _adjustment(
         temperature=report.chosen.temperature,
         **limits_of(request.budget),
         confidence=report.confidence,
-        nfr=figures.nfr,
-        bound=figures.bound,
-        flips=figures.flips,
-        samples_old=figures.samples_old,
+        nfr=after.nfr,
+        bound=after.bound,
+        flips=after.flips,
+        samples_old=after.samples_old,
     )
-
-
-def _metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | None]:
-    """What a checkpoint and its metrics say of the whole validation part."""
-    wrong = samples.wrong(biases)
-    flips = int((wrong & samples.of_old & samples.old_right).sum()) if known_old else None
-    n, n_old = len(samples), samples.n_old
-    errors, errors_old = int(wrong.sum()), int(wrong[samples.of_old].sum())
-    return {
-        "val_error": errors / n,
-        "val_error_old": errors_old / n_old if n_old else None,
-        "val_nfr": None if flips is None or not n_old else flips / n_old,
-        "val_errors": errors,
-        "val_samples": n,
-        "val_errors_old": errors_old,
-        "val_samples_old": n_old,
-        "val_flips": flips,
-    }
 
 
 def _mixture(answers: PairedAnswers, samples: HeldOut) -> Mixture | None:
