@@ -40,7 +40,7 @@ class AdjustRequest:
 
     Attributes:
         new: the run to adjust: its name, its folder or a checkpoint of it.
-        run_root: where runs and the split are.
+        run_root: where runs and the split are; a run of another root, named by its path, brings its own.
         old: the old model; None for a temperature alone.
         budget: what a bias has to keep to; None: no bias is taken off.
         temperature: fit one.
@@ -101,14 +101,14 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     split = split_of([path, *teachers], request.run_root)
     checkpoint = load_checkpoint(path)
     _refuse_unfit(request, checkpoint, split)
-    run = RunDir(run_folder(request.run_root, request.name or default_name(path, request.run_root)))
+    run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
     refuse_own_inputs(run.path, (path, *teachers))
     existing: Existing = "replace" if request.overwrite else "refuse"
     run.refuse_unusable(existing)
 
     names = {"new": request.new} if request.old is None else {"old": request.old, "new": request.new}
     found = load_predictions(names, request.run_root, part="val", device=request.device, progress=progress)
-    answers = _answers(found, split)
+    answers, remarks = _answers(found, split)
     samples = held_out(answers)
     choice = None if request.budget is None else choose_bias(samples, request.budget)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
@@ -116,7 +116,7 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
 
     model = load_model(checkpoint)
     fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
-    report = _report(request, run, choice, samples, biases, temperature, found.warnings, checkpoint)
+    report = _report(request, run, choice, samples, biases, temperature, remarks, checkpoint)
     adjustment = _adjustment(request, path, checkpoint, report)
     after = metrics(samples, biases, known_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
@@ -189,12 +189,13 @@ def _refuse_unfit(request: AdjustRequest, checkpoint: Checkpoint, split: Split) 
         raise UsageError(f"{end.sentence}; finish it with --resume, then adjust it")
 
 
-def _answers(found: NamedModels, split: Split) -> PairedAnswers:
+def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]]:
+    """The answers on the validation part, and what is to be known of them."""
     models = dict(found.models)
     if "old" not in models:
-        return PairedAnswers(pair(models), frozenset(split.classes.old))
-    chosen, _ = choose_old_classes(models["old"], models["new"])
-    return PairedAnswers(pair(models), chosen)
+        return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
+    chosen, remarks = choose_old_classes(models["old"], models["new"])
+    return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
 
 
 def _report(
@@ -204,7 +205,7 @@ def _report(
     samples: HeldOut,
     biases: FloatArray,
     temperature: float,
-    warnings: tuple[str, ...],
+    warnings: list[str],
     checkpoint: Checkpoint,
 ) -> AdjustReport:
     kind = "none" if choice is None else choice.kind
@@ -227,7 +228,7 @@ def _report(
         confidence=confidence,
         run=str(run.path),
         best=str(run.best),
-        warnings=list(warnings),
+        warnings=warnings,
     )
 
 

@@ -95,6 +95,16 @@ def test_evaluate_takes_it_as_a_finished_run(root: Path, mptctl: CommandLine) ->
     assert not any("another split" in warning for warning in after["warnings"])
 
 
+def test_a_run_of_another_root_is_adjusted_on_its_own_split_and_stays_there(
+    root: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    words = ("--old", root / "old", "--max-nfr", "9", "--run-root", tmp_path / "elsewhere")
+    done = mptctl("adjust", root / "new", *words)
+    assert done.returncode == 0, done.stderr
+    assert (root / "new-adjusted" / "best.pt").exists()
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_temperature_changes_calibration_alone_and_needs_no_old_model(
     root: Path, mptctl: CommandLine
 ) -> None:
