@@ -48,6 +48,19 @@ def test_the_papers_settings() -> None:
     assert (cifar.method.alpha, cifar.method.beta, cifar.method.tau) == (1, 5, 5)
 
 
+def test_the_settings_of_calibrated_training() -> None:
+    cifar, tiny, cub = (load_recipe(f"{name}-calibration") for name in ("cifar10", "tiny-imagenet", "cub"))
+    assert {r.model.arch for r in (cifar, tiny, cub)} == {"resnet50"}
+    assert (tiny.data.image_size, tiny.model.stem, tiny.optim.batch_size) == (64, "small", 64)
+    assert (tiny.optim.epochs, tiny.optim.schedule, tiny.optim.milestones) == (100, "step", (40, 60))
+    assert tiny.optim.clip_grad_norm == 2
+    assert (cifar.data.image_size, cifar.optim.batch_size) == (32, 128)
+    assert (cub.data.image_size, cub.model.pretrained) == (224, None)
+    criterion = tiny.criterion
+    assert (criterion.name, criterion.smoothing, criterion.gamma, criterion.weight) == ("ce", 0.05, 3, 0.1)
+    assert (criterion.margin, criterion.alpha, criterion.reduction) == (10, 0.1, "mean")
+
+
 def test_overrides_win_over_the_preset_and_the_verb_wins_over_both() -> None:
     recipe = load_recipe("digits", ["optim.lr=1e-3", "method.k=2"], {"method.k": 7.0})
     assert recipe.optim.lr == 0.001
@@ -168,6 +181,16 @@ def test_a_recipe_is_changed_without_being_read_again() -> None:
         ("data:\n  scale: [0.1, 2]\n", r"data.scale: .*at most 1"),
         ("a: [unclosed\n", "expected"),
         ("optim:\n  batch_size: 4\n  accumulate: 4\n", "fewer than 2"),
+        (
+            "optim:\n  schedule: step\n  milestones: [60, 40]\n",
+            r"optim\.milestones: must rise, got \[60, 40\]",
+        ),
+        ("optim:\n  milestones: [40]\n", r"optim\.milestones: the cosine schedule has none"),
+        ("criterion:\n  name: mlbs\n", "did you mean mbls"),
+        ("criterion:\n  margn: 3\n", r"did you mean criterion\.margin"),
+        ("criterion:\n  smoothing: -0.1\n", r"criterion\.smoothing: .*got -0\.1"),
+        ("criterion:\n  gamma: -1\n", r"criterion\.gamma: .*got -1"),
+        ("criterion:\n  alpha: -1\n", r"criterion\.alpha: .*got -1"),
     ],
 )
 def test_wrong_recipes_are_refused_by_name(text: str, message: str, tmp_path: Path) -> None:

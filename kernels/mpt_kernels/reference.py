@@ -67,23 +67,8 @@ def biased_logits(logits: Tensor, num_old: int, k: float | Tensor) -> Tensor:
     return logits + torch.where(is_new, bias, 0.0)
 
 
-def biased_cross_entropy(logits: Tensor, target: Tensor, num_old: int, k: float | Tensor = 0.0) -> Tensor:
-    """Margin-calibrated cross-entropy, -log softmax(z + Delta)[y] (Eq. 1 and 2).
-
-    Args:
-        logits: (N, C).
-        target: (N,) integer, 0..C-1.
-        num_old: number of old classes.
-        k: bias of the new classes, one number or (N,).
-
-    Returns:
-        (N,), one loss per sample.
-    """
-    return cross_entropy(biased_logits(logits, num_old, k), target)
-
-
 def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    """-log softmax(z)[y], one per sample.
+    """-log softmax(z)[y], one per sample; of biased logits the margin-calibrated cross-entropy (Eq. 1 and 2).
 
     Args:
         logits: (N, C), with the bias where there is one.

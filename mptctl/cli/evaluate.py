@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
@@ -26,10 +27,21 @@ def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0)
     return option
 
 
-@prints({"--json": "mptctl.evaluation.flip_report:FlipReport"})
+@prints(
+    {
+        "--json": "mptctl.evaluation.flip_report:FlipReport",
+        "MODEL --json": "mptctl.evaluation.calibration_report:CalibrationReport",
+    }
+)
 def evaluate(
+    context: typer.Context,
     old: Annotated[str, typer.Argument(metavar="OLD", help=f"The model in production: {MODEL}.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its replacement, in the same forms.")],
+    new: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NEW", help="Its replacement, in the same forms; without it OLD is measured by itself."
+        ),
+    ] = None,
     run_root: opt.RunRoot = Path("runs"),
     max_nfr: Annotated[float | None, _percent("--max-nfr", "Largest negative flip rate.")] = None,
     max_lost: Annotated[
@@ -144,14 +156,32 @@ def evaluate(
         int | None,
         typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
     ] = None,
+    temperature: Annotated[
+        Temperature | None,
+        typer.Option(
+            "--temperature",
+            help="One model: fit a temperature on the validation part, and show figures with it.",
+            rich_help_panel="One model by itself",
+        ),
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            "--validation",
+            metavar="FILE",
+            help="Predictions to fit it on; default: of the run's validation part.",
+            rich_help_panel="One model by itself",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, hidden=True, help="Has no effect any more.")] = 0,
     device: Annotated[
         str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
     ] = "auto",
 ) -> None:
-    """Compare the model in production with its replacement, and gate the release.
+    """Compare the model in production with its replacement, and gate the release; or measure one model.
 
-    Prints the flip table over test samples of the old classes.
+    Prints the flip table over test samples of the old classes. With one model: accuracy, calibration errors,
+    likelihood and Brier score over test samples of the classes that it knows.
 
     Exits with 3 where a limit is exceeded or the rate that it limits is not defined; with any limit also where OLD and
     NEW are one model, where one of them is of an unfinished run, or where OLD is never right.
@@ -161,7 +191,21 @@ def evaluate(
         mptctl evaluate old mpt-kl --max-nfr 2 --report flips.html
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
+
+        mptctl evaluate mpt-kl --temperature fit --report calibration.html
     """
+    refuse_flags(context, alone=new is None)
+    if new is None:
+        evaluate_one(
+            old,
+            run_root,
+            temperature=temperature,
+            validation=validation,
+            as_json=as_json,
+            report=report,
+            device=device,
+        )
+        return
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
     from mptctl.files import read_names

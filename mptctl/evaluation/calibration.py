@@ -1,4 +1,4 @@
-"""Does confidence mean what it says? ECE, adaptive ECE and the bins of a reliability diagram."""
+"""Does confidence mean what it says? ECE, adaptive ECE, MCE and the bins of a reliability diagram."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ BINS = 15
 
 
 class Calibration(NamedTuple):
-    """Calibration errors in fractions, and the bins of equal width."""
+    """Calibration errors in fractions, and the bins of equal width; `mce` is the largest gap of these."""
 
     ece: float
     aece: float
+    mce: float
     bins: list[Bin]
 
 
@@ -26,7 +27,7 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
     """Calibration of one model's answers; None without samples.
 
     confidence: (N,) probability of the answer, 0 to 1. right: (N,) whether the answer was right.
-    ECE: bins of equal width (Naeini et al. 2015); AECE: bins of equal count (Nguyen and O'Connor 2015).
+    ECE, MCE: bins of equal width (Naeini et al. 2015); AECE: bins of equal count (Nguyen and O'Connor 2015).
     A bin holds low < confidence <= high, the first one its lower edge too: without that, the smallest
     confidence, and every sample where all confidences are equal, would fall out of the adaptive bins.
     Raises NonFiniteError where a confidence is NaN.
@@ -44,11 +45,16 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
         np.linspace(0, confidence.size, BINS + 1), np.arange(confidence.size), np.sort(confidence)
     )
     bins = _bins(confidence, right, width)
-    return Calibration(_error(bins), _error(_bins(confidence, right, count)), bins)
+    return Calibration(_error(bins), _error(_bins(confidence, right, count)), max(_gaps(bins)), bins)
+
+
+def place_in_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The bin of each value, in the values' shape: low < value <= high, and the first bin its lower edge too."""
+    return np.clip(np.searchsorted(edges, values, side="left") - 1, 0, edges.size - 2)
 
 
 def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_], edges: NDArray[np.float64]) -> list[Bin]:
-    place = np.clip(np.searchsorted(edges, confidence, side="left") - 1, 0, edges.size - 2)
+    place = place_in_bins(confidence, edges)
     n = np.bincount(place, minlength=edges.size - 1)
     summed = np.bincount(place, weights=confidence, minlength=n.size)
     hits = np.bincount(place, weights=right, minlength=n.size)
@@ -64,11 +70,13 @@ def _bins(confidence: NDArray[np.float64], right: NDArray[np.bool_], edges: NDAr
     ]
 
 
+def _gaps(bins: list[Bin]) -> list[float]:
+    """Distance of accuracy and mean confidence, of bins that hold a sample."""
+    return [
+        abs(b.accuracy - b.confidence) for b in bins if b.accuracy is not None and b.confidence is not None
+    ]
+
+
 def _error(bins: list[Bin]) -> float:
-    total = sum(b.n for b in bins)
-    gaps = (
-        b.n * abs(b.accuracy - b.confidence)
-        for b in bins
-        if b.accuracy is not None and b.confidence is not None
-    )
-    return sum(gaps) / total
+    held = [b.n for b in bins if b.n]
+    return sum(n * gap for n, gap in zip(held, _gaps(bins), strict=True)) / sum(held)

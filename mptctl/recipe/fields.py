@@ -136,6 +136,9 @@ class OptimRecipe(Group):
         "cosine", description="shape of the learning rate"
     )
     step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
+    milestones: tuple[PositiveInt, ...] | None = Field(
+        None, description="epochs after which the step schedule drops, in place of every step_epochs"
+    )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
     epochs: int = Field(
@@ -153,6 +156,17 @@ class OptimRecipe(Group):
         lt=1,
         description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
     )
+
+    @model_validator(mode="after")
+    def _milestones_drop(self) -> OptimRecipe:
+        if self.milestones is not None and self.schedule != "step":
+            raise ValueError(
+                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
+                "optim.milestones to null"
+            )
+        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
+            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
+        return self
 
 
 class MethodRecipe(Group):

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, UsageError
+from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias
 from mptctl.evaluation.held_out import FloatArray, HeldOut, held_out
 from mptctl.evaluation.mixture import Mixture, mix_old_in
@@ -87,7 +87,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
         UsageError: nothing to do, no old model for a budget, no validation part, a run that is not finished or was
             adjusted before, a name that is taken, or a classifier without a bias.
         CheckpointError: no such run, or one of another split.
-        DataError: what `load_predictions` says of the models, or no validation picture of an old class.
+        DataError: what `load_predictions` says of the models, no validation picture of an old class, or no temperature
+            that fits best.
         GateFailed: no bias meets the budget; nothing is written.
         StorageError: the folder cannot be written.
     """
@@ -112,7 +113,7 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     samples = held_out(answers)
     choice = None if request.budget is None else choose_bias(samples, request.budget)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
-    temperature = fit_temperature(samples.logits - biases, samples.truth) if request.temperature else 1.0
+    temperature = _temperature(samples, biases) if request.temperature else 1.0
 
     model = load_model(checkpoint)
     fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
@@ -196,6 +197,17 @@ def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]
         return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
     chosen, remarks = choose_old_classes(models["old"], models["new"])
     return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
+
+
+def _temperature(samples: HeldOut, biases: FloatArray) -> float:
+    """That of the biased logits, on samples of the classes that the model knows."""
+    known = samples.truth >= 0
+    fit = fit_temperature(samples.logits[known] - biases, samples.truth[known])
+    if fit.temperature is None:
+        raise DataError(
+            f"--temperature: there is none: {fit.failure}; leave it out, or hold out more pictures"
+        )
+    return fit.temperature
 
 
 def _report(

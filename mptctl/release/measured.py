@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mptctl.evaluation.held_out import FloatArray, HeldOut
+from mptctl.evaluation.probabilities import score_probabilities
 from mptctl.evaluation.statistics import clopper_pearson_upper
-from mptctl.evaluation.temperature import nll
 from mptctl.release.adjust_report import AdjustFigures
 
 
@@ -26,6 +26,10 @@ def figures(
     known = samples.truth >= 0
     n, n_old = len(samples), samples.n_old
     rated = known_old and n_old > 0
+    likelihood = None
+    if known.any():
+        logits = samples.logits[known] - biases
+        likelihood = score_probabilities(logits, samples.truth[known], temperature).nll
     return AdjustFigures(
         nfr=flips / n_old if rated else None,
         bound=float(clopper_pearson_upper(np.array([flips]), n_old, level)[0]) if rated else None,
@@ -34,9 +38,7 @@ def figures(
         samples_old=n_old if rated else None,
         errors=errors,
         samples=n,
-        nll=nll((samples.logits[known] - biases) / temperature, samples.truth[known])
-        if known.any()
-        else None,
+        nll=likelihood,
     )
 
 

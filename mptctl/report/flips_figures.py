@@ -13,7 +13,8 @@ from matplotlib.path import Path as Outline
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import writing
-from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style
+from mptctl.report.reliability import Panel, draw_reliability
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style
 from mptctl.report.wording import percent
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
@@ -76,25 +77,13 @@ def _margins(report: FlipReport) -> Figure | None:
 
 
 def _reliability(report: FlipReport) -> Figure | None:
-    models = [(report.old, "old", OLD, "s"), (report.new, "new", NEW, "o")]
-    if all(model.reliability is None for model, *_ in models):
-        return None
-    figure, axes = _canvas()
-    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1)
-    for model, name, colour, marker in models:
-        bins = [b for b in model.reliability or [] if b.n]
-        if not bins:
-            continue
-        total = sum(b.n for b in bins)
-        sizes = [8 + 120 * b.n / total for b in bins]
-        x, y = [b.confidence or 0.0 for b in bins], [b.accuracy or 0.0 for b in bins]
-        axes.plot(x, y, color=colour, linewidth=1)
-        label = f"{name}: ECE {percent(model.ece)}, AECE {percent(model.aece)}"
-        axes.scatter(x, y, s=sizes, color=colour, marker=marker, alpha=0.85, linewidths=0)
-        axes.plot([], [], color=colour, marker=marker, label=label)
-    axes.set(xlabel="confidence", ylabel="accuracy", xlim=(0, 1.03), ylim=(0, 1.03))
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2)
-    return figure
+    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
+    panels = [
+        Panel(title, model.reliability, colour)
+        for model, title, colour in models
+        if model.reliability is not None
+    ]
+    return draw_reliability(panels) if panels else None
 
 
 def _confidence(report: FlipReport) -> Figure | None:

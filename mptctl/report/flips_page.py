@@ -9,13 +9,14 @@ from mptctl.report import wording
 from mptctl.report.flips_figures import draw_figures
 from mptctl.report.gallery import PictureReader, data_url
 from mptctl.report.page import inline_figure, render_page
+from mptctl.report.reliability import CAPTION as RELIABILITY
 
 # Rows of a table on the page; the rest is in the JSON.
 ROWS = 200
 
 CAPTIONS = {
     "margins": "Logit margins before and after. Left of the line the answer is wrong.",
-    "reliability": "Reliability: on the diagonal, confidence means what it says. Area of a mark: samples.",
+    "reliability": RELIABILITY,
     "confidence": "Flips by how sure the old model was, with 95% intervals.",
     "flow": "From which class flips came, and which answer took them.",
     "bias": "What is free: a bias taken off the new classes' logits after training.",

@@ -46,6 +46,8 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
     if recipe.schedule == "cosine":
         done = (step - warmup) / max(1, total_steps - warmup)
         return recipe.lr * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+    if recipe.schedule == "step" and recipe.milestones is not None:
+        return recipe.lr * recipe.gamma ** sum(step >= epoch * steps_per_epoch for epoch in recipe.milestones)
     if recipe.schedule == "step":
         return recipe.lr * recipe.gamma ** (step // (recipe.step_epochs * steps_per_epoch))
     return recipe.lr

@@ -11,7 +11,7 @@ import torch
 
 from mptctl.data.split import make_split
 from mptctl.inference.named_models import load_predictions
-from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.training.request import RunRequest
@@ -118,6 +118,18 @@ def test_a_temperature_changes_calibration_alone_and_needs_no_old_model(
     found = load_predictions({"new": "new", "cool": "cool"}, root, part="test").models
     assert (found["new"].preds == found["cool"].preds).all()
     assert not (root / "cool" / "adjust.svg").exists()
+
+
+def test_where_no_temperature_fits_best_nothing_is_written(root: Path, mptctl: CommandLine) -> None:
+    """Every answer is wrong where the classes have each other's names: hotter is always better."""
+    source = load_checkpoint(root / "new" / "best.pt")
+    names = source.meta.class_names
+    meta = source.meta.model_copy(update={"class_names": (*names[1:], names[0])})
+    save_checkpoint(root / "new" / "best.pt", meta, source.model)
+    done = mptctl("adjust", "new", "--temperature", "--run-root", root)
+    assert done.returncode == 4
+    assert "--temperature: there is none: the fit diverges" in done.stderr
+    assert not (root / "new-adjusted").exists()
 
 
 def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:

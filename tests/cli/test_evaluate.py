@@ -188,7 +188,7 @@ def test_old_classes_that_the_new_file_lacks_are_named(call) -> None:  # type: i
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
         ("old.npz", "new.npz", "--json", "--markdown", "-"),
-        ("old.npz",),
+        ("old.npz", "--max-nfr", "2"),  # a gate without NEW
     ],
 )
 def test_wrong_flags_exit_2_in_one_line(call, words: tuple[str, ...]) -> None:  # type: ignore[no-untyped-def]

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from mptctl.cli.app import app
 from mptctl.cli.docs_page import verbs
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.training_verbs import resume_command
-from mptctl.data.split import make_split
+from mptctl.data.split import Split, make_split
+from mptctl.models.checkpoint import load_checkpoint
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
 from tests.common import CommandLine
@@ -119,6 +121,8 @@ def test_teacher_logits_are_cached_where_it_is_asked_for(recipe: Any) -> None:
         ("train-ref --resume --overwrite", 2, "contradict"),
         ("train-ref --recipe cifar-100", 2, "did you mean cifar100"),
         ("train-ref --set optim.lrr=1", 2, "did you mean optim.lr"),
+        ("train-old --set criterion.name=mlbs", 2, "did you mean mbls"),
+        ("train-mpt --set criterion.alpha=-1", 2, "criterion.alpha"),
         ("train-ref --device tpu", 2, "runtime.device tpu"),
         ("train-mpt --old older", 5, "older: no such run or file"),
         ("train-baseline pct-kl --old older", 5, "older: no such run or file"),
@@ -146,6 +150,51 @@ def test_a_run_is_trained_and_named(mptctl: CommandLine, digits_root: Path, tmp_
     )
     assert plain.returncode == 0, plain.stderr
     assert yaml.safe_load(plain.stdout)["best"] == str(tmp_path / "mine" / "best.pt")
+
+
+def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
+    mptctl: CommandLine, tmp_path: Path
+) -> None:
+    make_split("digits", run_root=tmp_path)
+    keys = (
+        "--set",
+        "optim.max_steps=2",
+        "--set",
+        "runtime.threads=1",
+        "--device",
+        "cpu",
+        "--run-root",
+        tmp_path,
+    )
+    for verb in (("train-old",), ("train-ref",), ("train-mpt", "--distance", "kl")):
+        trained = {}
+        for name in ("ce", "ls"):
+            flags = ("--name", f"{verb[0]}-{name}", "--set", f"criterion.name={name}")
+            # The teachers are the same for both.
+            teachers = ("--old", "train-old-ce", "--ref", "train-ref-ce") if verb[0] == "train-mpt" else ()
+            out = mptctl(*verb, *flags, *teachers, *keys)
+            assert out.returncode == 0, out.stderr
+            trained[name] = load_checkpoint(tmp_path / f"{verb[0]}-{name}" / "last.pt")
+            assert trained[name].meta.recipe.criterion.name == name
+        ce, ls = (trained[name].model for name in ("ce", "ls"))
+        assert any(not torch.equal(ce[key], ls[key]) for key in ce), verb
+
+
+@pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
+def test_the_recipes_of_calibrated_training_can_be_run(name: str, mptctl: CommandLine, split: Split) -> None:
+    flags = (
+        "--recipe",
+        name,
+        "--set",
+        "optim.batch_size=8",
+        "--set",
+        "criterion.name=mbls",
+        "--device",
+        "cpu",
+    )
+    out = mptctl("train-old", "--run-root", split.run_root, "--name", "new", *flags, "--dry-run")
+    assert out.returncode == 0, out.stderr
+    assert "resnet50" in out.stdout + out.stderr
 
 
 def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:

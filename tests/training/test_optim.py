@@ -27,6 +27,12 @@ def test_the_step_schedule_drops_every_thirty_epochs() -> None:
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
+def test_the_step_schedule_drops_after_each_milestone() -> None:
+    step = recipe(lr=0.1, schedule="step", milestones=(40, 60))
+    rates = [learning_rate(step, s, 7, 700) for s in (0, 40 * 7 - 1, 40 * 7, 60 * 7 - 1, 60 * 7, 699)]
+    assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
+
+
 def test_gamma_is_the_factor_of_each_drop() -> None:
     step = recipe(lr=0.1, schedule="step", step_epochs=2, gamma=0.5)
     assert [learning_rate(step, s, 1, 6) for s in range(6)] == pytest.approx(

@@ -1,0 +1,105 @@
+"""`mptctl evaluate MODEL`: one model by itself, its accuracy and its calibration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.predictions import Predictions
+
+Temperature = Literal["fit"]
+# Flags that measuring one model has: those of both, and those that a comparison has not.
+SHARED = frozenset({"old", "run_root", "as_json", "report", "device"})
+ALONE = frozenset({"temperature", "validation"})
+
+
+def refuse_flags(context: typer.Context, *, alone: bool) -> None:
+    """Refuse flags that say something about two models where one is given, and the other way round.
+
+    Args:
+        context: of the call.
+        alone: whether one model is given.
+
+    Raises:
+        UsageError: names the flag.
+    """
+    from mptctl.errors import UsageError
+
+    for param in context.command.params:
+        source = context.get_parameter_source(param.name or "")
+        if source is None or source.name != "COMMANDLINE" or param.name in SHARED:
+            continue
+        if alone and param.name not in ALONE:
+            raise UsageError(f"{param.opts[0]}: is for a comparison; name NEW, the replacement, as well")
+        if not alone and param.name in ALONE:
+            raise UsageError(f"{param.opts[0]}: is for one model by itself; name OLD or NEW alone")
+
+
+def evaluate_one(
+    model: str,
+    run_root: Path,
+    *,
+    temperature: Temperature | None,
+    validation: str | None,
+    as_json: bool,
+    report: Path | None,
+    device: str,
+) -> None:
+    """Measure one model, and show it.
+
+    Args:
+        model: run name, run folder, .pt file or predictions file.
+        run_root: folder of the split and of all run folders.
+        temperature: whether to fit one.
+        validation: predictions to fit it on; None: the run's own validation part.
+        as_json: print JSON.
+        report: where one HTML page is written.
+        device: where models compute.
+
+    Raises:
+        UsageError: a temperature that there is nothing to fit on, or a validation part without a temperature.
+    """
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.evaluation.calibration_report import measure_calibration
+    from mptctl.evaluation.readers import is_predictions_file
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.report.progress_bars import progress_bars
+
+    if validation is not None and temperature is None:
+        raise UsageError("--validation: is what --temperature fit is fitted on; give both")
+    if temperature is not None and validation is None and is_predictions_file(Path(model).expanduser()):
+        raise UsageError(
+            f"--temperature fit: {model} holds no validation part; name a predictions file of held-out samples with "
+            "--validation FILE"
+        )
+    outputs = Outputs()
+    outputs.file("--report", report)
+    outputs.check(read_for_models([model, validation], run_root), prints=as_json)
+    held_out: Predictions | None = None
+    with progress_bars() as progress:
+        found = load_predictions({"model": model}, run_root, part="test", device=device, progress=progress)
+        if temperature is not None:
+            named = load_predictions(
+                {"model": validation or model}, run_root, part="val", device=device, progress=progress
+            )
+            held_out = named.models["model"]
+    result = measure_calibration(found.models["model"], held_out, found.warnings)
+    if report is not None:
+        from mptctl.files import writing
+        from mptctl.report.calibration_page import render_calibration_html
+
+        with writing(report) as stream:
+            stream.write(render_calibration_html(result).encode())
+        typer.echo(f"wrote {report}", err=True)
+    if as_json:
+        typer.echo(result.model_dump_json())
+    else:
+        from rich.console import Console
+
+        from mptctl.report.calibration_terminal import print_calibration
+
+        print_calibration(result, Console())
