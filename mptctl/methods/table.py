@@ -55,6 +55,8 @@ def _with_criterion(method: Method, criterion: CriterionRecipe) -> Method:
         before=None if method.before is None else _with_criterion(method.before, criterion),
         criterion=criterion_from_recipe(criterion).rows,
         distance=method.distance if isinstance(method, AutogradMethod) else None,
+        gate=method.gate if isinstance(method, AutogradMethod) else "none",
+        k_schedule=method.k_schedule,
     )
 
 
@@ -75,7 +77,15 @@ def _focal(recipe: MethodRecipe, num_old: int) -> Method:
         lm_reduction=recipe.lm_reduction,
         k=recipe.k if row.bias else 0.0,
     )
-    return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
+    common: dict[str, Any] = {
+        "name": recipe.name,
+        "settings": settings,
+        "teachers": row.teachers,
+        "k_schedule": recipe.k_schedule,
+    }
+    if recipe.gate == "none" or row.distance is None:
+        return FusedMethod(**common)
+    return AutogradMethod(criterion=CRITERIA["ce"], gate=recipe.gate, **common)
 
 
 def _naive(recipe: MethodRecipe, num_old: int) -> Method:
