@@ -131,7 +131,7 @@ ERRORS = [
     (["train-mpt", "--distance", "l2"], 2, "l2"),
     (["train-old"], 2, "mptctl split"),
     (["evaluate"], 2, "OLD"),
-    (["evaluate", "old"], 2, "mptctl split"),
+    (["evaluate", "old"], 5, "old: no such run or file"),
     (["split", "imagefolder", "--data-root", "nowhere"], 4, "nowhere"),
     (["evaluate", "a.npz", "b.npz"], 4, "a.npz"),
     (["evaluate", "a", "b"], 5, "a: no such run or file"),

@@ -33,7 +33,7 @@ def test_characters_need_no_data_root(mptctl: CommandLine, tmp_path: Path) -> No
         31,
     )
     assert {part: counts["all"] for part, counts in found["parts"].items()} == {
-        "train": 62 * 540, "val": 62 * 60, "test": 62 * 150,
+        "train": 62 * 264, "val": 62 * 66, "test": 62 * 150,
     }  # fmt: skip
 
 
