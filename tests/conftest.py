@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -24,6 +25,10 @@ from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_fo
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so the programs that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test is timed: a busy machine is no failure.
 settings.register_profile("mptctl", deadline=None, max_examples=50)
