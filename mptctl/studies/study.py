@@ -114,13 +114,13 @@ def run_study(
 
 def prepare(
     request: StudyRequest, checking: Callable[[int, int], None] | None = None
-) -> tuple[list[PlannedRun], dict[int, Split], dict[str, Standing]]:
+) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
     """Runs, splits, and where each run stands; what can be wrong is found here, before anything is trained."""
     results = request.results
     if results is not None:
         writable_results(results)
     splits = make_splits(
-        request.study.file.split,
+        request.study.file.splits,
         request.run_root,
         request.seeds,
         request.data_root,
@@ -128,8 +128,8 @@ def prepare(
         flat=request.flat,
     )
     runs = plan_study(request.study, request.seeds, flat=request.flat)
-    for seed, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.seed == seed], split)
+    for place, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.place == place], split)
     found = standings(runs, splits)
     _refuse_small_disk(request.run_root, [run for run in runs if found[run.key] == "missing"], splits)
     return runs, splits, found
@@ -152,8 +152,8 @@ def refuse_if_failed(report: StudyReport) -> None:
     )
 
 
-def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[int, Split]) -> None:
-    needed = disk_bytes(missing, {seed: sizes_of_split(split) for seed, split in splits.items()})
+def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
+    needed = disk_bytes(missing, {place: sizes_of_split(split) for place, split in splits.items()})
     free = free_bytes(root)
     if needed > free:
         raise StorageError(
