@@ -44,6 +44,13 @@ def runs_below(folder: Path) -> list[Path]:
     return runs or [run for each in inside for run in _folders(each) if is_run_folder(run)]
 
 
+def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
+    """Every run folder below one, in the order of their names: seed, generation and run are that deep at most."""
+    if is_run_folder(folder):
+        return [folder]
+    return [run for each in _folders(folder) if depth for run in runs_of_chain(each, depth - 1)]
+
+
 def find_by_digest(digest: str, beside: Path) -> Path | None:
     """The run of a checkpoint, by its digest, among those beside a run and their ensembles; None where it is not."""
     siblings = _folders(beside.absolute().parent)

@@ -18,6 +18,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import is_free, locked
 from mptctl.models.ownership import Kind
+from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
@@ -95,8 +96,11 @@ def run_study(
                 runs, splits, found = prepare(request, checking)
                 board = ProgressBoard(runs, splits, found, on_update)
                 _train(request, board, log, stop)
-                done = [board.folder(run) for run in board.runs_of("done") if run.is_update]
-                comparison = compare_runs(done) if done else None
+                done = board.runs_of("done")
+                updates = [board.folder(run) for run in done if run.is_update]
+                is_chain = request.study.file.generations is not None
+                comparison = compare_runs(updates) if updates and not is_chain else None
+                chain = report_chains([*map(board.folder, done)]) if updates and is_chain else None
         except KeyboardInterrupt:
             raise Stopped(
                 f"{root}: stopped; what is done is kept; go on with the same command",
@@ -108,6 +112,7 @@ def run_study(
         seeds=list(request.seeds),
         runs=board.rows(),
         comparison=comparison,
+        chain=chain,
         seconds=round(time.monotonic() - started, 1),
     )
 
