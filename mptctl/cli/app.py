@@ -10,6 +10,7 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli import bench, figure
+from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
@@ -69,6 +70,7 @@ app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
+app.command("chain")(chain)
 app.command("predict")(predict)
 app.command("tune")(tune)
 app.command("study")(study)

@@ -16,7 +16,7 @@ from mptctl.evaluation.paired_answers import flip_counts
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.files import Model
-from mptctl.names import Role
+from mptctl.names import METHOD_NAMES, Role
 from mptctl.studies.answers import Progress, RunAnswers, run_answers
 from mptctl.studies.run_folders import checkpoint_digest, recorded_teachers
 from mptctl.studies.updates import unfinished
@@ -39,7 +39,9 @@ class ChainRow(Model):
     seed: int = Field(description="of its split")
     name: str = Field(description="of the run that its chain ends with")
     method: str = Field(description="of its recipe")
-    generation: int = Field(description="1 for an update of generation 0, 2 for an update of that one, and so on")
+    generation: int = Field(
+        description="1 for an update of generation 0, 2 for an update of that one, and so on"
+    )
     run: str = Field(description="its folder")
     classes: int = Field(description="that it knows")
     er_all: Rate = Field(description="error on the test samples of these")
@@ -118,16 +120,21 @@ def report_chains(
     notes: list[str] = []
     asked: dict[Path, RunAnswers] = {}
     first: dict[Path, FirstModel] = {}
-    rows: list[ChainRow] = []
+    chains: list[list[ChainRow]] = []
     for chain in _chains(folders, notes):
         for run in chain:
             if run not in asked:
                 asked[run] = run_answers(run, device=device, progress=progress)
         models = [asked[run] for run in chain]
         first.setdefault(chain[0], _first(models[0]))
-        rows += _rows(models)
-    rows.sort(key=lambda row: row.seed)
-    return ChainReport(first=sorted(first.values(), key=lambda model: model.seed), rows=rows, notes=notes)
+        chains.append(_rows(models))
+    order = {name: place for place, name in enumerate(METHOD_NAMES)}
+    chains.sort(key=lambda rows: (rows[0].seed, order[rows[-1].method], rows[-1].name))
+    return ChainReport(
+        first=sorted(first.values(), key=lambda model: model.seed),
+        rows=[row for rows in chains for row in rows],
+        notes=notes,
+    )
 
 
 def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:

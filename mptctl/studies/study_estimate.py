@@ -66,9 +66,7 @@ def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
     """The sizes of a split that is still to be made."""
     held_out = VAL_FRACTION if wanted.val_fraction is None else wanted.val_fraction
     names = [str(i) for i in range(source.classes)]
-    classes = split_classes(
-        names, old_fraction=wanted.old_fraction, class_fraction=wanted.class_fraction
-    )
+    classes = split_classes(names, old_fraction=wanted.old_fraction, class_fraction=wanted.class_fraction)
     taken = len(classes.names)
     train, test = (pictures * taken // source.classes for pictures in (source.train, source.test))
     val = round(train * held_out)
@@ -113,7 +111,9 @@ def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
         sizes: of the splits, by their places.
     """
     folders = sum(run_bytes(run.recipe, sizes[run.place].known_to(run)) for run in runs)
-    pictures = {(run.place, run.recipe.data.image_size): _decoded_bytes(run, sizes[run.place]) for run in runs}
+    pictures = {
+        (run.place, run.recipe.data.image_size): _decoded_bytes(run, sizes[run.place]) for run in runs
+    }
     answers = {key: size for run in runs for key, size in _answer_bytes(run, sizes[run.place]).items()}
     limits = {run.place: run.recipe.runtime.cache_limit_gb * 1e9 for run in runs}
     kept = sum(

@@ -92,7 +92,9 @@ def test_a_first_model_that_is_never_right_has_no_flips(tmp_path: Path) -> None:
 
 def test_an_update_whose_old_model_is_not_there_is_named(tmp_path: Path) -> None:
     root = made_chain(tmp_path)
-    with pytest.raises(CheckpointError, match=r"2/mpt-kl: its old model \(mpt-kl-1\) is not among these runs"):
+    with pytest.raises(
+        CheckpointError, match=r"2/mpt-kl: its old model \(mpt-kl-1\) is not among these runs"
+    ):
         report_chains(runs_of_chain(root / "1" / "2"))
     with pytest.raises(CheckpointError, match="no update among these runs"):
         report_chains([root / "1" / "1" / "old"])
