@@ -8,10 +8,10 @@ from pathlib import Path
 import matplotlib
 
 from mptctl.files import writing
-from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of
+from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
 from mptctl.report.flips_markdown import escape
 from mptctl.report.svg import figure_metadata, style
-from mptctl.report.wording import format_count, format_interval, percent
+from mptctl.report.wording import format_count, format_interval
 from mptctl.studies.chain import ChainReport, ChainRow
 
 
@@ -64,7 +64,8 @@ def _line(row: ChainRow) -> str:
 
 def _cell(row: ChainRow, column: Column) -> str:
     rate = getattr(row, column)
-    return f"{percent(rate.value).removesuffix('%')} ({format_interval(rate.ci95).removesuffix('%')}; {format_count(rate)})"
+    interval = format_interval(rate.ci95).removesuffix("%")
+    return f"{value_text(rate)} ({interval}; {format_count(rate)})"
 
 
 def _save_figure(report: ChainReport, path: Path) -> None:

@@ -157,7 +157,8 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:
         while (digest := old_of.get(chain[0])) is not None:
             if digest not in by_digest:
                 raise CheckpointError(
-                    f"{chain[0]}: its old model ({digest[:12]}) is not among these runs; name a folder that holds it too"
+                    f"{chain[0]}: its old model ({digest[:12]}) is not among these runs; name a folder that "
+                    "holds it too"
                 )
             chain.insert(0, by_digest[digest])
         yield chain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_flips_are_new_lasting_or_healed_by_hand() -> None:
     assert flips[1] == (1, 2, 1)
     # The fourth sample is broken, healed, and broken again: new once more.
     assert flips[2] == (2, 2, 1)
-    for before, now in zip(flips, flips[1:], strict=False):
+    for before, now in pairwise(flips):
         assert before.new + before.lasting == now.lasting + now.healed
 
 
