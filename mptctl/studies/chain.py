@@ -219,7 +219,7 @@ def _refuse_unlike(before: RunAnswers, now: RunAnswers) -> None:
     known = before.head.num_known
     samples = [model.test.index[model.test.label < known] for model in (before, now)]
     names = [model.head.class_names[:known] for model in (before, now)]
-    if names[0] != names[1] or not np.array_equal(*samples):
+    if names[0] != names[1] or not np.array_equal(samples[0], samples[1]):
         what = "classes" if names[0] != names[1] else "test pictures"
         raise CheckpointError(
             f"{now.folder}: was asked of other {what} than {before.folder}, which it replaces; name runs of one chain"

@@ -142,11 +142,13 @@ class StudyFile(Model):
 
     @model_validator(mode="after")
     def _pieces_fit(self) -> StudyFile:
-        decided = self.split.model_fields_set & {"old_fraction", "class_fraction"}
-        if self.generations is not None and decided:
-            raise ValueError(
-                f"split.{min(decided)}: generations say which classes are there; leave one of the two out"
-            )
+        for key in ("old_fraction", "class_fraction"):
+            # A study that is shown with all its defaults is a valid study.
+            value, default = getattr(self.split, key), StudySplit.model_fields[key].default
+            if self.generations is not None and value != default:
+                raise ValueError(
+                    f"split.{key}: {value:g}: generations say which classes are there; leave one of the two out"
+                )
         names = [update.name for update in self.updates]
         twice = {name for name in names if names.count(name) > 1}
         if twice:

@@ -112,9 +112,9 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 1.2]", "generations: 1.2: must be above 0"),
         (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 1.0]", "generations: "),
         (
-            "description: x\nsplit: {source: digits, old_fraction: 0.5}\nrecipe: digits\nupdates: [mpt-kl]\n"
+            "description: x\nsplit: {source: digits, old_fraction: 0.4}\nrecipe: digits\nupdates: [mpt-kl]\n"
             "generations: [0.5, 0.7, 1]",
-            "split.old_fraction: generations say which classes",
+            "split.old_fraction: 0.4: generations say which classes",
         ),
         (HEAD + "updates: []", "updates"),
         (HEAD, "updates: is missing"),
