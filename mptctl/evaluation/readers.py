@@ -82,6 +82,13 @@ def find_parts(path: Path) -> list[Path]:
     return parts
 
 
+def headers(part: Path) -> list[str]:
+    """The names of all columns of a file that can be read, for messages on those that are missing."""
+    module = import_module(f"mptctl.evaluation.{part.suffix.lower()[1:]}_file")
+    names: list[str] = getattr(module, f"headers_{part.suffix.lower()[1:]}")(part)
+    return names
+
+
 def _is_pattern(path: Path) -> bool:
     return glob.has_magic(str(path))
 
