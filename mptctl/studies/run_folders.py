@@ -28,6 +28,8 @@ def named_folder(name: str, run_root: Path) -> Path:
             return folder
     there = [folder for folder in places if folder.is_dir()]
     state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
+    if any(map(runs_of_chain, there)):
+        state = f"{there[0]}: its runs lie in generations; show them with mptctl chain"
     looked = " and ".join(dict.fromkeys(map(str, places)))
     raise CheckpointError(f"{name}: {state}; looked for {looked}")
 

@@ -137,6 +137,9 @@ def test_what_chain_cannot_show_is_named(mptctl: CommandLine, tmp_path: Path) ->
         done = mptctl("chain", *words)
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
         assert message in done.stderr
+    done = mptctl("compare", root)
+    assert done.returncode == 5
+    assert "its runs lie in generations; show them with mptctl chain" in done.stderr
     done = mptctl("chain", root)
     assert done.returncode == 0, done.stderr
     assert "generation 2" in done.stdout
