@@ -11,6 +11,7 @@ import typer
 from mptctl import __version__
 from mptctl.cli import bench, figure
 from mptctl.cli.adjust import adjust
+from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
@@ -70,6 +71,7 @@ app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
+app.command("chain")(chain)
 app.command("predict")(predict)
 app.command("adjust")(adjust)
 app.command("tune")(tune)

@@ -49,6 +49,7 @@ def split_classes(
     *,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
+    class_fraction: float = 1.0,
     order: str = "given",
     seed: int = 0,
 ) -> ClassSplit:
@@ -58,11 +59,13 @@ def split_classes(
         source_names: class names in the source's own order.
         old_fraction: part of the classes that is old, rounded down; 1.0 is an update without new classes.
         old_names: the old classes by name, in the order that the old model answers in; overrides the fraction.
+        class_fraction: part of the source's classes that is taken, rounded down: the first ones, old ones among them.
         order: ``given`` takes the first classes of the source as old, ``random`` shuffles them with ``seed``.
         seed: seed of the shuffle.
 
     Raises:
-        UsageError: a name that the source does not have, no old class at all, or an unknown order.
+        UsageError: a name that the source does not have, no old class at all, fewer classes than old ones, or an
+            unknown order.
     """
     if order not in ("given", "random"):
         raise UsageError(f"--order {order}: unknown; use given or random")
@@ -77,10 +80,11 @@ def split_classes(
         if not old_names:
             raise UsageError("--old-classes: the file names no class; write one class name a line")
         chosen = set(old_names)
-        return ClassSplit((*old_names, *(name for name in names if name not in chosen)), len(old_names))
+        names = [*old_names, *(name for name in names if name not in chosen)]
+        return ClassSplit(_taken(names, class_fraction, len(old_names)), len(old_names))
     if not 0.0 < old_fraction <= 1.0:
         raise UsageError(f"--old-fraction {old_fraction}: must be above 0 and at most 1")
-    num_old = int(np.floor(len(names) * old_fraction + 1e-9))  # 0.07 * 100 is 7.000000000000001
+    num_old = _part_of(len(names), old_fraction)
     if num_old == 0:
         raise UsageError(
             f"--old-fraction {old_fraction}: leaves no old class out of {len(names)}; use a larger one"
@@ -88,7 +92,22 @@ def split_classes(
     if order == "random":
         permutation = np.random.default_rng(seed).permutation(len(names))
         names = [names[i] for i in permutation]
-    return ClassSplit(tuple(names), num_old)
+    return ClassSplit(_taken(names, class_fraction, num_old), num_old)
+
+
+def _taken(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ...]:
+    """The first classes of an order, so many as a fraction says."""
+    taken = _part_of(len(names), fraction)
+    if not num_old <= taken <= len(names):
+        raise UsageError(
+            f"class fraction {fraction}: takes {taken} of {len(names)} classes, {num_old} of them old; use one that "
+            "takes all old classes, and at most 1"
+        )
+    return tuple(names[:taken])
+
+
+def _part_of(classes: int, fraction: float) -> int:
+    return int(np.floor(classes * fraction + 1e-9))  # 0.07 * 100 is 7.000000000000001
 
 
 def label_map(source_names: Sequence[str], target_names: Sequence[str]) -> NDArray[np.int64]:

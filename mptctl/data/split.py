@@ -54,7 +54,8 @@ class Split:
         file: what stands in ``split.json``.
         manifest: every picture, one row each; the one index space of all parts.
         classes: class names, old ones first.
-        labels: (M,) int64 label of each row in class order.
+        labels: (M,) int64 label of each row in class order; -1 for a class that the split does not take, whose rows
+            belong to no part.
         fingerprint: digest that checkpoints carry.
         run_root: the folder that holds ``split.json``.
     """
@@ -72,7 +73,7 @@ class Split:
         Returns:
             (n,) rows of the manifest.
         """
-        mask = self.manifest.parts == PART_CODES[part]
+        mask = (self.manifest.parts == PART_CODES[part]) & (self.labels >= 0)
         if num_classes is not None:
             mask &= self.labels < num_classes
         return np.flatnonzero(mask).astype(np.int64)
@@ -112,6 +113,7 @@ def make_split(
     data_root: Path | None = None,
     old_fraction: float = 0.5,
     old_names: Sequence[str] | None = None,
+    class_fraction: float = 1.0,
     order: Order = "given",
     seed: int = 0,
     val_fraction: float | None = None,
@@ -129,7 +131,8 @@ def make_split(
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
         run_root: folder for ``split.json`` and its manifest.
         data_root: folder of the data.
-        old_fraction, old_names, order: which classes are old; see `split_classes`.
+        old_fraction, old_names, class_fraction, order: which classes are old, and which are taken; see
+            `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default: a tenth,
             and of characters a fifth.
@@ -154,6 +157,7 @@ def make_split(
         data_root=None if root is None else str(root),
         old_fraction=old_fraction,
         old_names=None if old_names is None else list(old_names),
+        class_fraction=class_fraction,
         order=order,
         seed=seed,
         val_fraction=val_fraction,
@@ -224,6 +228,7 @@ def build_split(
         manifest.class_names,
         old_fraction=request.old_fraction,
         old_names=request.old_names,
+        class_fraction=request.class_fraction,
         order=request.order,
         seed=request.seed,
     )
@@ -233,7 +238,7 @@ def build_split(
         request=request,
         class_names=list(classes.names),
         num_old=classes.num_old,
-        counts=counts_of(manifest),
+        counts=counts_of(manifest, classes.names),
         quarantined=list(quarantined),
         verify=verify,
         manifest=manifest_name(manifest),

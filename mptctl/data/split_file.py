@@ -31,6 +31,9 @@ class SplitRequest(Model):
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
     old_fraction: float = Field(description="part of the classes that is old, where they are not named")
     old_names: list[str] | None = Field(description="old classes by name, as --old-classes gave them")
+    class_fraction: float = Field(
+        1.0, description="part of the classes that is taken, the first ones; below 1 in the chain of a study"
+    )
     order: Order = Field(description="order of the classes before they are divided")
     seed: int = Field(description="seed of the random order and of the validation part")
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
@@ -41,7 +44,9 @@ class SplitFile(Model):
 
     schema_version: Literal[1] = Field(1, description="version of this file")
     request: SplitRequest = Field(description="what split was asked for")
-    class_names: list[str] = Field(description="every class, old ones first: the order of the logits")
+    class_names: list[str] = Field(
+        description="every class that is taken, old ones first: the order of the logits"
+    )
     num_old: int = Field(description="how many of them are old")
     counts: dict[Part, int] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
@@ -97,9 +102,10 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
         compare(f"{beside}: was edited: digest", manifest.digest[: len(in_name)], in_name)
     found = fingerprint_of(manifest, file.class_names, file.num_old)
     compare(f"{path}: class_names, num_old or fingerprint was edited: fingerprint", found, file.fingerprint)
-    if sorted(file.class_names) != sorted(manifest.class_names):
+    known, taken = set(manifest.class_names), file.class_names
+    if not known.issuperset(taken) or (file.request.class_fraction == 1 and len(taken) != len(known)):
         raise DataError(f"{path}: its class_names are not those of {beside}; {REPAIR}")
-    counts = counts_of(manifest)
+    counts = counts_of(manifest, taken)
     if file.counts != counts:
         raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
 
@@ -109,10 +115,11 @@ def manifest_name(manifest: Manifest) -> str:
     return f"manifest-{manifest.digest[:16]}.npz"
 
 
-def counts_of(manifest: Manifest) -> dict[Part, int]:
-    """Pictures in each part."""
+def counts_of(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:
+    """Pictures of some classes in each part."""
     parts: tuple[Part, ...] = ("train", "val", "test")
-    return {part: int(np.count_nonzero(manifest.parts == PART_CODES[part])) for part in parts}
+    taken = np.isin(np.array(manifest.class_names), np.array(class_names))[manifest.labels]
+    return {part: int(np.count_nonzero(taken & (manifest.parts == PART_CODES[part]))) for part in parts}
 
 
 def fingerprint_of(manifest: Manifest, class_names: Sequence[str], num_old: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from mptctl.data.manifest import BAD, PART_CODES
+from mptctl.data.manifest import BAD
 from mptctl.data.split import SPLIT_NAME, Split
 from mptctl.files import Model
 from mptctl.names import Order, Part
@@ -45,11 +45,9 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         kept: whether it was there before.
     """
     request, classes = split.file.request, split.classes
-    is_old = split.labels < classes.num_old
     parts: dict[Part, PartCounts] = {}
     for part in ("train", "val", "test"):
-        rows = split.manifest.parts == PART_CODES[part]
-        old, everything = int(np.count_nonzero(rows & is_old)), int(np.count_nonzero(rows))
+        everything, old = len(split.indices(part)), len(split.indices(part, classes.num_old))
         parts[part] = PartCounts(old=old, new=everything - old, all=everything)
     assert int(np.count_nonzero(split.manifest.parts == BAD)) == len(split.file.quarantined)
     return SplitSummary(

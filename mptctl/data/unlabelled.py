@@ -99,7 +99,7 @@ def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
         request=request,
         class_names=list(names),
         num_old=len(names),
-        counts=counts_of(manifest),
+        counts=counts_of(manifest, names),
         quarantined=left_out,
         verify=verify,
         manifest=manifest_name(manifest),

@@ -10,6 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from mptctl.report.chain_terminal import print_chain
 from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line
 from mptctl.report.tables import make_table
@@ -67,6 +68,8 @@ def print_study(report: StudyReport, console: Console) -> None:
     """Print what a study came to: the table of its updates, and what failed."""
     if report.comparison is not None:
         print_comparison(report.comparison, console)
+    if report.chain is not None:
+        print_chain(report.chain, console)
     for row in report.runs:
         if row.error is not None:
             plain_line(console, f"{row.seed}/{row.run}: {row.status}: {row.error}")

@@ -28,6 +28,8 @@ def named_folder(name: str, run_root: Path) -> Path:
             return folder
     there = [folder for folder in places if folder.is_dir()]
     state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
+    if any(map(runs_of_chain, there)):
+        state = f"{there[0]}: its runs lie in generations; show them with mptctl chain"
     looked = " and ".join(dict.fromkeys(map(str, places)))
     raise CheckpointError(f"{name}: {state}; looked for {looked}")
 
@@ -42,6 +44,13 @@ def runs_below(folder: Path) -> list[Path]:
     inside = _folders(folder)
     runs = [each for each in inside if is_run_folder(each)]
     return runs or [run for each in inside for run in _folders(each) if is_run_folder(run)]
+
+
+def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
+    """Every run folder below one, in the order of their names: seed, generation and run are that deep at most."""
+    if is_run_folder(folder):
+        return [folder]
+    return [run for each in _folders(folder) if depth for run in runs_of_chain(each, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:

@@ -18,6 +18,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import is_free, locked
 from mptctl.models.ownership import Kind
+from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
@@ -95,8 +96,11 @@ def run_study(
                 runs, splits, found = prepare(request, checking)
                 board = ProgressBoard(runs, splits, found, on_update)
                 _train(request, board, log, stop)
-                done = [board.folder(run) for run in board.runs_of("done") if run.is_update]
-                comparison = compare_runs(done) if done else None
+                done = board.runs_of("done")
+                updates = [board.folder(run) for run in done if run.is_update]
+                is_chain = request.study.file.generations is not None
+                comparison = compare_runs(updates) if updates and not is_chain else None
+                chain = report_chains([*map(board.folder, done)]) if updates and is_chain else None
         except KeyboardInterrupt:
             raise Stopped(
                 f"{root}: stopped; what is done is kept; go on with the same command",
@@ -108,19 +112,20 @@ def run_study(
         seeds=list(request.seeds),
         runs=board.rows(),
         comparison=comparison,
+        chain=chain,
         seconds=round(time.monotonic() - started, 1),
     )
 
 
 def prepare(
     request: StudyRequest, checking: Callable[[int, int], None] | None = None
-) -> tuple[list[PlannedRun], dict[int, Split], dict[str, Standing]]:
+) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
     """Runs, splits, and where each run stands; what can be wrong is found here, before anything is trained."""
     results = request.results
     if results is not None:
         writable_results(results)
     splits = make_splits(
-        request.study.file.split,
+        request.study.file.splits,
         request.run_root,
         request.seeds,
         request.data_root,
@@ -128,8 +133,8 @@ def prepare(
         flat=request.flat,
     )
     runs = plan_study(request.study, request.seeds, flat=request.flat)
-    for seed, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.seed == seed], split)
+    for place, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.place == place], split)
     found = standings(runs, splits)
     _refuse_small_disk(request.run_root, [run for run in runs if found[run.key] == "missing"], splits)
     return runs, splits, found
@@ -152,8 +157,8 @@ def refuse_if_failed(report: StudyReport) -> None:
     )
 
 
-def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[int, Split]) -> None:
-    needed = disk_bytes(missing, {seed: sizes_of_split(split) for seed, split in splits.items()})
+def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[str, Split]) -> None:
+    needed = disk_bytes(missing, {place: sizes_of_split(split) for place, split in splits.items()})
     free = free_bytes(root)
     if needed > free:
         raise StorageError(

@@ -22,7 +22,7 @@ from mptctl.studies.study_estimate import (
     sizes_of_source,
     sizes_of_split,
 )
-from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import PlannedRun, on_machine, place_of, plan_study, refuse_runs_too_short
 from mptctl.studies.study_progress import last_line
 from mptctl.studies.study_state import Standing, existing_split, standings
 
@@ -63,11 +63,15 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         MptctlError: what keeps the study from starting; see `run_study`.
     """
     runs = plan_study(request.study, request.seeds)
-    wanted, root = request.study.file.split, request.run_root
-    found = {seed: existing_split(wanted, root, seed, request.data_root) for seed in request.seeds}
-    splits = {seed: split for seed, split in found.items() if split is not None}
-    for seed, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.seed == seed], split)
+    root = request.run_root
+    found = {
+        (place := place_of(seed, stage)): existing_split(wanted, root / place, seed, request.data_root)
+        for seed in request.seeds
+        for stage, wanted in request.study.file.splits.items()
+    }
+    splits = {place: split for place, split in found.items() if split is not None}
+    for place, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.place == place], split)
     standing = standings(runs, splits)
     left = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
@@ -87,21 +91,24 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     )
 
 
-def _sizes(request: StudyRequest, splits: dict[int, Split]) -> dict[int, Sizes]:
-    """Of each seed's split, or of what it will be."""
+def _sizes(request: StudyRequest, splits: dict[str, Split]) -> dict[str, Sizes]:
+    """Of each split, or of what it will be, by their places."""
     wanted = request.study.file.split
     root = request.data_root or (Path(wanted.data_root) if wanted.data_root is not None else None)
-    known = {seed: sizes_of_split(split) for seed, split in splits.items()}
-    if len(known) < len(request.seeds):
-        counted = sizes_of_source(wanted, count_source(wanted.source, root))
-        known |= {seed: counted for seed in request.seeds if seed not in known}
+    known = {place: sizes_of_split(split) for place, split in splits.items()}
+    stages = request.study.file.splits
+    if len(known) < len(request.seeds) * len(stages):
+        source = count_source(wanted.source, root)
+        for stage, each in stages.items():
+            counted = sizes_of_source(each, source)
+            known = {place_of(seed, stage): counted for seed in request.seeds} | known
     return known
 
 
 def _rows(
     runs: list[PlannedRun],
     standing: dict[str, Standing],
-    sizes: dict[int, Sizes],
+    sizes: dict[str, Sizes],
     root: Path,
     device: torch.device,
 ) -> list[PlannedRow]:
@@ -109,10 +116,10 @@ def _rows(
     rows = []
     for run in runs:
         state = standing[run.key]
-        steps = 0 if state in ("done", "unanswered") else sizes[run.seed].steps(run)
+        steps = 0 if state in ("done", "unanswered") else sizes[run.place].steps(run)
         if state == "begun" and (line := last_line(RunDir(root / run.key).metrics)) is not None:
             steps = max(0, steps - line.step)
-        estimate = estimate_planned(run, planned, sizes[run.seed], steps, device) if steps else None
+        estimate = estimate_planned(run, planned, sizes[run.place], steps, device) if steps else None
         rows.append(
             PlannedRow(
                 seed=run.seed,

@@ -66,10 +66,12 @@ def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
     """The sizes of a split that is still to be made."""
     held_out = VAL_FRACTION if wanted.val_fraction is None else wanted.val_fraction
     names = [str(i) for i in range(source.classes)]
-    num_old = split_classes(names, old_fraction=wanted.old_fraction).num_old
-    val = round(source.train * held_out)
+    classes = split_classes(names, old_fraction=wanted.old_fraction, class_fraction=wanted.class_fraction)
+    taken = len(classes.names)
+    train, test = (pictures * taken // source.classes for pictures in (source.train, source.test))
+    val = round(train * held_out)
     in_files = wanted.source == "imagefolder"
-    return Sizes(source.classes, num_old, source.train - val, val, source.test, in_files)
+    return Sizes(taken, classes.num_old, train - val, val, test, in_files)
 
 
 def estimate_planned(
@@ -85,32 +87,38 @@ def estimate_planned(
         device: where it computes.
     """
     wanted = ROWS[run.method].teachers
-    asked = [
-        key for key in run.teachers if (Role.OLD if planned[key].only_old_classes else Role.REF) in wanted
-    ]
+    # The old model stands first among them, and knows what is old to the run.
+    known = [sizes.num_old] * (run.old is not None) + [sizes.known_to(run)] * len(run.refs)
+    roles = [Role.OLD] * (run.old is not None) + [Role.REF] * len(run.refs)
     # Its part of the validation pictures, once in each epoch.
     seen = sizes.val * sizes.known_to(run) // sizes.classes * -(-steps // sizes.steps_per_epoch(run))
-    teachers: list[Sized] = [(planned[key].recipe, sizes.known_to(planned[key])) for key in asked]
+    teachers: list[Sized] = [
+        (planned[key].recipe, classes)
+        for key, role, classes in zip(run.teachers, roles, known, strict=True)
+        if role in wanted
+    ]
     with torch_settings(run.recipe, device):
         return estimate_run(
             (run.recipe, sizes.known_to(run)), teachers, steps=steps, validated=seen, device=device
         )
 
 
-def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[int, Sizes]) -> int:
+def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
     """What the runs will write at most: their folders, decoded pictures, and teachers' answers.
 
     Args:
         runs: that are not there yet.
-        sizes: of the splits, by seed.
+        sizes: of the splits, by their places.
     """
-    folders = sum(run_bytes(run.recipe, sizes[run.seed].known_to(run)) for run in runs)
-    pictures = {(run.seed, run.recipe.data.image_size): _decoded_bytes(run, sizes[run.seed]) for run in runs}
-    answers = {key: size for run in runs for key, size in _answer_bytes(run, sizes[run.seed]).items()}
-    limits = {run.seed: run.recipe.runtime.cache_limit_gb * 1e9 for run in runs}
+    folders = sum(run_bytes(run.recipe, sizes[run.place].known_to(run)) for run in runs)
+    pictures = {
+        (run.place, run.recipe.data.image_size): _decoded_bytes(run, sizes[run.place]) for run in runs
+    }
+    answers = {key: size for run in runs for key, size in _answer_bytes(run, sizes[run.place]).items()}
+    limits = {run.place: run.recipe.runtime.cache_limit_gb * 1e9 for run in runs}
     kept = sum(
-        min(limit, sum(size for (of, _), size in answers.items() if of == seed))
-        for seed, limit in limits.items()
+        min(limit, sum(size for (of, _), size in answers.items() if of == place))
+        for place, limit in limits.items()
     )
     return folders + sum(pictures.values()) + int(kept)
 
@@ -151,13 +159,13 @@ def _decoded_bytes(run: PlannedRun, sizes: Sizes) -> int:
     return pictures if sizes.in_files and resident and pictures < data.resident_limit_gb * 1e9 else 0
 
 
-def _answer_bytes(run: PlannedRun, sizes: Sizes) -> dict[tuple[int, str], int]:
-    """Answers of each teacher that a run keeps, by seed and teacher; all updates of a seed share them."""
+def _answer_bytes(run: PlannedRun, sizes: Sizes) -> dict[tuple[str, str], int]:
+    """Answers of each teacher that a run keeps, by split and teacher; all updates of a split share them."""
     runtime, wanted = run.recipe.runtime, ROWS[run.method].teachers
     if not runtime.cache_teachers or not wanted:
         return {}
     views = sizes.steps(run) * run.recipe.optim.batch_size * BYTES_OF_LOGIT[runtime.cache_precision]
-    kept = {(run.seed, "old"): sizes.num_old * views}
+    kept = {(run.place, run.old or ""): sizes.num_old * views}
     if Role.REF in wanted:
-        kept[run.seed, ",".join(run.refs)] = sizes.classes * views
+        kept[run.place, ",".join(run.refs)] = sizes.classes * views
     return kept

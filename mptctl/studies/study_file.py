@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,9 @@ TAKEN = (OLD, REF, ENSEMBLE, "cache")
 # Keys of a recipe that a study decides in other ways.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
 # Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below 2**31.
-LARGEST_SEED = 2**31 - 10_000
+LARGEST_SEED = 2**31 - 100_000
+# More would leave the seeds of a study's runs no room.
+MOST_GENERATIONS = 20
 
 
 class StudySplit(Model):
@@ -32,6 +35,9 @@ class StudySplit(Model):
     source: Source = Field(description="where the pictures come from")
     data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
     old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
+    class_fraction: float = Field(
+        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
+    )
     val_fraction: float | None = Field(
         None,
         ge=0,
@@ -85,6 +91,13 @@ class StudyFile(Model):
 
     description: str = Field(description="what the table shows, in one line")
     split: StudySplit = Field(description="which data, and how they are divided")
+    generations: list[float] | None = Field(
+        None,
+        min_length=3,
+        max_length=MOST_GENERATIONS,
+        description="of a chain: part of the classes that each generation knows; each but the first is an update of "
+        "the one before, by the same method; default: one update",
+    )
     recipe: str = Field(description="preset, or file, of all runs")
     set: dict[str, Any] = Field({}, description="recipe keys and their values, for all runs")
     new: RecipeChange = Field(
@@ -103,8 +116,39 @@ class StudyFile(Model):
     def _seeds(cls, seeds: list[int]) -> list[int]:
         return checked_seeds(seeds)
 
+    @field_validator("generations")
+    @classmethod
+    def _growing(cls, generations: list[float] | None) -> list[float] | None:
+        for fraction in generations or []:
+            if not 0 < fraction <= 1:
+                raise ValueError(f"generations: {fraction:g}: must be above 0 and at most 1")
+        for before, after in pairwise(generations or []):
+            if after <= before:
+                raise ValueError(
+                    f"generations: {after:g} comes after {before:g}; each generation has to know more of the classes "
+                    "than the one before"
+                )
+        return generations
+
+    @property
+    def splits(self) -> dict[str, StudySplit]:
+        """The splits of one seed, by folder below that of the seed: the one, or that of each update of a chain."""
+        if self.generations is None:
+            return {"": self.split}
+        return {
+            str(generation): self.split.model_copy(update={"old_fraction": old, "class_fraction": known})
+            for generation, (old, known) in enumerate(pairwise(self.generations), start=1)
+        }
+
     @model_validator(mode="after")
     def _pieces_fit(self) -> StudyFile:
+        for key in ("old_fraction", "class_fraction"):
+            # A study that is shown with all its defaults is a valid study.
+            value, default = getattr(self.split, key), StudySplit.model_fields[key].default
+            if self.generations is not None and value != default:
+                raise ValueError(
+                    f"split.{key}: {value:g}: generations say which classes are there; leave one of the two out"
+                )
         names = [update.name for update in self.updates]
         twice = {name for name in names if names.count(name) > 1}
         if twice:

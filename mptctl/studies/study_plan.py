@@ -21,6 +21,10 @@ from mptctl.training.request import (
     refuse_too_short,
 )
 
+# What the seeds of each generation of a chain lie above those of the one before: beyond those of one generation's
+# runs, so that no two generations begin with the same weights.
+GENERATION_SEED_OFFSET = 4000
+
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -28,11 +32,12 @@ class PlannedRun:
 
     Attributes:
         seed: of the study; the run's own stands in its recipe.
-        name: of the run, which is its folder below that of the seed.
+        name: of the run, which is its folder below that of the seed; in a chain it begins with that of its split.
         recipe: complete.
         old, refs: names of the teachers' runs, of the same seed.
         only_old_classes: it is the old model, which knows the old classes alone.
         flat: runs lie in the run root itself, and not in a folder for each seed.
+        stage: folder of its split below that of the seed, in a chain; empty where that is the seed's.
     """
 
     seed: int
@@ -42,6 +47,12 @@ class PlannedRun:
     refs: tuple[str, ...] = ()
     only_old_classes: bool = False
     flat: bool = False
+    stage: str = ""
+
+    @property
+    def place(self) -> str:
+        """Folder of its split below the run root, by which splits are found."""
+        return place_of(self.seed, self.stage, flat=self.flat)
 
     @property
     def key(self) -> str:
@@ -63,9 +74,9 @@ class PlannedRun:
         """Keys of its teachers."""
         return tuple(map(self._key, (*((self.old,) if self.old else ()), *self.refs)))
 
-    def split_folder(self, run_root: Path) -> Path:
-        """Where the split of its seed is, and beside it the runs."""
-        return seed_folder(run_root, self.seed, flat=self.flat)
+    def seed_folder(self, split: Split) -> Path:
+        """The folder of its seed, which its name and its teachers' begin at, as its split lies in it."""
+        return split.run_root.parent if self.stage else split.run_root
 
     def _key(self, name: str) -> str:
         return name if self.flat else f"{self.seed}/{name}"
@@ -74,9 +85,9 @@ class PlannedRun:
         """What is asked of training: to go on where such a run has begun, else to start it.
 
         Args:
-            split: of its seed, in whose run root all of that seed's runs lie.
+            split: that it learns from.
         """
-        root = split.run_root
+        root = self.seed_folder(split)
         folder = RunDir(root / self.name)
         begun = folder.last.exists() or folder.previous.exists()
         return RunRequest(
@@ -92,19 +103,24 @@ class PlannedRun:
 
 
 def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
-    """All runs of a study, seed after seed, each after its teachers.
+    """All runs of a study, seed after seed and generation after generation, each after its teachers.
 
     Args:
         study: what is asked for.
         seeds: which of them.
         flat: the runs of its one seed lie in the run root itself.
     """
-    return [replace(run, flat=flat) for seed in seeds for run in _plan_seed(study, seed)]
+    return [
+        replace(run, flat=flat, stage=stage)
+        for seed in seeds
+        for generation, stage in enumerate(study.file.splits, start=1)
+        for run in _plan_generation(study, seed, generation, stage)
+    ]
 
 
-def seed_folder(run_root: Path, seed: int, *, flat: bool = False) -> Path:
-    """Where the split and the runs of one seed are."""
-    return run_root if flat else run_root / str(seed)
+def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:
+    """Folder of a split below the run root of a study; empty where it lies in the run root itself."""
+    return "/".join(part for part in ("" if flat else str(seed), stage) if part)
 
 
 def on_machine(run: PlannedRun, threads: int, device: str) -> PlannedRun:
@@ -137,23 +153,31 @@ def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
             raise UsageError(f"{run.key}: {error}") from error
 
 
-def _plan_seed(study: Study, seed: int) -> Iterator[PlannedRun]:
-    def seeded(recipe: Recipe, offset: int) -> Recipe:
-        return change_recipe(recipe, {"runtime.seed": seed + offset}, study.name)
+def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> Iterator[PlannedRun]:
+    """The updates of one generation, and before them those of their teachers that no earlier generation has."""
+    above = seed + GENERATION_SEED_OFFSET * (generation - 1)
 
-    yield PlannedRun(seed, OLD, seeded(study.old, OLD_SEED_OFFSET), only_old_classes=True)
-    members = tuple(f"{ENSEMBLE}/{i}" for i in range(study.file.ensemble or 0))
-    references = {None: (), REF: (REF,), ENSEMBLE: members}
+    def seeded(recipe: Recipe, offset: int) -> Recipe:
+        return change_recipe(recipe, {"runtime.seed": above + offset}, study.name)
+
+    def named(name: str) -> str:
+        return f"{stage}/{name}" if stage else name
+
+    if generation == 1:
+        yield PlannedRun(seed, named(OLD), seeded(study.old, OLD_SEED_OFFSET), only_old_classes=True)
+    members = tuple(named(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
+    references = {None: (), REF: (named(REF),), ENSEMBLE: members}
     wanted = [_reference(update) for update in study.file.updates]
     if REF in wanted:
-        yield PlannedRun(seed, REF, seeded(study.new, REF_SEED_OFFSET))
+        yield PlannedRun(seed, named(REF), seeded(study.new, REF_SEED_OFFSET))
     for place, (update, reference) in enumerate(zip(study.file.updates, wanted, strict=True)):
         # Members take long, so they come right before the first update that needs them.
         if reference == ENSEMBLE and ENSEMBLE not in wanted[:place]:
             for i, name in enumerate(members):
                 yield PlannedRun(seed, name, seeded(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = seeded(study.updates[update.name], 0)
-        yield PlannedRun(seed, update.name, recipe, OLD, references[reference])
+        old = named(OLD) if generation == 1 else f"{generation - 1}/{update.name}"
+        yield PlannedRun(seed, named(update.name), recipe, old, references[reference])
 
 
 def _reference(update: Update) -> str | None:

@@ -24,7 +24,7 @@ class ProgressBoard:
 
     Args:
         runs: each after its teachers.
-        splits: by seed.
+        splits: by their places.
         found: where each run stands.
         on_update: called with the board whenever something changes.
     """
@@ -32,7 +32,7 @@ class ProgressBoard:
     def __init__(
         self,
         runs: list[PlannedRun],
-        splits: dict[int, Split],
+        splits: dict[str, Split],
         found: dict[str, Standing],
         on_update: Callable[[Board], None],
     ) -> None:
@@ -40,7 +40,7 @@ class ProgressBoard:
         self._on_update = on_update
         self._runs = {
             run.key: RunProgress(
-                run, "done" if found[run.key] == "done" else "waiting", total_steps(run, splits[run.seed])
+                run, "done" if found[run.key] == "done" else "waiting", total_steps(run, splits[run.place])
             )
             for run in runs
         }
@@ -55,7 +55,7 @@ class ProgressBoard:
 
     def folder(self, run: PlannedRun) -> Path:
         """Where a run is written."""
-        return self._splits[run.seed].run_root / run.name
+        return run.seed_folder(self._splits[run.place]) / run.name
 
     def runs_of(self, status: Status) -> list[PlannedRun]:
         """Runs of one status, in their order."""

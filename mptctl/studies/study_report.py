@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.files import Model
+from mptctl.studies.chain import ChainReport
 from mptctl.studies.comparison import Comparison
 from mptctl.studies.study_plan import PlannedRun
 
@@ -73,7 +74,10 @@ class StudyReport(Model):
     seeds: list[int] = Field(description="that were asked for")
     runs: list[StudyRow] = Field(description="all runs, each after its teachers")
     comparison: Comparison | None = Field(
-        description="the table of the updates that are done, as compare prints it; null where none is"
+        description="the table of the updates that are done, as compare prints it; null where none is, and for a chain"
+    )
+    chain: ChainReport | None = Field(
+        None, description="the table of a chain of updates, as chain prints it; null for other studies"
     )
     seconds: float = Field(description="from start to end")
 

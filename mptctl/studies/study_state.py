@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,7 @@ from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.studies.answers_file import read_answers
 from mptctl.studies.study_file import StudySplit
-from mptctl.studies.study_plan import PlannedRun, seed_folder
+from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
 # Of a run: not there, interrupted, finished but not asked for its answers yet, or done.
@@ -23,23 +23,19 @@ Standing = Literal["missing", "begun", "unanswered", "done"]
 DYING_SECONDS = 5.0
 
 
-def existing_split(
-    wanted: StudySplit, run_root: Path, seed: int, data_root: Path | None, *, flat: bool = False
-) -> Split | None:
-    """The split of a seed, where there is one.
+def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path | None) -> Split | None:
+    """A split of a seed, where there is one.
 
     Args:
         wanted: what the study says of it.
-        run_root: of the study.
+        folder: where it lies.
         seed: of the split.
         data_root: folder of the data; None: wherever the split has found them.
-        flat: it lies in the run root itself.
 
     Raises:
         CheckpointError: it is another split than the study's.
         DataError: it is damaged.
     """
-    folder = seed_folder(run_root, seed, flat=flat)
     if not (folder / SPLIT_NAME).exists():
         return None
     split = load_split(folder)
@@ -59,38 +55,49 @@ def existing_split(
 
 
 def make_splits(
-    wanted: StudySplit,
+    stages: Mapping[str, StudySplit],
     run_root: Path,
     seeds: Iterable[int],
     data_root: Path | None,
     progress: Callable[[int, int], None] | None = None,
     *,
     flat: bool = False,
-) -> dict[int, Split]:
-    """The split of each seed, made where it is not there; arguments and errors as `existing_split` and `make_split`."""
-    splits: dict[int, Split] = {}
-    root = data_root if data_root is not None else wanted.data_root
+) -> dict[str, Split]:
+    """The splits of each seed by their places, made where they are not there.
+
+    Args:
+        stages: what the study says of them, by folder below that of the seed.
+        run_root: of the study.
+        seeds: of the splits.
+        data_root, progress: as for `existing_split` and `make_split`, whose errors it raises.
+        flat: the one seed's lie in the run root itself.
+    """
+    splits: dict[str, Split] = {}
     for seed in seeds:
-        found = existing_split(wanted, run_root, seed, data_root, flat=flat)
-        splits[seed] = found or make_split(
-            wanted.source,
-            run_root=seed_folder(run_root, seed, flat=flat),
-            data_root=None if root is None else Path(root),
-            old_fraction=wanted.old_fraction,
-            order=wanted.order,
-            seed=seed,
-            val_fraction=wanted.val_fraction,
-            progress=progress,
-        )
+        for stage, wanted in stages.items():
+            place = place_of(seed, stage, flat=flat)
+            root = data_root if data_root is not None else wanted.data_root
+            found = existing_split(wanted, run_root / place, seed, data_root)
+            splits[place] = found or make_split(
+                wanted.source,
+                run_root=run_root / place,
+                data_root=None if root is None else Path(root),
+                old_fraction=wanted.old_fraction,
+                class_fraction=wanted.class_fraction,
+                order=wanted.order,
+                seed=seed,
+                val_fraction=wanted.val_fraction,
+                progress=progress,
+            )
     return splits
 
 
-def standings(runs: Sequence[PlannedRun], splits: dict[int, Split]) -> dict[str, Standing]:
+def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Standing]:
     """Where each run of a study stands, by its key.
 
     Args:
         runs: each after its teachers.
-        splits: of the seeds; the runs of a seed without one are missing.
+        splits: by their places; the runs of one that is not there are missing.
 
     Raises:
         CheckpointError: a run that is there is not the planned one: of another recipe, split or teachers.
@@ -99,7 +106,7 @@ def standings(runs: Sequence[PlannedRun], splits: dict[int, Split]) -> dict[str,
     found: dict[str, Standing] = {}
     digests: dict[str, str] = {}
     for run in runs:
-        split = splits.get(run.seed)
+        split = splits.get(run.place)
         found[run.key] = "missing" if split is None else _standing(run, split, digests)
     return found
 

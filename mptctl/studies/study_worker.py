@@ -59,10 +59,10 @@ class StudyWorker:
 
         Whatever keeps it from its end is an outcome, not an exception.
         """
-        folder = RunDir(run.split_folder(self._run_root) / run.name)
+        folder = RunDir(self._run_root / run.key)
         try:
             wait_until_free(folder.path)
-            split = load_split(run.split_folder(self._run_root))
+            split = load_split(self._run_root / run.place)
             if not folder.is_finished():
                 train(run.request(split), Silent())
             run_answers(folder.path, split=split, device=run.recipe.runtime.device)
@@ -84,7 +84,7 @@ class StudyWorker:
 
 def error_file(run_root: Path, run: PlannedRun) -> Path:
     """Where a run that fails for an unexpected reason says so; beside its folder, which holds a run's files alone."""
-    return run.split_folder(run_root) / f"{run.name.replace('/', '-')}.error.txt"
+    return run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
 
 
 def _end_with(parent: int) -> None:

@@ -93,7 +93,7 @@ def find_updates(
         teachers = recorded_teachers(run)
         if not named and Role.OLD.value not in teachers:
             continue
-        if (state := _unfinished(run)) is not None:
+        if (state := unfinished(run)) is not None:
             notes.append(f"{run}: left out: {state}")
             continue
         replaced = _old_of(run, teachers.get(Role.OLD), old)
@@ -139,7 +139,7 @@ def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | 
     return Update(run, old)
 
 
-def _unfinished(run: Path) -> str | None:
+def unfinished(run: Path) -> str | None:
     """How far a run came that did not come to its end; None for one that did, or does not say."""
     lines = metrics_of(run)
     if not lines or lines[-1].event == "done":

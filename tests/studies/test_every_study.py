@@ -29,6 +29,7 @@ CLASSES = {
     "imagenet": 1000,
     "demo": 62,
     "pct-own": 100,
+    "chain": 100,
 }
 COUNT = 2  # the fewest pictures that batch normalisation takes
 STEPS = 2
@@ -62,10 +63,11 @@ def model_of(model: str, known: int, image_size: int) -> torch.nn.Module:
 def test_every_run_of_a_study_takes_steps(name: str) -> None:
     study = load_study(name)
     classes = classes_of(name)
-    num_old = int(classes * study.file.split.old_fraction)
     taken, learnt = 0, False
     for run in plan_study(study, study.file.seeds[:1]):
-        known = num_old if run.only_old_classes else classes
+        split = study.file.splits[run.stage]
+        num_old = int(classes * split.old_fraction)
+        known = num_old if run.only_old_classes else int(classes * split.class_fraction)
         # Nothing is downloaded; and two pictures would throw a net off at the rate of a whole batch.
         recipe = change_recipe(run.recipe, {"model.pretrained": None, "optim.lr": 1e-4}, name)
         kind = (recipe.model.model_dump_json(), known, recipe.data.image_size)
@@ -80,7 +82,7 @@ def test_every_run_of_a_study_takes_steps(name: str) -> None:
 
 
 def loss_of_a_step(recipe: Recipe, model: torch.nn.Module, known: int, num_old: int) -> Tensor:
-    method = method_from_recipe(recipe.method, num_old).for_epoch(recipe.optim.epochs - 1)
+    method = method_from_recipe(recipe.method, num_old, recipe.criterion).for_epoch(recipe.optim.epochs - 1)
     set_training_mode(model, recipe.model)
     student = Student(
         model=model,

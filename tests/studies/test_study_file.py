@@ -9,7 +9,7 @@ import pytest
 from mptctl.errors import UsageError
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import preset_names
-from mptctl.studies.quickstart import RUNS
+from mptctl.studies.quickstart import STUDY
 from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
 from tests.common import ROOT
@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> str:
 def test_the_papers_studies_are_there_and_their_descriptions_come_first() -> None:
     wanted = {
         "demo", "cifar100-r18", "imagenet-r18", "cifar100-r18-r50", "imagenet-r18-r50", "imagenet-ablation",
-        "cifar100-vit", "cifar10-embedding", "cifar100-k", "tiny-imagenet-100", "cifar10", "pct-own",
+        "cifar100-vit", "cifar10-embedding", "cifar100-k", "tiny-imagenet-100", "cifar10", "pct-own", "chain",
     }  # fmt: skip
     assert wanted <= set(study_names())
     for name in study_names():
@@ -42,12 +42,14 @@ def test_a_study_that_is_called_as_a_preset_is_of_that_preset() -> None:
 
 
 def test_the_demo_trains_what_the_quickstart_trains() -> None:
-    planned = {run.name: run for run in plan_study(load_study("demo"), [7])}
-    assert set(planned) == {name for name, *_ in RUNS}
-    for name, method, teachers, offset in RUNS:
-        run = planned[name]
-        assert (run.method, run.recipe.runtime.seed) == (method, 7 + offset)
-        assert (*((run.old,) if run.old else ()), *run.refs) == teachers
+    assert STUDY == "demo"
+    planned = plan_study(load_study(STUDY), [7])
+    assert [(run.name, run.method, run.teachers, run.recipe.runtime.seed) for run in planned] == [
+        ("old", "no-treatment", (), 2007),
+        ("ref", "no-treatment", (), 1007),
+        ("no-treatment", "no-treatment", ("7/old",), 7),
+        ("mpt-kl", "mpt-kl", ("7/old", "7/ref"), 7),
+    ]
 
 
 def test_the_first_table_has_every_method_and_an_ensemble_of_eight() -> None:
@@ -105,6 +107,15 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
         (HEAD + "updates: [{method: elodi, ref: ensemble}]", "say ensemble: 8"),
         (HEAD + "updates: [elodi]\nensemble: 2", "no update has ref: ensemble"),
         (HEAD + "updates: [mpt-kl]\nseeds: [1, 1]", "seeds: 1"),
+        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 0.6]", "generations: 0.6 comes after 0.75"),
+        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.5, 1]", "generations: 0.5 comes after 0.5"),
+        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 1.2]", "generations: 1.2: must be above 0"),
+        (HEAD + "updates: [mpt-kl]\ngenerations: [0.5, 1.0]", "generations: "),
+        (
+            "description: x\nsplit: {source: digits, old_fraction: 0.4}\nrecipe: digits\nupdates: [mpt-kl]\n"
+            "generations: [0.5, 0.7, 1]",
+            "split.old_fraction: 0.4: generations say which classes",
+        ),
         (HEAD + "updates: []", "updates"),
         (HEAD, "updates: is missing"),
         ("[1]", "must be a mapping"),

@@ -14,13 +14,18 @@ from mptctl.studies.answers import run_answers
 from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, StudySplit, settle
 from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
-from mptctl.studies.study_state import existing_split, standings
+from mptctl.studies.study_state import existing_split, make_splits, standings
 from mptctl.training.train import train
 
 TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
 
 
-def study(*updates: object, ensemble: int | None = None, **settings: object) -> Study:
+def study(
+    *updates: object,
+    ensemble: int | None = None,
+    generations: list[float] | None = None,
+    **settings: object,
+) -> Study:
     file = StudyFile.model_validate(
         {
             "description": "by hand",
@@ -29,6 +34,7 @@ def study(*updates: object, ensemble: int | None = None, **settings: object) -> 
             "set": TINY | settings,
             "updates": list(updates),
             "ensemble": ensemble,
+            "generations": generations,
         }
     )
     return settle("hand", file, "study hand")
@@ -61,6 +67,34 @@ def test_a_reference_that_nobody_asks_is_not_trained() -> None:
     assert [run.name for run in plan_study(study(ELODI, ensemble=1), [1])] == ["old", "ensemble/0", "elodi"]
 
 
+def test_each_update_of_a_chain_replaces_the_one_before_by_the_same_method(tmp_path: Path) -> None:
+    wanted = study("no-treatment", "mpt-kl", generations=[0.5, 0.75, 1.0])
+    runs = {run.key: run for run in plan_study(wanted, [3])}
+    assert {key: run.teachers for key, run in runs.items()} == {
+        "3/1/old": (), "3/1/ref": (), "3/1/no-treatment": ("3/1/old",), "3/1/mpt-kl": ("3/1/old", "3/1/ref"),
+        "3/2/ref": (), "3/2/no-treatment": ("3/1/no-treatment",), "3/2/mpt-kl": ("3/1/mpt-kl", "3/2/ref"),
+    }  # fmt: skip
+    assert [key for key, run in runs.items() if run.only_old_classes] == ["3/1/old"]
+    seeds = {key: run.recipe.runtime.seed for key, run in runs.items()}
+    assert seeds == {
+        "3/1/old": 2003, "3/1/ref": 1003, "3/1/no-treatment": 3, "3/1/mpt-kl": 3,
+        "3/2/ref": 5003, "3/2/no-treatment": 4003, "3/2/mpt-kl": 4003,
+    }  # fmt: skip
+    splits = make_splits(wanted.file.splits, tmp_path, [3], None)
+    first, second = splits["3/1"].classes, splits["3/2"].classes
+    assert (len(first.names), first.num_old) == (7, 5)  # of ten classes
+    assert (len(second.names), second.num_old) == (10, 7)
+    assert first.names == second.old
+    known = {key: run.request(splits[run.place]).num_classes for key, run in runs.items()}
+    assert list(known.values()) == [5, 7, 7, 7, 10, 10, 10]
+    request = runs["3/2/mpt-kl"].request(splits["3/2"])
+    assert request.folder == tmp_path / "3" / "2" / "mpt-kl"
+    assert request.teachers == (
+        tmp_path / "3" / "1" / "mpt-kl" / "best.pt",
+        tmp_path / "3" / "2" / "ref" / "best.pt",
+    )
+
+
 def test_a_run_that_ends_before_its_method_begins_is_refused(digits: Split) -> None:
     runs = plan_study(study(ELODI, ensemble=1), [1])
     with pytest.raises(UsageError, match=r"1/elodi: optim\.max_steps 2: .*elodi begins to distil"):
@@ -81,9 +115,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def standing(root: Path, wanted: Study) -> dict[str, str]:
-    split = existing_split(wanted.file.split, root, 1, None)
+    split = existing_split(wanted.file.split, root / "1", 1, None)
     assert split is not None
-    return dict(standings(plan_study(wanted, [1, 2]), {1: split}))
+    return dict(standings(plan_study(wanted, [1, 2]), {"1": split}))
 
 
 def test_what_is_there_is_told_from_what_is_missing(trained: Path, tmp_path: Path) -> None:
@@ -128,7 +162,7 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
     with pytest.raises(CheckpointError, match="its teacher 1/old is not finished"):
         standing(root, study("no-treatment"))
     shutil.copytree(trained / "1" / "old", root / "1" / "old")
-    split = existing_split(StudySplit(source="digits"), root, 1, None)
+    split = existing_split(StudySplit(source="digits"), root / "1", 1, None)
     assert split is not None
     shutil.rmtree(root / "1" / "old")
     (other,) = (

@@ -18,7 +18,7 @@ def board_of(
     split = make_split("digits", run_root=tmp_path / "1", seed=1)
     runs = plan_study(study("no-treatment", "mpt-kl"), [1])
     found = {run.key: "done" if run.name == done else "missing" for run in runs}
-    return {run.name: run for run in runs}, ProgressBoard(runs, {1: split}, found, seen.append)  # type: ignore[arg-type]
+    return {run.name: run for run in runs}, ProgressBoard(runs, {"1": split}, found, seen.append)  # type: ignore[arg-type]
 
 
 def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:

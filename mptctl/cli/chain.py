@@ -1,0 +1,84 @@
+"""`mptctl chain`: an update, the update of that update, and so on; which flips are new, lasting and healed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+SUFFIXES = (".png", ".svg")
+
+
+@prints({"--json": "mptctl.studies.chain:ChainReport"})
+def chain(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Of a study of a chain, or any that holds its runs."),
+    ],
+    as_json: opt.Json = False,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(
+            "--markdown", metavar="FILE", help="Write a Markdown table.", rich_help_panel="More output"
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            "--figure",
+            metavar="FILE",
+            help="Draw the flips against the first, a .png or .svg file.",
+            rich_help_panel="More output",
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+) -> None:
+    """Follow updates of updates: each against the one before it and against the first, sample by sample.
+
+    What an update replaces is what it records. The table is made of the answers that are kept beside the checkpoints,
+    also where only these answers, recipe and metrics are left.
+
+    Examples:
+
+        mptctl study chain --data-root ~/data
+
+        mptctl chain runs/chain --figure chain.png --markdown chain.md
+    """
+    from mptctl.cli.outputs import Outputs
+    from mptctl.errors import CheckpointError, UsageError
+    from mptctl.studies.run_folders import runs_of_chain
+
+    if figure is not None and figure.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--figure {figure}: name a file that ends in .png or .svg")
+    runs = runs_of_chain(folder.expanduser())
+    if not runs:
+        what = "holds no run" if folder.is_dir() else "no such folder"
+        raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
+    outputs = Outputs()
+    for flag, path in (("--markdown", markdown), ("--figure", figure)):
+        outputs.file(flag, path)
+    read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
+    outputs.check(sorted(read), prints=as_json)
+    # Here, because they take seconds to import, and that a run is not there is to be said at once.
+    from mptctl.report.chain_files import ChainFiles
+    from mptctl.report.progress_bars import progress_bars
+    from mptctl.studies.chain import report_chains
+
+    with progress_bars() as progress:
+        report = report_chains(runs, device=device, progress=progress)
+    for path in ChainFiles(markdown, figure).write(report):
+        typer.echo(f"wrote {path}", err=True)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    from rich.console import Console
+
+    from mptctl.report.chain_terminal import print_chain
+
+    print_chain(report, Console())

@@ -1,0 +1,79 @@
+"""A chain of updates as Markdown and as a figure, and writing the files that were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+from mptctl.files import writing
+from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
+from mptctl.report.flips_markdown import escape
+from mptctl.report.svg import figure_metadata, style
+from mptctl.report.wording import format_count, format_interval
+from mptctl.studies.chain import ChainReport, ChainRow
+
+
+@dataclass(frozen=True)
+class ChainFiles:
+    """Where a chain goes besides standard output; None is a file that nobody asked for.
+
+    Attributes:
+        markdown: its table.
+        figure: ends in ``.png`` or ``.svg``.
+    """
+
+    markdown: Path | None = None
+    figure: Path | None = None
+
+    def write(self, report: ChainReport) -> list[Path]:
+        """Write what was asked for; the paths written. Raises StorageError where one cannot be."""
+        if self.markdown is not None:
+            with writing(self.markdown) as stream:
+                stream.write(render_markdown(report).encode())
+        if self.figure is not None:
+            _save_figure(report, self.figure)
+        return [path for path in (self.markdown, self.figure) if path is not None]
+
+
+def render_markdown(report: ChainReport) -> str:
+    """A table for each seed, what its columns mean, and generation 0."""
+    lines = []
+    for heading, rows in seeds_of(report):
+        lines += [f"#### {heading}", ""] if heading is not None else []
+        lines += [
+            f"| method | generation | classes | {' | '.join(f'{title} %' for title in TITLES.values())} |",
+            f"|---|{'--:|' * (len(TITLES) + 2)}",
+            *(_line(row) for row in rows),
+            "",
+        ]
+    lines += [escape(MEANING), "", *(f"- {escape(line)}" for line in remarks(report))]
+    return "\n".join([*lines, ""])
+
+
+def _line(row: ChainRow) -> str:
+    cells = [
+        escape(row.name),
+        str(row.generation),
+        str(row.classes),
+        *(_cell(row, column) for column in TITLES),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(row: ChainRow, column: Column) -> str:
+    rate = getattr(row, column)
+    interval = format_interval(rate.ci95).removesuffix("%")
+    return f"{value_text(rate)} ({interval}; {format_count(rate)})"
+
+
+def _save_figure(report: ChainReport, path: Path) -> None:
+    from mptctl.report.chain_figure import draw_chain
+
+    suffix = path.suffix.lower().removeprefix(".")
+    # The same bytes from the same numbers.
+    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), writing(path) as stream:
+        draw_chain(report).savefig(
+            stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
+        )

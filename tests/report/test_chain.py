@@ -1,0 +1,95 @@
+"""A chain of updates in its forms: 80 columns, Markdown that is read back, a figure whose bars are the numbers."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from matplotlib.patches import Rectangle
+from rich.console import Console
+
+from mptctl.report.chain_figure import draw_chain
+from mptctl.report.chain_files import ChainFiles, render_markdown
+from mptctl.report.chain_terminal import print_chain
+from mptctl.report.chain_wording import TITLES
+from mptctl.studies.chain import ChainReport, report_chains
+from mptctl.studies.run_folders import runs_of_chain
+from tests.studies.test_chain import made_chain
+
+ODD = "a|b_50%"
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> ChainReport:
+    """Two seeds of two methods, one of them with an odd name."""
+    found = report_chains(runs_of_chain(made_chain(tmp_path / "study")))
+    rows = [*found.rows, *(row.model_copy(update={"name": ODD}) for row in found.rows)]
+    return ChainReport(
+        first=[*found.first, *(model.model_copy(update={"seed": 2}) for model in found.first)],
+        rows=[*rows, *(row.model_copy(update={"seed": 2}) for row in rows)],
+        notes=["something was left out"],
+    )
+
+
+def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: ChainReport) -> None:
+    out = io.StringIO()
+    print_chain(report, Console(file=out, width=80))
+    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert lines.count("seed 1") == lines.count("seed 2") == 1
+    place = lines.index("mpt-kl 50.00 37.50 33.33 16.67 16.67 16.67")
+    assert lines[place + 1].startswith("generation 2 23.7–76.3 13.7–69.4 9.7–70.0 3.0–56.4")
+    assert lines[place + 2] == "6 classes 5/10 3/8 2/6 1 1 1"
+    text = " ".join(lines)
+    assert "Generation 0 of seed 2 knows 3 classes and errs on 16.67% of their test samples" in text
+    assert "Note: something was left out." in text
+
+
+def test_large_counts_fit_into_80_columns(report: ChainReport) -> None:
+    large = report.rows[1].er_all.model_copy(update={"count": 12_345, "of": 50_000})
+    row = report.rows[1].model_copy(update=dict.fromkeys(TITLES, large) | {"name": "mpt-kl-nobias"})
+    out = io.StringIO()
+    print_chain(report.model_copy(update={"rows": [row]}), Console(file=out, width=80))
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert out.getvalue().count("12345/50000") == 3
+    assert "mpt-kl-nobias" in out.getvalue()
+
+
+def test_markdown_holds_every_rate_with_interval_and_count(report: ChainReport) -> None:
+    text = render_markdown(report)
+    table = [line for line in text.splitlines() if line.startswith("| mpt-kl | 2")]
+    assert len(table) == 2  # seeds
+    cells = [cell.strip() for cell in table[0].strip("|").split("|")]
+    assert cells[:5] == [
+        "mpt-kl", "2", "6", "50.00 (23.66 to 76.34; 5 / 10)", "37.50 (13.68 to 69.43; 3 / 8)",
+    ]  # fmt: skip
+    assert len(cells) == 3 + len(TITLES)
+    assert "#### seed 2" in text
+    assert r"a\|b\_50%" in text
+
+
+def test_bars_of_the_figure_are_the_numbers(report: ChainReport, tmp_path: Path) -> None:
+    figure = draw_chain(report)
+    panels = figure.axes
+    assert [axes.get_title() for axes in panels] == ["mpt-kl", ODD]
+    bars = [patch for patch in panels[0].patches if isinstance(patch, Rectangle)]
+    # Lasting, new and healed of two generations of two seeds, in the order of the rows.
+    rows = [row for row in report.rows if row.name == "mpt-kl"]
+    heights = [
+        100 * value
+        for row in rows
+        for value in (row.lasting.value, row.new.value, -(row.healed.value or 0.0))
+        if value is not None
+    ]
+    assert [bar.get_height() for bar in bars] == pytest.approx(heights)
+    assert [bar.get_y() for bar in bars[1::3]] == pytest.approx(
+        [100 * (row.lasting.value or 0) for row in rows]
+    )
+    places = [bar.get_x() for bar in bars[::3]]
+    assert len(set(places)) == 4
+    for name in ("chain.png", "chain.svg"):
+        (path,) = ChainFiles(figure=tmp_path / name).write(report)
+        first = path.read_bytes()
+        ChainFiles(figure=path).write(report)
+        assert path.read_bytes() == first
