@@ -45,6 +45,7 @@ def evaluate(
     max_rel_nfr: gate.MaxRelNfr = None,
     max_er_increase: gate.MaxErIncrease = None,
     confidence: gate.Confidence = None,
+    undecided: gate.Undecided = "fail",
     allow_identical: gate.AllowIdentical = False,
     allow_unfinished: gate.AllowUnfinished = False,
     nfr_margin: gate.NfrMargin = None,
@@ -156,8 +157,9 @@ def evaluate(
     Prints the flip table over test samples of the old classes. With one model: accuracy, calibration errors,
     likelihood and Brier score over test samples of the classes that it knows.
 
-    Exits with 3 where a limit is exceeded or the rate that it limits is not defined; with any limit also where OLD and
-    NEW are one model, where one of them is of an unfinished run, or where OLD is never right.
+    Exits with 3 where a limit is exceeded, the rate that it limits is not defined, or --confidence leaves it undecided
+    (but for --undecided pass); with any limit also where OLD and NEW are one model, where one of them is of an
+    unfinished run, or where OLD is never right.
 
     Examples:
 
@@ -202,6 +204,7 @@ def evaluate(
         max_rel_nfr=_fraction(max_rel_nfr),
         max_er_increase=_fraction(max_er_increase),
         confidence=confidence,
+        undecided=undecided,
         allow_identical=allow_identical,
         allow_unfinished=allow_unfinished,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -31,7 +31,16 @@ Confidence = Annotated[
     typer.Option(
         "--confidence",
         metavar="LEVEL",
-        help="The upper end of the interval at this level, 0.5 to below 1, must pass; default: the value.",
+        help="Decide by the two-sided interval at this level, 0.5 to below 1: pass, fail or undecided; default: by "
+        "the value.",
+        rich_help_panel=PANEL,
+    ),
+]
+Undecided = Annotated[
+    Literal["fail", "pass"],
+    typer.Option(
+        "--undecided",
+        help="What becomes of a limit that lies inside the interval.",
         rich_help_panel=PANEL,
     ),
 ]

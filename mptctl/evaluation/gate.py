@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from mptctl.errors import GateFailed, UsageError
+from mptctl.evaluation.decision import Decision, decide, more_samples
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
 from mptctl.evaluation.statistics import (
@@ -21,9 +22,6 @@ from mptctl.evaluation.statistics import (
     wilson,
 )
 from mptctl.files import Model
-
-# Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
-ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,13 @@ class Limits(Model):
     max_lost: float | None = Field(
         default=None, description="limit on the part of right answers that are lost, a fraction"
     )
-    confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
+    confidence: float | None = Field(
+        default=None,
+        description="level of the two-sided interval that decides; null: the value itself decides",
+    )
+    undecided: Literal["fail", "pass"] = Field(
+        default="fail", description="what an undecided limit does to `passed`"
+    )
     allow_identical: bool = Field(default=False, description="one and the same model may pass")
     allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
 
@@ -127,7 +131,16 @@ class GateCheck(Model):
     limit: float | None = Field(description="a fraction; null for a condition")
     value: float | None = Field(description="the point value")
     tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
-    passed: bool = Field(description="tested <= limit; false where it is not defined")
+    interval: Interval | None = Field(
+        default=None, description="the interval at `confidence`, which decides; null without one"
+    )
+    answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
+    more_samples: int | None = Field(
+        default=None,
+        description="undecided: about so many more samples of old classes would decide, at the same rates; "
+        "null: no number within reach would",
+    )
+    passed: bool = Field(description="the answer is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
 
 
@@ -135,25 +148,31 @@ class Gate(Limits):
     """May this replacement be released?"""
 
     passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    answer: Decision = Field(
+        default="pass", description="fail where anything fails, else undecided where anything is"
+    )
     failed: list[str] = Field(
-        default_factory=list, description="names of the limits and conditions that failed"
+        default_factory=list, description="names of the limits and conditions that did not pass"
     )
     checks: list[GateCheck] = Field(
         default_factory=list, description="every condition that failed, and every limit that was set"
     )
 
     def require_passed(self) -> None:
-        """Raise GateFailed where a limit or a condition failed; it names each with its option."""
+        """Raise GateFailed where a limit or a condition did not pass; it names each with its option."""
         failed = [check for check in self.checks if not check.passed]
         if failed:
             reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
-            raise GateFailed(f"gate failed: {'; '.join(reasons)}")
+            word = "failed" if self.answer == "fail" else "undecided"
+            raise GateFailed(f"gate {word}: {'; '.join(reasons)}")
 
 
 def check_gate(
     counts: Counts, limits: Limits, *, identical: bool = False, unfinished: Sequence[str] = ()
 ) -> Gate:
     """Hold a flip table against limits. A rate that is not defined fails its limit.
+
+    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the value does.
 
     Args:
         counts: the flip table.
@@ -168,10 +187,12 @@ def check_gate(
     for kind, limit in given:
         kind.check_reach(limit, counts.total)
     checks = _conditions(counts, limits, identical, unfinished) if given else []
-    checks += [_check(counts, kind, limit, limits.confidence) for kind, limit in given]
+    checks += [_check(counts, kind, limit, limits) for kind, limit in given]
+    answers = {check.answer for check in checks}
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
+        answer="fail" if "fail" in answers else "undecided" if "undecided" in answers else "pass",
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
     )
@@ -189,29 +210,53 @@ def _conditions(
         failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
     if not counts.old_right:
         failed.append(("old-never-right", f"{never_right(counts)}, and no limit means anything"))
-    return [
-        GateCheck(name=name, limit=None, value=None, tested=None, passed=False, message=message)
-        for name, message in failed
-    ]
+    return [failed_condition(name, message) for name, message in failed]
 
 
-def _check(counts: Counts, kind: LimitKind, limit: float, level: float | None) -> GateCheck:
-    """Hold a value, or with a level the upper end of its interval, against a limit."""
-    value = kind.value(counts)
-    tested = value
-    if level is not None and value is not None:
-        interval = kind.interval(counts, level)
-        tested = interval[1] if interval else None
-    passed = tested is not None and tested <= limit + ROUNDING
+def failed_condition(name: str, message: str) -> GateCheck:
+    """A check that fails whatever the rates are."""
+    return GateCheck(
+        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+    )
+
+
+def _check(counts: Counts, kind: LimitKind, limit: float, limits: Limits) -> GateCheck:
+    """Hold a value, or with a confidence its interval, against a limit."""
+    value, level = kind.value(counts), limits.confidence
+    interval = kind.interval(counts, level) if level is not None and value is not None else None
+    tested = interval[1] if interval else value if level is None else None
+    answer: Decision = "fail"
+    if tested is not None:
+        answer = decide(interval or (tested, tested), limit)
     shown = "n/a" if value is None else f"{100 * value:.2f}%"
-    if level is not None and tested is not None:
-        shown += f" (at most {100 * tested:.2f}% with {100 * level:g}% confidence)"
-    word = "is within" if passed else "exceeds" if tested is not None else "cannot be held against"
+    if interval is not None:
+        shown += f" ({100 * interval[0]:.2f} to {100 * interval[1]:.2f}% with {100 * level:g}% confidence)"
+    more = None
+    if answer == "undecided":
+        more = more_samples(counts, lambda grown: kind.interval(grown, level or 0), limit)
+    said = f"{kind.title} {shown} {_word(answer, tested)} the limit of {100 * limit:g}%"
+    if answer == "undecided":
+        said += f": {_needed(more)}"
     return GateCheck(
         name=kind.name,
         limit=limit,
         value=value,
         tested=tested,
-        passed=passed,
-        message=f"{kind.title} {shown} {word} the limit of {100 * limit:g}%",
+        interval=interval,
+        answer=answer,
+        more_samples=more,
+        passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
+        message=said,
     )
+
+
+def _word(answer: Decision, tested: float | None) -> str:
+    if tested is None:
+        return "cannot be held against"
+    return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
+
+
+def _needed(more: int | None) -> str:
+    if more is None:
+        return "no number of samples within reach would decide it at these rates"
+    return f"about {more:,} more samples of old classes would decide it, if the rates stay"

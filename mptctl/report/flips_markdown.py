@@ -8,7 +8,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.wording import format_count, format_interval, model_lines, percent, rate_lines, verdict
 
 CLASSES = 5
-MARKS = {"passed": "✅", "failed": "❌", "ungated": "ℹ️"}
+MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
 
 
 def render_markdown(report: FlipReport) -> str:

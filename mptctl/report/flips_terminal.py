@@ -19,7 +19,7 @@ from mptctl.report.wording import (
     verdict,
 )
 
-STYLES = {"passed": "bold green", "failed": "bold red", "ungated": "bold"}
+STYLES = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow", "ungated": "bold"}
 # Rows of a list where there is no terminal whose height could say, and the least where there is one.
 PIPE_ROWS, LEAST_ROWS = 10, 5
 # Old confidence from which an answer counts as sure.

@@ -42,7 +42,7 @@ class Verdict:
         sentences: what it rests on, the most important first.
     """
 
-    state: Literal["passed", "failed", "ungated"]
+    state: Literal["passed", "failed", "undecided", "ungated"]
     title: str
     sentences: tuple[str, ...]
 
@@ -150,7 +150,10 @@ def verdict(report: FlipReport) -> Verdict:
         title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
         return Verdict("ungated", title, tuple(sentences))
     if gate.passed:
-        return Verdict("passed", "Gate passed", tuple(sentences))
+        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
+        return Verdict("passed", title, tuple(sentences))
+    if gate.answer == "undecided":
+        return Verdict("undecided", f"Gate undecided: {', '.join(gate.failed)}", tuple(sentences))
     return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))
 
 

@@ -81,9 +81,11 @@ def test_json_is_one_object_and_nothing_else(call) -> None:  # type: ignore[no-u
         "max_rel_nfr": None,
         "max_er_increase": None,
         "confidence": None,
+        "undecided": "fail",
         "allow_identical": False,
         "allow_unfinished": False,
         "passed": True,
+        "answer": "pass",
         "failed": [],
         "checks": [],
     }
@@ -113,6 +115,22 @@ def test_with_confidence_the_upper_bound_must_pass(call) -> None:  # type: ignor
     assert call("old.npz", "new.npz", "--max-nfr", "34").code == 0
     assert call("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95").code == 3
     assert call("old.npz", "new.npz", "--max-nfr", "80", "--confidence", "0.95").code == 0
+
+
+def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call) -> None:  # type: ignore[no-untyped-def]
+    words = ("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95")
+    done = call(*words, "--report", "page.html", "--markdown", "page.md")
+    assert done.code == 3
+    assert "gate undecided: --max-nfr: NFR 33.33% (9.68 to 70.00% with 95% confidence)" in done.err
+    for text in (done.out, Path("page.html").read_text(), Path("page.md").read_text()):
+        assert "Gate undecided: max-nfr" in text
+        assert "more samples of old classes would decide it" in " ".join(text.split())
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    let = call(*words, "--undecided", "pass", "--json")
+    gate = json.loads(let.out)["gate"]
+    assert (let.code, gate["answer"], gate["passed"]) == (0, "undecided", True)
+    failed = call("old.npz", "new.npz", "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass")
+    assert failed.code == 3
 
 
 def test_a_gate_on_a_rate_that_is_not_defined_fails(call) -> None:  # type: ignore[no-untyped-def]
