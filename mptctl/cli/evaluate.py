@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,14 +11,15 @@ import typer
 
 from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
+from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
+from mptctl.cli.flip_outputs import check_outputs, print_comparison
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.flip_report import FlipReport
-    from mptctl.report.flips_files import FlipFiles
+    from mptctl.evaluation.predictions import Predictions
 
 MODEL = (
     f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
@@ -48,6 +50,10 @@ def evaluate(
     undecided: gate.Undecided = "fail",
     allow_identical: gate.AllowIdentical = False,
     allow_unfinished: gate.AllowUnfinished = False,
+    by: slices.By = None,
+    metadata: slices.Metadata = None,
+    min_slice: slices.MinSlice = 30,
+    fdr: slices.Fdr = "bh",
     nfr_margin: gate.NfrMargin = None,
     margin: gate.FormerMargin = None,
     old_classes: Annotated[
@@ -186,6 +192,7 @@ def evaluate(
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions
@@ -197,7 +204,7 @@ def evaluate(
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
     files = FlipFiles(report, figures, markdown_file, save_predictions)
-    _check_outputs(files, list(given.values()), run_root, old_classes, as_json, markdown == "-")
+    check_outputs(files, list(given.values()), run_root, [old_classes, metadata], as_json, markdown == "-")
     limits = Limits(
         max_nfr=_fraction(max_nfr),
         max_lost=_fraction(max_lost),
@@ -212,6 +219,9 @@ def evaluate(
         raise UsageError(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
+    keys = slices.columns(by)
+    if metadata is not None and not keys:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
@@ -228,6 +238,7 @@ def evaluate(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
+                slicing=SliceRequest(keys, _sliced(found.models, metadata), min_slice, fdr),
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
                 identical=found.identical,
@@ -238,7 +249,7 @@ def evaluate(
                 typer.echo(f"wrote {path}", err=True)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
-    _print(result, as_json, markdown == "-", sort, rows)
+    print_comparison(result, as_json, markdown == "-", sort, rows)
     result.gate.require_passed()
 
 
@@ -246,41 +257,7 @@ def _fraction(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def _check_outputs(
-    files: FlipFiles,
-    models: list[str],
-    run_root: Path,
-    old_classes: Path | None,
-    as_json: bool,
-    as_markdown: bool,
-) -> None:
-    """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.errors import UsageError
-    from mptctl.report.flips_files import FIGURES, PREDICTIONS
-
-    if as_json and as_markdown:
-        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
-    outputs = Outputs()
-    outputs.file("--report", files.page)
-    outputs.folder("--figures", files.figures, FIGURES)
-    outputs.file("--markdown", files.markdown)
-    outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
-    inputs = read_for_models(models, run_root)
-    outputs.check([*inputs, old_classes] if old_classes else inputs, prints=as_json or as_markdown)
-
-
-def _print(report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None) -> None:
-    """Print a comparison in the form that was asked for."""
-    if as_json:
-        typer.echo(report.model_dump_json())
-    elif as_markdown:
-        from mptctl.report.flips_markdown import render_markdown
-
-        typer.echo(render_markdown(report), nl=False)
-    else:
-        from rich.console import Console
-
-        from mptctl.report.flips_terminal import print_report
-
-        print_report(report, Console(), sort, rows)
+def _sliced(models: Mapping[str, Predictions], metadata: Path | None) -> list[Path]:
+    """Where columns of the samples are looked for, in this order."""
+    read = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
+    return [metadata, *read] if metadata is not None else read

@@ -35,6 +35,8 @@ from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.sanity import doubts, same_answers, same_content
+from mptctl.evaluation.slice_rows import SliceRequest, rank
+from mptctl.evaluation.slices import SliceSource
 from mptctl.evaluation.statistics import (
     below,
     er_increase,
@@ -58,6 +60,7 @@ def compare(
     baseline: Predictions | None = None,
     limits: Limits | None = None,
     nfr_margin: float | None = None,
+    slicing: SliceRequest | None = None,
     worst: int = 24,
     identical: bool = False,
     unfinished: Sequence[str] = (),
@@ -72,6 +75,7 @@ def compare(
         baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
         limits: the release gate.
         nfr_margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
+        slicing: the parts of the test set that are told apart.
         worst: how many flipped samples to list.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
         unfinished: sentences on those of old and new whose run did not come to its end.
@@ -101,6 +105,7 @@ def compare(
     identical = identical or same_content(answers.pairing)
     return _report(
         answers,
+        slicing or SliceRequest(),
         limits,
         nfr_margin,
         worst,
@@ -112,6 +117,7 @@ def compare(
 
 def _report(
     answers: PairedAnswers,
+    slicing: SliceRequest,
     limits: Limits,
     nfr_margin: float | None,
     worst: int,
@@ -122,6 +128,8 @@ def _report(
     """Every section of the report, each from the same answers."""
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
+    slices = SliceSource(answers, slicing.files, slicing.by)
+    ranked, small = rank(slices, slicing, counts)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -150,6 +158,8 @@ def _report(
         per_class=flips_by_class(answers),
         pairs=flips_by_pair(answers),
         takers=flips_by_answer(answers),
+        slices=ranked,
+        small_slices=small,
         worst_flips=worst_flips(answers, worst),
         warnings=warnings,
     )

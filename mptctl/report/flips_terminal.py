@@ -6,7 +6,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
 from mptctl.names import SortKey
 from mptctl.report.tables import make_table
 from mptctl.report.wording import (
@@ -14,7 +14,10 @@ from mptctl.report.wording import (
     format_interval,
     model_lines,
     percent,
+    q_value,
     rate_lines,
+    slice_name,
+    slices_sentence,
     sort_classes,
     verdict,
 )
@@ -42,6 +45,10 @@ def print_report(
     if rows is None:
         used = len(console.render_lines(top)) + 10
         rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
+    if sentence := slices_sentence(report):
+        console.print(_heading("Slices, lowest q first", rows, len(report.slices)), Text(sentence))
+        if report.slices:
+            console.print(_slices(report.slices[: rows or None], console))
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     if classes:
         console.print(
@@ -114,6 +121,21 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
             percent(row.er_old, 1),
             percent(row.er_new, 1),
             Text(row.taken_by or ""),
+        )
+    return table
+
+
+def _slices(rows: list[SliceRow], console: Console) -> Table:
+    table = make_table(console, "slice", "flips", "NFR", "95% interval", "lost", "q", "")
+    for row in rows:
+        table.add_row(
+            Text(slice_name(row.by)),
+            f"{row.negative_flips:,} / {row.n:,}",
+            percent(row.nfr),
+            format_interval(row.nfr_ci95, 1),
+            percent(row.lost, 1),
+            q_value(row.q),
+            Text("worse" if row.worse else "", style="bold red"),
         )
     return table
 

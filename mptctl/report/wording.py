@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,6 +83,29 @@ def format_count(rate: Rate) -> str:
 def p_value(p: float) -> str:
     """A p-value with as many digits as mean something."""
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
+
+
+def slice_name(by: Mapping[str, str]) -> str:
+    """A slice by its values; one without a value reads (empty)."""
+    return ", ".join(f"{column}={value or '(empty)'}" for column, value in by.items())
+
+
+def q_value(q: float) -> str:
+    """A rate of false discoveries with as many digits as mean something."""
+    return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"
+
+
+def slices_sentence(report: FlipReport) -> str:
+    """What the slices come to; nothing where none were asked for."""
+    if not report.slices and not report.small_slices:
+        return ""
+    worse = sum(row.worse for row in report.slices)
+    said = f"Of {len(report.slices):,} slices {worse:,} {'is' if worse == 1 else 'are'} worse than the rest (q < 0.05)"
+    small = report.small_slices
+    return said + (
+        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked." * bool(small)
+        or "."
+    )
 
 
 def rate_lines(report: FlipReport) -> list[RateLine]:

@@ -264,6 +264,52 @@ def test_markdown_on_standard_output_replaces_the_table(call) -> None:  # type: 
     assert done.out.startswith("### ❌ Gate failed: max-nfr\n")
 
 
+def test_slices_are_in_every_output_and_fit_80_columns(call) -> None:  # type: ignore[no-untyped-def]
+    Path("meta.csv").write_text(
+        "id,country,<b>device|</b>\n"
+        + "".join(f"test/{i:05d},{'de' if i < 4 else 'it'},p\n" for i in range(8))
+    )
+    words = (
+        "old.npz",
+        "new.npz",
+        "--metadata",
+        "meta.csv",
+        "--by",
+        "country,<b>device|</b>",
+        "--by",
+        "class",
+    )
+    done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
+    assert done.code == 0, done.err
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert "country=de, <b>device|</b>=p" in " ".join(done.out.split())
+    assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
+    assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00% |" in Path("page.md").read_text()
+    page = json.loads(call(*words, "--min-slice", "4", "--json").out)
+    assert [row["by"] for row in page["slices"]] == [{"class": "0"}, {"country": "de", "<b>device|</b>": "p"}]
+    assert page["small_slices"] == 2
+    row = page["slices"][0]
+    assert (row["n"], row["nfr"], row["worse"]) == (4, 0.25, False)
+    assert row["nfr_ci95"][0] < 0.25 < row["nfr_ci95"][1]
+
+
+def test_what_cannot_be_sliced_is_said(call) -> None:  # type: ignore[no-untyped-def]
+    done = call("old.npz", "new.npz", "--by", "country")
+    assert (done.code, done.out) == (4, "")
+    assert "--by country: no such column; old.npz has id, label, pred and 1 more; new.npz has" in done.err
+    assert call("old.npz", "new.npz", "--by", "class,").code == 2
+    alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
+    assert (alone.code, "--metadata: is for --by" in alone.err) == (2, True)
+    assert call("old.npz", "new.npz", "--by", "class,class").code == 2
+    assert call("old.npz", "new.npz", "--by", "class", "--fdr", "xx").code == 2
+    assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
+    assert call("old.npz", "--by", "class").code == 2
+    Path("meta.csv").write_text("id,country\n")
+    clash = call("old.npz", "new.npz", "--by", "country", "--metadata", "meta.csv", "--markdown", "meta.csv")
+    assert clash.code == 2
+    assert "is read by this call" in clash.err
+
+
 def test_noise_floor_and_baseline(call) -> None:  # type: ignore[no-untyped-def]
     logits("o.npz", 2, 0)
     logits("n.npz", 3, 1)
