@@ -42,6 +42,7 @@ def evaluate(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    gate_file: gate.GateFile = None,
     max_nfr: gate.MaxNfr = None,
     max_lost: gate.MaxLost = None,
     max_rel_nfr: gate.MaxRelNfr = None,
@@ -192,6 +193,7 @@ def evaluate(
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.gate_file import read_gate_file
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
@@ -204,7 +206,9 @@ def evaluate(
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
     files = FlipFiles(report, figures, markdown_file, save_predictions)
-    check_outputs(files, list(given.values()), run_root, [old_classes, metadata], as_json, markdown == "-")
+    check_outputs(
+        files, list(given.values()), run_root, [old_classes, metadata, gate_file], as_json, markdown == "-"
+    )
     limits = Limits(
         max_nfr=_fraction(max_nfr),
         max_lost=_fraction(max_lost),
@@ -215,13 +219,14 @@ def evaluate(
         allow_identical=allow_identical,
         allow_unfinished=allow_unfinished,
     )
-    if confidence is not None and not limits.given():
+    rules = read_gate_file(gate_file) if gate_file is not None else None
+    if confidence is not None and not limits.given() and rules is None:
         raise UsageError(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
     keys = slices.columns(by)
-    if metadata is not None and not keys:
-        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
+    if metadata is not None and not keys and rules is None:
+        raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
@@ -239,6 +244,7 @@ def evaluate(
                 old_classes=labels,
                 limits=limits,
                 slicing=SliceRequest(keys, _sliced(found.models, metadata), min_slice, fdr),
+                gate_file=rules,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
                 identical=found.identical,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -17,6 +18,15 @@ def percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) 
     return option
 
 
+GateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--gate",
+        metavar="FILE",
+        help="Limits, slices, what must be kept, and waivers, as YAML; `mptctl gate init` writes one.",
+        rich_help_panel=PANEL,
+    ),
+]
 MaxNfr = Annotated[float | None, percent("--max-nfr", "Largest negative flip rate.")]
 MaxLost = Annotated[
     float | None, percent("--max-lost", "Largest part of OLD's right answers that NEW gets wrong.")

@@ -39,23 +39,29 @@ class Slice:
     counts: Counts
 
 
+def slice_name(by: Mapping[str, str]) -> str:
+    """A slice by its values; one without a value reads (empty)."""
+    return ", ".join(f"{column}={value or '(empty)'}" for column, value in by.items())
+
+
 class SliceSource:
     """Samples of a comparison by columns.
 
     Args:
         answers: of both models; ids are known to match.
         files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of NEW.
-        keys: the columns, or crossings of them, that slices are asked of.
+        keys: the columns, or crossings of them, that slices are asked of, each with who asks, for messages.
 
     Raises:
         DataError: a column that no file has, or two could mean; a file that cannot be read or lacks samples.
     """
 
     def __init__(
-        self, answers: PairedAnswers, files: Sequence[Path], keys: Sequence[tuple[str, ...]]
+        self, answers: PairedAnswers, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
     ) -> None:
         self.answers = answers
-        self.keys = list(dict.fromkeys(keys))
+        self.keys = list(keys)
+        self._asks = {column: asks for key, asks in keys.items() for column in key}
         self._sides: list[SideTable] = []
         # SQL of each column, and of the relations that have it.
         self._value: dict[str, str] = {}
@@ -72,8 +78,8 @@ class SliceSource:
             if column in (CLASS, CONFIDENCE):
                 if having:
                     raise DataError(
-                        f"--by {column}: is the {column} that the comparison knows, and a column of {having[0]}; "
-                        "rename that"
+                        f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a column of "
+                        f"{having[0]}; rename that"
                     )
                 self._value[column] = "old.label" if column == CLASS else "bands.band"
             elif not having:
@@ -99,8 +105,8 @@ class SliceSource:
         close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
         nearest = f" (nearest: {shown(close[0])})" if close else ""
         return DataError(
-            f"--by {shown(column)}: no such column{nearest}; {'; '.join(found)}; correct the name, or add the column "
-            "in --metadata FILE"
+            f"{self._asks[column]} {shown(column)}: no such column{nearest}; {'; '.join(found)}; "
+            "correct the name, or add the column in --metadata FILE"
         )
 
     def _add_bands(self) -> None:
@@ -110,7 +116,9 @@ class SliceSource:
         scores = self.answers.scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
-            raise DataError(f"--by {CONFIDENCE}: {name} has no logits; give some, or leave it out")
+            raise DataError(
+                f"{self._asks[CONFIDENCE]} {CONFIDENCE}: {name} has no logits; give some, or leave it out"
+            )
         edges = np.array(CONFIDENCE_EDGES)
         place = np.clip(np.searchsorted(edges, scores.confidence, side="right") - 1, 0, edges.size - 2)
         names = np.array([f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)])
@@ -132,7 +140,9 @@ class SliceSource:
             return {}
         columns = list(self._value)
         names = {column: f"v{i}" for i, column in enumerate(columns)}
-        sets = ", ".join(f"({', '.join(['o', 'n', *(names[c] for c in key)])})" for key in self.keys)
+        # Columns in two orders are one set: twice, it would count twice.
+        groups = dict.fromkeys(tuple(sorted(names[c] for c in key)) for key in self.keys)
+        sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
         values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
         which = ", ".join(names.values())
         most = 4 * MOST_SLICES * len(self.keys)
@@ -145,16 +155,16 @@ class SliceSource:
         found: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
         # A bit of `grouping` is 0 where the column is of the set, the first column's being the highest.
         bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
-        by_bits = {sum(bit for c, bit in bits.items() if c not in key): key for key in self.keys}
+        asked = {key: sum(bit for c, bit in bits.items() if c not in key) for key in self.keys}
         for mask, old, new, n, *cell in rows:
-            key = by_bits[mask]
-            place = tuple(cell[columns.index(column)] for column in key)
-            found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[_cell(old, new)] += n
+            for key in (key for key, left in asked.items() if left == mask):
+                place = tuple(cell[columns.index(column)] for column in key)
+                found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[_cell(old, new)] += n
         for key, slices in found.items():
             if len(slices) > MOST_SLICES:
                 raise UsageError(
-                    f"--by {','.join(key)}: more than {MOST_SLICES:,} different values; choose columns of fewer, or "
-                    "write bands of them into --metadata FILE"
+                    f"{self._asks[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
+                    "choose columns of fewer, or write bands of them into --metadata FILE"
                 )
         return {
             key: [
@@ -171,12 +181,25 @@ class SliceSource:
 
     def flips(self, by: Mapping[str, str]) -> list[str]:
         """Ids of the negative flips in a slice, sorted."""
-        where = " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
-        return self._ids(f"{self.answers.pairing.join.flipped} AND {where}")
+        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among([], by)}")
 
     def flips_among(self, ids: Sequence[str]) -> list[str]:
         """Which of these ids are negative flips, sorted."""
-        return self._ids(f"{self.answers.pairing.join.flipped} AND old.id::VARCHAR IN ({_list(ids)})")
+        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among(ids, None)}")
+
+    def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> int:
+        """How many samples of old classes have one of these ids, or lie in the slice; at least 1."""
+        rows = current().fetch(f"SELECT count(*) FROM {self._from} AND {self._among(ids, by)}")
+        return max(1, int(rows[0][0]))
+
+    def _among(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
+        """SQL: whether a sample has one of these ids, or lies in the slice."""
+        parts = [f"old.id::VARCHAR IN ({_list(ids)})"] if ids else []
+        if by is not None:
+            parts.append(
+                " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
+            )
+        return f"({' OR '.join(f'({part})' for part in parts)})"
 
     def unknown(self, ids: Sequence[str]) -> list[str]:
         """Which of these ids no sample has."""

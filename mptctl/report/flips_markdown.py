@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.slices import slice_name
 from mptctl.report.wording import (
     format_count,
     format_interval,
@@ -12,7 +13,6 @@ from mptctl.report.wording import (
     percent,
     q_value,
     rate_lines,
-    slice_name,
     slices_sentence,
     verdict,
 )

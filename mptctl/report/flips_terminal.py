@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
+from mptctl.evaluation.slices import slice_name
 from mptctl.names import SortKey
 from mptctl.report.tables import make_table
 from mptctl.report.wording import (
@@ -16,7 +17,6 @@ from mptctl.report.wording import (
     percent,
     q_value,
     rate_lines,
-    slice_name,
     slices_sentence,
     sort_classes,
     verdict,

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from mptctl import __version__
+from mptctl.evaluation.slices import slice_name
 from mptctl.report.svg import inline_svg
-from mptctl.report.wording import format_count, format_interval, percent, q_value, slice_name
+from mptctl.report.wording import format_count, format_interval, percent, q_value
 
 
 def render_page(template: str, **parts: Any) -> str:

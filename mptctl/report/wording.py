@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from mptctl.evaluation.calibration_report import CalibrationReport
+from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import ClassRow, FlipReport
+from mptctl.evaluation.gate import WaiverRow
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
+# Waivers that are named one by one.
+WAIVERS = 10
 
 
 @dataclass(frozen=True)
@@ -85,11 +88,6 @@ def p_value(p: float) -> str:
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
 
 
-def slice_name(by: Mapping[str, str]) -> str:
-    """A slice by its values; one without a value reads (empty)."""
-    return ", ".join(f"{column}={value or '(empty)'}" for column, value in by.items())
-
-
 def q_value(q: float) -> str:
     """A rate of false discoveries with as many digits as mean something."""
     return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"
@@ -134,6 +132,7 @@ def verdict(report: FlipReport) -> Verdict:
     gate = report.gate
     flips = report.rates.nfr
     sentences = [check.message + "." for check in gate.checks]
+    sentences += waiver_sentences(gate.waivers)
     # Where the gate did not say so already.
     if report.identical and "identical" not in gate.failed:
         sentences.insert(0, f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
@@ -179,6 +178,21 @@ def verdict(report: FlipReport) -> Verdict:
     if gate.answer == "undecided":
         return Verdict("undecided", f"Gate undecided: {', '.join(gate.failed)}", tuple(sentences))
     return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))
+
+
+def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
+    """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
+    used = [row for row in waivers if row.flips and not row.expired]
+    found = [
+        f"Waived: {row.flips:,} flip{'s' * (row.flips > 1)} of {shown(row.name)} ({shown(row.reason)}; "
+        f"{shown(row.owner)}, until {row.expires})."
+        for row in used[:WAIVERS]
+    ]
+    if more := used[WAIVERS:]:
+        found.append(f"Waived: {sum(row.flips for row in more):,} more flips by {len(more):,} waivers.")
+    if spare := [row.name for row in waivers if not row.flips]:
+        found.append(f"Not needed any more, remove it: the waiver of {first(spare)}.")
+    return found
 
 
 def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:

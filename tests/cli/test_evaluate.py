@@ -88,6 +88,8 @@ def test_json_is_one_object_and_nothing_else(call) -> None:  # type: ignore[no-u
         "answer": "pass",
         "failed": [],
         "checks": [],
+        "limits": [],
+        "waivers": [],
     }
 
 
@@ -299,7 +301,7 @@ def test_what_cannot_be_sliced_is_said(call) -> None:  # type: ignore[no-untyped
     assert "--by country: no such column; old.npz has id, label, pred and 1 more; new.npz has" in done.err
     assert call("old.npz", "new.npz", "--by", "class,").code == 2
     alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
-    assert (alone.code, "--metadata: is for --by" in alone.err) == (2, True)
+    assert (alone.code, "--metadata: is for --by or --gate" in alone.err) == (2, True)
     assert call("old.npz", "new.npz", "--by", "class,class").code == 2
     assert call("old.npz", "new.npz", "--by", "class", "--fdr", "xx").code == 2
     assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
