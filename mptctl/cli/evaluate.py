@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,9 +16,6 @@ from mptctl.cli.flip_outputs import check_outputs, print_comparison
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
-
-if TYPE_CHECKING:
-    from mptctl.evaluation.predictions import Predictions
 
 MODEL = (
     f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
@@ -174,6 +170,8 @@ def evaluate(
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
 
+        mptctl evaluate old.npz new.csv --gate gate.yaml --by country --metadata meta.csv
+
         mptctl evaluate mpt-kl --temperature fit --report calibration.html
     """
     refuse_flags(context, alone=new is None)
@@ -243,7 +241,7 @@ def evaluate(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
-                slicing=SliceRequest(keys, _sliced(found.models, metadata), min_slice, fdr),
+                slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
                 gate_file=rules,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
@@ -261,9 +259,3 @@ def evaluate(
 
 def _fraction(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
-
-
-def _sliced(models: Mapping[str, Predictions], metadata: Path | None) -> list[Path]:
-    """Where columns of the samples are looked for, in this order."""
-    read = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
-    return [metadata, *read] if metadata is not None else read

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.predictions import Predictions
 
 PANEL = "Slices"
 
@@ -61,3 +65,9 @@ def columns(by: list[str] | None) -> list[tuple[str, ...]]:
         if not all(key) or len(set(key)) < len(key):
             raise UsageError(f"--by {','.join(key)}: name columns, each once, such as --by country,device")
     return keys
+
+
+def files(models: Mapping[str, Predictions], metadata: Path | None) -> list[Path]:
+    """Where columns of the samples are looked for, in this order: --metadata, then the files of OLD and NEW."""
+    read = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
+    return [metadata, *read] if metadata is not None else read

@@ -40,8 +40,8 @@ class Slice:
 
 
 def slice_name(by: Mapping[str, str]) -> str:
-    """A slice by its values; one without a value reads (empty)."""
-    return ", ".join(f"{column}={value or '(empty)'}" for column, value in by.items())
+    """A slice by its values, on one line and never long; one without a value reads (empty)."""
+    return ", ".join(f"{shown(column)}={shown(value) or '(empty)'}" for column, value in by.items())
 
 
 class SliceSource:
