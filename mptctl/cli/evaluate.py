@@ -96,6 +96,15 @@ def evaluate(
             rich_help_panel="More output",
         ),
     ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE.xml",
+            help="Write the gate as JUnit XML, one test a limit.",
+            rich_help_panel="More output",
+        ),
+    ] = None,
     save_predictions: Annotated[
         Path | None,
         typer.Option(
@@ -187,6 +196,7 @@ def evaluate(
         )
         return
     import signal
+    from datetime import date
 
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
@@ -203,7 +213,7 @@ def evaluate(
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
-    files = FlipFiles(report, figures, markdown_file, save_predictions)
+    files = FlipFiles(report, figures, markdown_file, save_predictions, junit)
     check_outputs(
         files, list(given.values()), run_root, [old_classes, metadata, gate_file], as_json, markdown == "-"
     )
@@ -243,6 +253,7 @@ def evaluate(
                 limits=limits,
                 slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
                 gate_file=rules,
+                today=date.today(),
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
                 identical=found.identical,

@@ -33,6 +33,7 @@ def check_outputs(
     outputs.file("--report", files.page)
     outputs.folder("--figures", files.figures, FIGURES)
     outputs.file("--markdown", files.markdown)
+    outputs.file("--junit", files.junit)
     outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = [*read_for_models(models, run_root), *(path for path in read if path is not None)]
     outputs.check(inputs, prints=as_json or as_markdown)

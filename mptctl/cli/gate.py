@@ -66,7 +66,8 @@ def init(
             {"old": old, "new": new}, run_root, part="test", device=device, progress=progress
         )
         report = compare(
-            **found.models,
+            found.models["old"],
+            found.models["new"],
             old_classes=labels,
             slicing=SliceRequest(keys, slices.files(found.models, metadata)),
             identical=found.identical,

@@ -51,5 +51,5 @@ def more_samples(counts: Counts, interval: Callable[[Counts], Interval | None], 
         middle = (low + high) / 2
         low, high = (low, middle) if decided(middle) else (middle, high)
     more = math.ceil((high - 1) * counts.total)
-    step = 10 ** max(0, len(str(more)) - 2)
+    step: int = 10 ** max(0, len(str(more)) - 2)
     return math.ceil(more / step) * step

@@ -185,7 +185,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     if tested is not None:
         answer = decide(interval or (tested, tested), limit)
     shown = "n/a" if value is None else f"{100 * value:.2f}%"
-    if interval is not None:
+    if interval is not None and level is not None:
         shown += f" ({100 * interval[0]:.2f} to {100 * interval[1]:.2f}% with {100 * level:g}% confidence)"
     more = None
     if answer == "undecided":

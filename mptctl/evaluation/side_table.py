@@ -7,6 +7,10 @@ import glob
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.columns import as_text, first, shown
@@ -128,12 +132,20 @@ def _arrays(part: Path, wanted: Sequence[str]) -> tuple[str, list[str], str]:
         values = found[column]
         if values.ndim != 1 or len(values) != len(found["id"]):
             raise DataError(f"{part}: `{column}` has shape {values.shape}; write one value for each id")
-        text = as_text(values, column, str(part)) if column == "id" else values.astype(str)
-        arrays[f"a{i}"] = pa.array(text, pa.string())
+        try:
+            arrays[f"a{i}"] = pa.array(_as_text(values, column, str(part)), pa.string())
+        except UnicodeError as error:
+            raise _unreadable(part, error) from error
     work = current()
     name = work.name()
     work.connection.register(name, pa.table(arrays))
     return name, list(arrays), name
+
+
+def _as_text(values: NDArray[Any], column: str, name: str) -> NDArray[np.str_]:
+    if column == "id":
+        return as_text(values, column, name)
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
 
 
 def _name(column: str) -> str:

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -113,6 +114,35 @@ def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Any) -> N
     assert expired.code == 3
     assert "the waiver of test/00199" in expired.err
     assert "expired on 1999-01-31" in expired.err
+
+
+@pytest.mark.parametrize(
+    ("text", "failures"),
+    [
+        ("limits: {max_nfr: 4, max_lost: 90}", {}),
+        ("limits: {max_nfr: 3.9, max_lost: 90}", {"max-nfr": "fail"}),
+        ("confidence: 0.95\nlimits: {max_nfr: 4.5, max_lost: 90}", {"max-nfr": "undecided"}),
+    ],
+)
+def test_junit_has_one_test_for_each_limit(call: Any, text: str, failures: dict[str, str]) -> None:
+    done = evaluate(call, text, "--junit", "gate.xml")
+    assert done.code == (3 if failures else 0)
+    assert "wrote gate.xml" in done.err
+    suite = ElementTree.parse("gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", str(len(failures)))
+    assert [case.get("name") for case in suite] == ["max-nfr", "max-lost"]
+    found = {case.get("name"): failed for case in suite if (failed := case.find("failure")) is not None}
+    assert {name: failed.get("type") for name, failed in found.items()} == failures
+    assert all("NFR 4.00%" in str(failed.get("message")) for failed in found.values())
+
+
+def test_junit_of_hostile_names_is_xml(call: Any) -> None:
+    np.savez("meta.npz", id=IDS, group=["\x01<b>&\"'" for _ in IDS])
+    text = 'slices: [{by: {group: "\\x01<b>&\\"\'"}, max_nfr: 1}]'
+    done = evaluate(call, text, "--metadata", "meta.npz", "--junit", "gate.xml")
+    assert done.code == 3, done.err
+    case = ElementTree.parse("gate.xml").getroot()[0][0]
+    assert "<b>&" in str(case.get("name"))
 
 
 class TestInit:

@@ -232,3 +232,12 @@ def test_one_model_twice_fails_a_file_that_only_says_what_must_be_kept(tmp_path:
     models = [build_predictions(name, ids, labels, labels, classes=("x",)) for name in ("old", "new")]
     gate = compare(models[0], models[1], gate_file=read_gate_file(tmp_path / "g.yaml")).gate
     assert gate.failed == ["identical"]
+
+
+def test_the_example_of_the_docs_can_be_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+    (tmp_path / "gate.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    (tmp_path / "must_keep.txt").write_text("test/00043\n")
+    found = read_gate_file(tmp_path / "gate.yaml")
+    assert found.must_keep.ids == ["test/00042", "test/00043"]
+    assert found.waivers[0].expires == date(2027, 1, 31)

@@ -161,6 +161,12 @@ class TestFilesThatCannotBeSliced:
         with pytest.raises(DataError, match=path.name):
             sliced(twenty, path, [("country",)])
 
+    @pytest.mark.parametrize("value", [b"\xff", "\ud800"])
+    def test_text_that_is_none(self, twenty: Pair, tmp_path: Path, value: str | bytes) -> None:
+        np.savez(tmp_path / "m.npz", id=IDS, country=np.array([value] * 20))
+        with pytest.raises(DataError, match=r"m\.npz: cannot be read"):
+            sliced(twenty, tmp_path / "m.npz", [("country",)])
+
     def test_a_column_that_could_be_two(self, twenty: Pair, path: Path) -> None:
         write(path, id=IDS, **{"class": COUNTRY})
         with pytest.raises(DataError, match=r"--by class: .*rename that"):
