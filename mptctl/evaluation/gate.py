@@ -8,7 +8,7 @@ from datetime import date
 
 from pydantic import Field
 
-from mptctl.errors import GateFailed
+from mptctl.errors import GateFailed, some
 from mptctl.evaluation.decision import Decision, decide, more_samples
 from mptctl.evaluation.limits import LIMITS as LIMITS
 from mptctl.evaluation.limits import LimitKind
@@ -16,6 +16,9 @@ from mptctl.evaluation.limits import Limits as Limits
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
 from mptctl.files import Model
+
+# How many reasons an error names, which is one line.
+NAMED = 20
 
 
 class GateCheck(Model):
@@ -101,7 +104,7 @@ class Gate(Limits):
             options = {kind.name for kind in LIMITS}
             reasons = [f"--{c.name}: {c.message}" if c.name in options else c.message for c in failed]
             word = "failed" if self.answer == "fail" else "undecided"
-            raise GateFailed(f"gate {word}: {'; '.join(reasons)}")
+            raise GateFailed(f"gate {word}: {some(reasons, NAMED, '; ')}")
 
 
 def check_gate(

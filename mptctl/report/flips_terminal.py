@@ -46,7 +46,8 @@ def print_report(
         used = len(console.render_lines(top)) + 10
         rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
     if sentence := slices_sentence(report):
-        console.print(_heading("Slices, lowest q first", rows, len(report.slices)), Text(sentence))
+        console.print(_heading("Slices, lowest q first", rows, len(report.slices)))
+        console.print(Text(sentence))
         if report.slices:
             console.print(_slices(report.slices[: rows or None], console))
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]

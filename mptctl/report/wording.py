@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mptctl.errors import some
 from mptctl.evaluation.calibration_report import CalibrationReport
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import ClassRow, FlipReport
-from mptctl.evaluation.gate import WaiverRow
+from mptctl.evaluation.gate import GateCheck, WaiverRow
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
-# Waivers that are named one by one.
-WAIVERS = 10
+# Limits and waivers that are named one by one.
+CHECKS, WAIVERS = 20, 10
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def slices_sentence(report: FlipReport) -> str:
     if not report.slices and not report.small_slices:
         return ""
     worse = sum(row.worse for row in report.slices)
-    said = f"Of {len(report.slices):,} slices {worse:,} {'is' if worse == 1 else 'are'} worse than the rest (q < 0.05)"
+    found = "none is" if not worse else "1 is" if worse == 1 else f"{worse:,} are"
+    said = f"Of {len(report.slices):,} slices {found} worse than the rest (q < 0.05)"
     small = report.small_slices
     return said + (
         f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked." * bool(small)
@@ -131,8 +133,7 @@ def verdict(report: FlipReport) -> Verdict:
     """The answer first: may this replacement be released, and on what that rests."""
     gate = report.gate
     flips = report.rates.nfr
-    sentences = [check.message + "." for check in gate.checks]
-    sentences += waiver_sentences(gate.waivers)
+    sentences = [*check_sentences(gate.checks), *waiver_sentences(gate.waivers)]
     # Where the gate did not say so already.
     if report.identical and "identical" not in gate.failed:
         sentences.insert(0, f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
@@ -176,8 +177,21 @@ def verdict(report: FlipReport) -> Verdict:
         title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
         return Verdict("passed", title, tuple(sentences))
     if gate.answer == "undecided":
-        return Verdict("undecided", f"Gate undecided: {', '.join(gate.failed)}", tuple(sentences))
-    return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))
+        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", tuple(sentences))
+    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", tuple(sentences))
+
+
+def check_sentences(checks: list[GateCheck]) -> list[str]:
+    """Every limit in a sentence; of very many those that did not pass first, and how many more there are."""
+    if len(checks) <= CHECKS:
+        return [f"{check.message}." for check in checks]
+    ordered = sorted(checks, key=lambda check: check.passed)
+    more = ordered[CHECKS:]
+    failed = sum(not check.passed for check in more)
+    return [
+        *(f"{check.message}." for check in ordered[:CHECKS]),
+        f"{len(more):,} more limits, of which {failed:,} did not pass; all of them are in the JSON.",
+    ]
 
 
 def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:

@@ -116,6 +116,18 @@ def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Any) -> N
     assert "expired on 1999-01-31" in expired.err
 
 
+def test_hundreds_of_slices_are_said_in_short(call: Any) -> None:
+    groups = [f"g{i // 2:03d}" for i in range(N)]
+    np.savez("meta.npz", id=IDS, group=groups)
+    rules = [f"  - {{by: {{group: {name}}}, max_nfr: 99}}" for name in sorted(set(groups))]
+    done = evaluate(call, "slices:\n" + "\n".join(rules), "--metadata", "meta.npz", "--markdown", "-")
+    assert done.code == 3
+    assert done.out.startswith("### ❌ Gate failed: max-nfr of group=g096, max-nfr of group=g097,")
+    assert done.out.count("is within the limit of 99%.") == 16
+    assert "80 more limits, of which 0 did not pass; all of them are in the JSON." in done.out
+    assert done.err.count("exceeds the limit") == 4
+
+
 @pytest.mark.parametrize(
     ("text", "failures"),
     [

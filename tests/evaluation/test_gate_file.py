@@ -11,8 +11,8 @@ import pytest
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.gate import Gate, Limits
-from mptctl.evaluation.gate_file import read_gate_file
+from mptctl.evaluation.gate import LIMITS, Gate, Limits
+from mptctl.evaluation.gate_file import FileLimits, read_gate_file
 from mptctl.evaluation.predictions import build_predictions
 from mptctl.evaluation.slice_rows import SliceRequest
 from mptctl.evaluation.statistics import wilson
@@ -158,6 +158,10 @@ class TestWaivers:
         gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00001"))
         assert gate.passed
         assert [(row.name, row.flips) for row in gate.waivers] == [("test/00001", 0)]
+
+
+def test_every_limit_can_stand_in_the_file() -> None:
+    assert {kind.key for kind in LIMITS} == set(FileLimits.model_fields)
 
 
 def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> None:
