@@ -6,12 +6,11 @@ import difflib
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from mptctl.errors import UsageError, one_line
+from mptctl.errors import UsageError
 from mptctl.evaluation.columns import shown
 from mptctl.evaluation.gate import LIMITS, Limits
 from mptctl.files import Model, read_names
@@ -129,10 +128,11 @@ def read_gate_file(path: Path) -> GateFile:
         raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
     if len(raw) > MOST_BYTES:
         raise UsageError(f"--gate {path}: larger than {MOST_BYTES >> 20} MB; put ids into must_keep.file")
-    try:
-        content = yaml.load(text, Loader=_PlainLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: {shown(one_line(error), 200)}") from error
+    from mptctl.evaluation.plain_yaml import (
+        read_plain_yaml,  # a comparison without a gate file does without it
+    )
+
+    content = read_plain_yaml(text, str(path))
     if not isinstance(content, dict):
         raise UsageError(f"{path}: must be a mapping of keys such as limits; mptctl gate init writes one")
     try:
@@ -145,25 +145,6 @@ def read_gate_file(path: Path) -> GateFile:
     listed = path.parent / found.must_keep.file
     ids = [*found.must_keep.ids, *read_names(listed, f"{path}: must_keep.file:")]
     return found.model_copy(update={"must_keep": found.must_keep.model_copy(update={"ids": ids})})
-
-
-class _PlainLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
-    """Every value as it is written: an id 00042 is no number, a country `no` is not false. Keys stand once."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1}: aliases are not allowed")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.YAMLError(
-                    f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one"
-                )
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def _check_ranges(path: Path, found: GateFile) -> None:
