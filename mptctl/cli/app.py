@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from mptctl import __version__
-from mptctl.cli import bench, figure
+from mptctl.cli import bench, figure, gate
 from mptctl.cli.adjust import adjust
 from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
@@ -78,6 +78,7 @@ app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")
 app.add_typer(figure.app, name="figure")
+app.add_typer(gate.app, name="gate")
 app.command("runs")(runs)
 app.command("recipes")(recipes)
 app.command("doctor")(doctor)

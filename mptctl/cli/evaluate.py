@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
+from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
+from mptctl.cli.flip_outputs import check_outputs, print_comparison
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
-
-if TYPE_CHECKING:
-    from mptctl.evaluation.flip_report import FlipReport
-    from mptctl.report.flips_files import FlipFiles
 
 MODEL = (
     f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
@@ -40,13 +38,19 @@ def evaluate(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    gate_file: gate.GateFile = None,
     max_nfr: gate.MaxNfr = None,
     max_lost: gate.MaxLost = None,
     max_rel_nfr: gate.MaxRelNfr = None,
     max_er_increase: gate.MaxErIncrease = None,
     confidence: gate.Confidence = None,
+    undecided: gate.Undecided = "fail",
     allow_identical: gate.AllowIdentical = False,
     allow_unfinished: gate.AllowUnfinished = False,
+    by: slices.By = None,
+    metadata: slices.Metadata = None,
+    min_slice: slices.MinSlice = 30,
+    fdr: slices.Fdr = "bh",
     nfr_margin: gate.NfrMargin = None,
     margin: gate.FormerMargin = None,
     old_classes: Annotated[
@@ -89,6 +93,15 @@ def evaluate(
             "--markdown",
             metavar="FILE",
             help="Write Markdown for a pull request; - prints it instead of the table.",
+            rich_help_panel="More output",
+        ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE.xml",
+            help="Write the gate as JUnit XML, one test a limit.",
             rich_help_panel="More output",
         ),
     ] = None,
@@ -156,14 +169,17 @@ def evaluate(
     Prints the flip table over test samples of the old classes. With one model: accuracy, calibration errors,
     likelihood and Brier score over test samples of the classes that it knows.
 
-    Exits with 3 where a limit is exceeded or the rate that it limits is not defined; with any limit also where OLD and
-    NEW are one model, where one of them is of an unfinished run, or where OLD is never right.
+    Exits with 3 where a limit is exceeded, the rate that it limits is not defined, or --confidence leaves it undecided
+    (but for --undecided pass); with any limit also where OLD and NEW are one model, where one of them is of an
+    unfinished run, or where OLD is never right.
 
     Examples:
 
         mptctl evaluate old mpt-kl --max-nfr 2 --report flips.html
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
+
+        mptctl evaluate old.npz new.csv --gate gate.yaml --by country --metadata meta.csv
 
         mptctl evaluate mpt-kl --temperature fit --report calibration.html
     """
@@ -180,10 +196,13 @@ def evaluate(
         )
         return
     import signal
+    from datetime import date
 
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.gate_file import read_gate_file
+    from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions
@@ -194,21 +213,28 @@ def evaluate(
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
-    files = FlipFiles(report, figures, markdown_file, save_predictions)
-    _check_outputs(files, list(given.values()), run_root, old_classes, as_json, markdown == "-")
+    files = FlipFiles(report, figures, markdown_file, save_predictions, junit)
+    check_outputs(
+        files, list(given.values()), run_root, [old_classes, metadata, gate_file], as_json, markdown == "-"
+    )
     limits = Limits(
         max_nfr=_fraction(max_nfr),
         max_lost=_fraction(max_lost),
         max_rel_nfr=_fraction(max_rel_nfr),
         max_er_increase=_fraction(max_er_increase),
         confidence=confidence,
+        undecided=undecided,
         allow_identical=allow_identical,
         allow_unfinished=allow_unfinished,
     )
-    if confidence is not None and not limits.given():
+    rules = read_gate_file(gate_file) if gate_file is not None else None
+    if confidence is not None and not limits.given() and rules is None:
         raise UsageError(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
+    keys = slices.columns(by)
+    if metadata is not None and not keys and rules is None:
+        raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
@@ -225,6 +251,9 @@ def evaluate(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
+                slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
+                gate_file=rules,
+                today=date.today(),
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
                 identical=found.identical,
@@ -235,49 +264,9 @@ def evaluate(
                 typer.echo(f"wrote {path}", err=True)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
-    _print(result, as_json, markdown == "-", sort, rows)
+    print_comparison(result, as_json, markdown == "-", sort, rows)
     result.gate.require_passed()
 
 
 def _fraction(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
-
-
-def _check_outputs(
-    files: FlipFiles,
-    models: list[str],
-    run_root: Path,
-    old_classes: Path | None,
-    as_json: bool,
-    as_markdown: bool,
-) -> None:
-    """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.errors import UsageError
-    from mptctl.report.flips_files import FIGURES, PREDICTIONS
-
-    if as_json and as_markdown:
-        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
-    outputs = Outputs()
-    outputs.file("--report", files.page)
-    outputs.folder("--figures", files.figures, FIGURES)
-    outputs.file("--markdown", files.markdown)
-    outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
-    inputs = read_for_models(models, run_root)
-    outputs.check([*inputs, old_classes] if old_classes else inputs, prints=as_json or as_markdown)
-
-
-def _print(report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None) -> None:
-    """Print a comparison in the form that was asked for."""
-    if as_json:
-        typer.echo(report.model_dump_json())
-    elif as_markdown:
-        from mptctl.report.flips_markdown import render_markdown
-
-        typer.echo(render_markdown(report), nl=False)
-    else:
-        from rich.console import Console
-
-        from mptctl.report.flips_terminal import print_report
-
-        print_report(report, Console(), sort, rows)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,6 +18,15 @@ def percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) 
     return option
 
 
+GateFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--gate",
+        metavar="FILE",
+        help="Limits, slices, what must be kept, and waivers, as YAML; `mptctl gate init` writes one.",
+        rich_help_panel=PANEL,
+    ),
+]
 MaxNfr = Annotated[float | None, percent("--max-nfr", "Largest negative flip rate.")]
 MaxLost = Annotated[
     float | None, percent("--max-lost", "Largest part of OLD's right answers that NEW gets wrong.")
@@ -31,7 +41,16 @@ Confidence = Annotated[
     typer.Option(
         "--confidence",
         metavar="LEVEL",
-        help="The upper end of the interval at this level, 0.5 to below 1, must pass; default: the value.",
+        help="Decide by the two-sided interval at this level, 0.5 to below 1: pass, fail or undecided; default: by "
+        "the value.",
+        rich_help_panel=PANEL,
+    ),
+]
+Undecided = Annotated[
+    Literal["fail", "pass"],
+    typer.Option(
+        "--undecided",
+        help="What becomes of a limit that lies inside the interval.",
         rich_help_panel=PANEL,
     ),
 ]

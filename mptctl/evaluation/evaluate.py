@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Literal
 
 from mptctl.errors import DataError, UsageError
@@ -28,13 +29,17 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate import Limits, check_gate
+from mptctl.evaluation.gate import Limits
+from mptctl.evaluation.gate_file import GateFile
+from mptctl.evaluation.gate_rules import judge
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.sanity import doubts, same_answers, same_content
+from mptctl.evaluation.slice_rows import SliceRequest, rank
+from mptctl.evaluation.slices import SliceSource
 from mptctl.evaluation.statistics import (
     below,
     er_increase,
@@ -58,6 +63,9 @@ def compare(
     baseline: Predictions | None = None,
     limits: Limits | None = None,
     nfr_margin: float | None = None,
+    slicing: SliceRequest | None = None,
+    gate_file: GateFile | None = None,
+    today: date | None = None,
     worst: int = 24,
     identical: bool = False,
     unfinished: Sequence[str] = (),
@@ -72,6 +80,9 @@ def compare(
         baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
         limits: the release gate.
         nfr_margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
+        slicing: the parts of the test set that are told apart.
+        gate_file: further limits, with what must be kept and what is waived.
+        today: for waivers that expire; default: the day that it is here.
         worst: how many flipped samples to list.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
         unfinished: sentences on those of old and new whose run did not come to its end.
@@ -84,6 +95,8 @@ def compare(
             noise floor of other classes than the old model's.
     """
     limits = limits or Limits()
+    if gate_file is not None:
+        limits = gate_file.merged(limits)
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(f"--nfr-margin {100 * nfr_margin:g}: must lie between 0 and 100 percent")
     if noise_floor is not None:
@@ -101,7 +114,10 @@ def compare(
     identical = identical or same_content(answers.pairing)
     return _report(
         answers,
+        slicing or SliceRequest(),
         limits,
+        gate_file or GateFile(),
+        today or date.today(),
         nfr_margin,
         worst,
         identical,
@@ -112,7 +128,10 @@ def compare(
 
 def _report(
     answers: PairedAnswers,
+    slicing: SliceRequest,
     limits: Limits,
+    gate_file: GateFile,
+    today: date,
     nfr_margin: float | None,
     worst: int,
     identical: bool,
@@ -122,6 +141,9 @@ def _report(
     """Every section of the report, each from the same answers."""
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
+    keys = dict.fromkeys(gate_file.keys(), "--gate: the column") | dict.fromkeys(slicing.by, "--by")
+    slices = SliceSource(answers, slicing.files, keys)
+    ranked, small = rank(slices, slicing, counts)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -138,7 +160,7 @@ def _report(
         mcnemar_p=mcnemar(counts),
         identical=identical,
         unfinished=unfinished,
-        gate=check_gate(counts, limits, identical=identical, unfinished=unfinished),
+        gate=judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished),
         rates=rates,
         er_difference=Difference(value=er_increase(counts), ci95=error_difference(counts)),
         equivalence=_equivalence(counts, nfr_margin, limits.confidence or 0.95),
@@ -150,6 +172,8 @@ def _report(
         per_class=flips_by_class(answers),
         pairs=flips_by_pair(answers),
         takers=flips_by_answer(answers),
+        slices=ranked,
+        small_slices=small,
         worst_flips=worst_flips(answers, worst),
         warnings=warnings,
     )

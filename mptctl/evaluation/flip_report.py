@@ -173,6 +173,22 @@ class WrongAnswerRow(Model):
     flips: int = Field(description="negative flips")
 
 
+class SliceRow(Model):
+    """One part of the test set, over samples of old classes."""
+
+    by: dict[str, str] = Field(description="its value in each column; empty where the file has none")
+    n: int = Field(description="samples")
+    negative_flips: int = Field(description="old right, new wrong")
+    old_right: int = Field(description="samples that the old model gets right")
+    nfr: float = Field(description="negative flips / samples")
+    nfr_ci95: Interval = Field(description="Wilson interval of it")
+    lost: float | None = Field(description="negative flips / right answers of the old model")
+    lost_ci95: Interval | None = Field(description="Wilson interval of it")
+    p: float = Field(description="one-sided Fisher test: its NFR is no higher than that of all other samples")
+    q: float = Field(description="smallest rate of false discoveries at which this slice is one")
+    worse: bool = Field(description="q is below 0.05: worse than the rest")
+
+
 class FlippedSample(Model):
     """One negative flip."""
 
@@ -218,5 +234,11 @@ class FlipReport(Model):
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
     pairs: list[PairRow] = Field(description="class to answer, most flips first")
     takers: list[WrongAnswerRow] = Field(description="answers that took flips, most first")
+    slices: list[SliceRow] = Field(
+        default_factory=list, description="with --by: parts of the test set, lowest q first"
+    )
+    small_slices: int = Field(
+        default=0, description="slices with fewer samples than --min-slice, which are not ranked"
+    )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

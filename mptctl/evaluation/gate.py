@@ -2,122 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from datetime import date
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from mptctl.errors import GateFailed, UsageError
+from mptctl.errors import GateFailed, some
+from mptctl.evaluation.decision import Decision, decide, more_samples
+from mptctl.evaluation.limits import LIMITS as LIMITS
+from mptctl.evaluation.limits import LimitKind
+from mptctl.evaluation.limits import Limits as Limits
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.sanity import IDENTICAL, never_right
-from mptctl.evaluation.statistics import (
-    er_increase,
-    error_difference,
-    lost_share,
-    nfr,
-    relative_nfr,
-    relative_nfr_interval,
-    wilson,
-)
 from mptctl.files import Model
 
-# Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
-ROUNDING = 1e-12
-
-
-@dataclass(frozen=True)
-class LimitKind:
-    """What one limit holds.
-
-    Attributes:
-        key: its field of `Limits`; with dashes, its option.
-        title: what is limited, in a sentence.
-        value: that rate of a flip table, a fraction; None where it is not defined.
-        interval: its interval at a level.
-        low: smallest limit that means anything, a fraction.
-        high: largest one; None where that is the number of samples.
-    """
-
-    key: str
-    title: str
-    value: Callable[[Counts], float | None]
-    interval: Callable[[Counts, float], Interval | None]
-    low: int = 0
-    high: int | None = 1
-
-    @property
-    def name(self) -> str:
-        """What the report calls it."""
-        return self.key.replace("_", "-")
-
-    def check_range(self, limit: float) -> None:
-        """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
-        if self.high is None:
-            if not 0 <= limit < float("inf"):
-                raise UsageError(f"--{self.name} {100 * limit:g}: must be finite and at least 0")
-        elif not self.low <= limit <= self.high:
-            raise UsageError(
-                f"--{self.name} {100 * limit:g}: must lie between {100 * self.low} and {100 * self.high}"
-            )
-
-    def check_reach(self, limit: float, samples: int) -> None:
-        """UsageError where no rate of so many samples exceeds the limit."""
-        if self.high is None and limit > samples:
-            raise UsageError(
-                f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
-                f"{100 * samples:,}%; set a limit below that"
-            )
-
-
-LIMITS = (
-    LimitKind("max_nfr", "NFR", nfr, lambda t, level: wilson(t.negative_flips, t.total, level)),
-    LimitKind(
-        "max_lost",
-        "share of right answers lost",
-        lost_share,
-        lambda t, level: wilson(t.negative_flips, t.old_right, level),
-    ),
-    # Rel-NFR is at most n: one flip, and no other right answer before nor wrong one now.
-    LimitKind("max_rel_nfr", "Rel-NFR", relative_nfr, relative_nfr_interval, high=None),
-    LimitKind("max_er_increase", "error increase", er_increase, error_difference, low=-1),
-)
-
-
-class Limits(Model):
-    """What a release must keep to, in fractions; null sets no limit.
-
-    Raises:
-        UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).
-    """
-
-    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
-    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
-    max_er_increase: float | None = Field(
-        default=None, description="limit on the error increase, old classes"
-    )
-    max_lost: float | None = Field(
-        default=None, description="limit on the part of right answers that are lost, a fraction"
-    )
-    confidence: float | None = Field(default=None, description="the upper bound at this level must pass")
-    allow_identical: bool = Field(default=False, description="one and the same model may pass")
-    allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
-
-    @model_validator(mode="after")
-    def _in_range(self) -> Self:
-        # Below one half the "upper" bound would come ever closer to the value itself, and promise nothing.
-        if self.confidence is not None and not 0.5 <= self.confidence < 1:
-            raise UsageError(
-                f"--confidence {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95"
-            )
-        for kind, limit in self.given():
-            kind.check_range(limit)
-        return self
-
-    def given(self) -> list[tuple[LimitKind, float]]:
-        """The limits that are set, in the order in which they are checked."""
-        limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
-        return [(kind, limit) for kind, limit in limits if limit is not None]
+# How many reasons an error names, which is one line.
+NAMED = 20
 
 
 class GateCheck(Model):
@@ -127,53 +28,129 @@ class GateCheck(Model):
     limit: float | None = Field(description="a fraction; null for a condition")
     value: float | None = Field(description="the point value")
     tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
-    passed: bool = Field(description="tested <= limit; false where it is not defined")
+    interval: Interval | None = Field(
+        default=None, description="the interval at `confidence`, which decides; null without one"
+    )
+    answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
+    more_samples: int | None = Field(
+        default=None,
+        description="undecided: about so many more samples of old classes would decide, at the same rates; "
+        "null: no number within reach would",
+    )
+    waived: int = Field(default=0, description="flips that waivers take off the value")
+    passed: bool = Field(description="the answer is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
+
+
+class LimitRow(Model):
+    """One limit, of the whole test set or of a slice, or what must be kept."""
+
+    name: str = Field(description="the limit, and the slice that it is for")
+    limit: float = Field(description="a fraction")
+    value: float | None = Field(description="the point value, a fraction")
+    interval: Interval | None = Field(description="the interval that decides; null without a confidence")
+    answer: Decision = Field(description="pass, fail or undecided")
+    waived: int = Field(description="flips that waivers take off the value")
+
+
+class WaiverRow(Model):
+    """One waiver of the gate file."""
+
+    name: str = Field(description="the sample or the slice")
+    reason: str = Field(description="why its flips were agreed to")
+    owner: str = Field(description="who answers for it")
+    expires: date = Field(description="the last day on which it holds")
+    expired: bool = Field(description="that day has passed, and it does not hold")
+    flips: int = Field(description="flips that it is for; 0: it is not needed any more")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A slice that has limits of its own.
+
+    Attributes:
+        name: of the slice.
+        counts: its flip table.
+        limits: what it must keep to.
+        waived: how many of its flips are waived.
+    """
+
+    name: str
+    counts: Counts
+    limits: Limits
+    waived: int
 
 
 class Gate(Limits):
     """May this replacement be released?"""
 
     passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    answer: Decision = Field(
+        default="pass", description="fail where anything fails, else undecided where anything is"
+    )
     failed: list[str] = Field(
-        default_factory=list, description="names of the limits and conditions that failed"
+        default_factory=list, description="names of the limits and conditions that did not pass"
     )
     checks: list[GateCheck] = Field(
         default_factory=list, description="every condition that failed, and every limit that was set"
     )
+    limits: list[LimitRow] = Field(default_factory=list, description="every limit that was set, in short")
+    waivers: list[WaiverRow] = Field(default_factory=list, description="of the gate file, used or not")
 
     def require_passed(self) -> None:
-        """Raise GateFailed where a limit or a condition failed; it names each with its option."""
+        """Raise GateFailed where a limit or a condition did not pass; it names each with its option."""
         failed = [check for check in self.checks if not check.passed]
         if failed:
-            reasons = [c.message if c.limit is None else f"--{c.name}: {c.message}" for c in failed]
-            raise GateFailed(f"gate failed: {'; '.join(reasons)}")
+            options = {kind.name for kind in LIMITS}
+            reasons = [f"--{c.name}: {c.message}" if c.name in options else c.message for c in failed]
+            word = "failed" if self.answer == "fail" else "undecided"
+            raise GateFailed(f"gate {word}: {some(reasons, NAMED, '; ')}")
 
 
 def check_gate(
-    counts: Counts, limits: Limits, *, identical: bool = False, unfinished: Sequence[str] = ()
+    counts: Counts,
+    limits: Limits,
+    *,
+    identical: bool = False,
+    unfinished: Sequence[str] = (),
+    waived: int = 0,
+    scopes: Sequence[Scope] = (),
+    rules: Sequence[GateCheck] = (),
+    waivers: Sequence[WaiverRow] = (),
 ) -> Gate:
     """Hold a flip table against limits. A rate that is not defined fails its limit.
+
+    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the value does.
 
     Args:
         counts: the flip table.
         limits: what it must keep to; without a limit everything passes.
         identical: old and new model are one: nothing was compared, which fails every gate.
         unfinished: sentences on models whose run did not come to its end, which fail every gate too.
+        waived: how many of the flips are waived.
+        scopes: slices with limits of their own.
+        rules: what else was checked.
+        waivers: for the report.
 
     Raises:
         UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
     """
-    given = limits.given()
-    for kind, limit in given:
-        kind.check_reach(limit, counts.total)
-    checks = _conditions(counts, limits, identical, unfinished) if given else []
-    checks += [_check(counts, kind, limit, limits.confidence) for kind, limit in given]
+    every = [Scope("", counts, limits, waived), *scopes]
+    held = [_check(scope, kind, limit) for scope in every for kind, limit in scope.limits.given()]
+    checks = [*(_conditions(counts, limits, identical, unfinished) if held or rules else []), *held, *rules]
+    answers = {check.answer for check in checks}
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
+        answer="fail" if "fail" in answers else "undecided" if "undecided" in answers else "pass",
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
+        limits=[
+            LimitRow(**check.model_dump(include=set(LimitRow.model_fields)))
+            for check in checks
+            if check.limit is not None
+        ],
+        waivers=list(waivers),
     )
 
 
@@ -189,29 +166,70 @@ def _conditions(
         failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
     if not counts.old_right:
         failed.append(("old-never-right", f"{never_right(counts)}, and no limit means anything"))
-    return [
-        GateCheck(name=name, limit=None, value=None, tested=None, passed=False, message=message)
-        for name, message in failed
-    ]
+    return [failed_condition(name, message) for name, message in failed]
 
 
-def _check(counts: Counts, kind: LimitKind, limit: float, level: float | None) -> GateCheck:
-    """Hold a value, or with a level the upper end of its interval, against a limit."""
-    value = kind.value(counts)
-    tested = value
-    if level is not None and value is not None:
-        interval = kind.interval(counts, level)
-        tested = interval[1] if interval else None
-    passed = tested is not None and tested <= limit + ROUNDING
-    shown = "n/a" if value is None else f"{100 * value:.2f}%"
-    if level is not None and tested is not None:
-        shown += f" (at most {100 * tested:.2f}% with {100 * level:g}% confidence)"
-    word = "is within" if passed else "exceeds" if tested is not None else "cannot be held against"
+def failed_condition(name: str, message: str) -> GateCheck:
+    """A check that fails whatever the rates are."""
     return GateCheck(
-        name=kind.name,
+        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+    )
+
+
+def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
+    """Hold a value, or with a confidence its interval, against a limit."""
+    kind.check_reach(limit, scope.counts.total)
+    waived = scope.waived if kind.of_flips else 0
+    counts, limits = _without(scope.counts, waived), scope.limits
+    value, level = kind.value(counts), limits.confidence
+    interval = kind.interval(counts, level) if level is not None and value is not None else None
+    tested = interval[1] if interval else value if level is None else None
+    answer: Decision = "fail"
+    if tested is not None:
+        answer = decide(interval or (tested, tested), limit)
+    shown = "n/a" if value is None else f"{100 * value:.2f}%"
+    if interval is not None and level is not None:
+        shown += f" ({100 * interval[0]:.2f} to {100 * interval[1]:.2f}% with {100 * level:g}% confidence)"
+    more = None
+    if answer == "undecided":
+        more = more_samples(counts, lambda grown: kind.interval(grown, level or 0), limit)
+    of = f" of {scope.name}" if scope.name else ""
+    said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g}%"
+    if answer == "undecided":
+        said += f": {_needed(more)}"
+    if waived:
+        said += f", without {waived:,} waived flip{'s' * (waived > 1)}"
+    return GateCheck(
+        name=f"{kind.name}{of}",
         limit=limit,
         value=value,
         tested=tested,
-        passed=passed,
-        message=f"{kind.title} {shown} {word} the limit of {100 * limit:g}%",
+        interval=interval,
+        answer=answer,
+        more_samples=more,
+        waived=waived,
+        passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
+        message=said,
     )
+
+
+def _without(counts: Counts, waived: int) -> Counts:
+    """The flip table with waived flips as if they were kept."""
+    return counts.model_copy(
+        update={
+            "both_right": counts.both_right + waived,
+            "negative_flips": counts.negative_flips - waived,
+        }
+    )
+
+
+def _word(answer: Decision, tested: float | None) -> str:
+    if tested is None:
+        return "cannot be held against"
+    return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
+
+
+def _needed(more: int | None) -> str:
+    if more is None:
+        return "no number of samples within reach would decide it at these rates"
+    return f"about {more:,} more samples of old classes would decide it, if the rates stay"

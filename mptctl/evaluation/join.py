@@ -93,14 +93,16 @@ class Join:
         return made
 
     @property
-    def _joined(self) -> str:
+    def joined(self) -> str:
+        """SQL: the tables of all roles, each under its role, joined by id."""
         base, *others = self.roles
         sides = [f"{self.relations[base]} AS {base}"]
         sides += [f"JOIN {self.relations[role]} AS {role} ON {role}.id = {base}.id" for role in others]
         return " ".join(sides)
 
     @property
-    def _flipped(self) -> str:
+    def flipped(self) -> str:
+        """SQL: whether a joined row is a negative flip."""
         if not {"old", "new"} <= self.models.keys():
             return "false"
         return "old.pred = old.label AND new.pred <> new.label"
@@ -127,14 +129,14 @@ class Join:
         keys = [f"{base}.label"]
         keys += [f"{role}.pred = {base}.label" for role in self.roles]
         keys += [f"{role}.pred = {'old' if 'old' in self.models else base}.pred" for role in self.roles]
-        keys += [f"CASE WHEN {self._flipped} THEN {'new' if 'new' in self.models else base}.pred END"]
+        keys += [f"CASE WHEN {self.flipped} THEN {'new' if 'new' in self.models else base}.pred END"]
         sums = [f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles]
         different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
         named = [f"{key} AS c{i}" for i, key in enumerate(keys)]
         named += ["count(*) AS n", f"count(*) FILTER ({different}) AS conflicts"]
         named += [f"{checksum} AS check_{role}" for role, checksum in zip(self.roles, sums, strict=True)]
         found = self.work.arrays(
-            f"SELECT {', '.join(named)} FROM {self._joined} GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}",
+            f"SELECT {', '.join(named)} FROM {self.joined} GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}",
             "pairing",
             self._rows,
         )
@@ -162,7 +164,7 @@ class Join:
         chosen = [f"enum_code({base}.label::{names})::BIGINT AS truth"]
         chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
         chosen += [f"enum_code({role}.pred::{names})::BIGINT AS answer_{role}" for role in self.roles]
-        query = f"SELECT {', '.join(chosen)} FROM {self._joined} ORDER BY {base}.id::VARCHAR"
+        query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
         found = self.work.arrays(query, "reading samples", self._rows)
         self.work.fetch(f"DROP TYPE {names}")
         return Samples(
@@ -185,7 +187,7 @@ class Join:
             early = "true" if bound is None else f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
             if len(found) < min(limit, flips):
                 found = self.work.fetch(
-                    f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self._joined} WHERE {self._flipped} "
+                    f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self.joined} WHERE {self.flipped} "
                     f"AND old.label IN ({wanted}) AND {early} ORDER BY 1 LIMIT {limit}",
                     "reading flips",
                     self._rows,

@@ -7,6 +7,7 @@ import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ class _Header:
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a predictions file by name; logits that are not compressed are mapped.
+def read_npz(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
+    """The wanted arrays of a predictions file by name; logits that are not compressed are mapped.
 
     Raises:
         DataError: an array that stands there twice, is encrypted, holds objects, or is not what its header or
@@ -49,7 +50,7 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
             key = info.filename.removesuffix(".npy")
             if key in members:
                 raise DataError(f"{path}: holds `{key}` twice; write the archive again")
-            if key in COLUMNS:
+            if key in wanted:
                 members[key] = info
         return {key: _array(path, archive, info, key) for key, info in members.items()}
 

@@ -37,12 +37,14 @@ class FlipFiles:
         figures: a folder for the figures as PNG and SVG.
         markdown: Markdown for a pull request.
         predictions: a folder for `old.npz` and `new.npz`.
+        junit: JUnit XML of the gate.
     """
 
     page: Path | None = None
     figures: Path | None = None
     markdown: Path | None = None
     predictions: Path | None = None
+    junit: Path | None = None
 
     def write(
         self,
@@ -84,6 +86,10 @@ class FlipFiles:
             from mptctl.report.flips_markdown import render_markdown
 
             written.append(_write_text(self.markdown, render_markdown(report)))
+        if self.junit is not None:
+            from mptctl.report.flips_junit import render_junit
+
+            written.append(_write_text(self.junit, render_junit(report)))
         return written
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 import re
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.wording import format_count, format_interval, model_lines, percent, rate_lines, verdict
+from mptctl.evaluation.slices import slice_name
+from mptctl.report.wording import (
+    format_count,
+    format_interval,
+    model_lines,
+    percent,
+    q_value,
+    rate_lines,
+    slices_sentence,
+    verdict,
+)
 
-CLASSES = 5
-MARKS = {"passed": "✅", "failed": "❌", "ungated": "ℹ️"}
+CLASSES, SLICES = 5, 20
+MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
 
 
 def render_markdown(report: FlipReport) -> str:
@@ -40,6 +50,22 @@ def render_markdown(report: FlipReport) -> str:
         f"| old right | {counts.both_right:,} | **{counts.negative_flips:,}** |",
         f"| old wrong | {counts.positive_flips:,} | {counts.both_wrong:,} |",
     ]
+    if sentence := slices_sentence(report):
+        lines += [
+            "",
+            f"<details><summary>{sentence}</summary>".replace("(q < 0.05)", "(q &lt; 0.05)"),
+            "",
+            "| slice | flips | NFR | 95% interval | lost | q | |",
+            "|---|--:|--:|--:|--:|--:|---|",
+            *(
+                f"| {escape(slice_name(row.by))} | {row.negative_flips:,} / {row.n:,} | {percent(row.nfr)} "
+                f"| {format_interval(row.nfr_ci95)} | {percent(row.lost)} | {q_value(row.q)} "
+                f"| {'**worse**' if row.worse else ''} |"
+                for row in report.slices[:SLICES]
+            ),
+            "",
+            "</details>",
+        ]
     worst = [row for row in report.per_class if row.negative_flips][:CLASSES]
     if worst:
         lines += [

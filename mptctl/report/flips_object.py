@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
@@ -58,18 +58,21 @@ class Report:
         max_rel_nfr: float | None = None,
         max_er_increase: float | None = None,
         confidence: float | None = None,
+        undecided: Literal["fail", "pass"] = "fail",
         allow_identical: bool = False,
     ) -> Gate:
         """May this replacement be released?
 
         Args:
             max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02.
-            confidence: level, from 0.5 to below 1, at which the upper end of each interval must keep to its limit;
-                default: the rate itself must.
+            confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it keeps to
+                the limit, fails where all of it exceeds it, and is undecided else; default: the rate itself decides.
+            undecided: whether an undecided limit passes.
             allow_identical: judge one and the same model too, which else fails every limit.
 
         Returns:
-            The answer: `passed`, `failed` (names of limits) and `checks`. Its `require_passed()` raises GateFailed.
+            `passed`, `answer` (pass, fail, undecided), `failed` (names of limits) and `checks`. Its
+            `require_passed()` raises GateFailed.
 
         Raises:
             UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1).
@@ -93,7 +96,7 @@ class Report:
             raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         return check_gate(
             self.result.counts,
-            Limits(**limits, confidence=confidence, allow_identical=allow_identical),
+            Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical),
             identical=self.result.identical,
             unfinished=self.result.unfinished,
         )

@@ -48,6 +48,7 @@ def render_html(report: FlipReport, picture: PictureReader | None = None) -> str
         verdict=wording.verdict(report),
         rates=wording.rate_lines(report),
         models=wording.model_lines(report),
+        slices_sentence=wording.slices_sentence(report),
         figures=[
             inline_figure(name, CAPTIONS[name], figure) for name, figure in draw_figures(report).items()
         ],

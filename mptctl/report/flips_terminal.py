@@ -6,7 +6,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
+from mptctl.evaluation.slices import slice_name
 from mptctl.names import SortKey
 from mptctl.report.tables import make_table
 from mptctl.report.wording import (
@@ -14,12 +15,14 @@ from mptctl.report.wording import (
     format_interval,
     model_lines,
     percent,
+    q_value,
     rate_lines,
+    slices_sentence,
     sort_classes,
     verdict,
 )
 
-STYLES = {"passed": "bold green", "failed": "bold red", "ungated": "bold"}
+STYLES = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow", "ungated": "bold"}
 # Rows of a list where there is no terminal whose height could say, and the least where there is one.
 PIPE_ROWS, LEAST_ROWS = 10, 5
 # Old confidence from which an answer counts as sure.
@@ -42,6 +45,11 @@ def print_report(
     if rows is None:
         used = len(console.render_lines(top)) + 10
         rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
+    if sentence := slices_sentence(report):
+        console.print(_heading("Slices, lowest q first", rows, len(report.slices)))
+        console.print(Text(sentence))
+        if report.slices:
+            console.print(_slices(report.slices[: rows or None], console))
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     if classes:
         console.print(
@@ -114,6 +122,21 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
             percent(row.er_old, 1),
             percent(row.er_new, 1),
             Text(row.taken_by or ""),
+        )
+    return table
+
+
+def _slices(rows: list[SliceRow], console: Console) -> Table:
+    table = make_table(console, "slice", "flips", "NFR", "95% interval", "lost", "q", "")
+    for row in rows:
+        table.add_row(
+            Text(slice_name(row.by)),
+            f"{row.negative_flips:,} / {row.n:,}",
+            percent(row.nfr),
+            format_interval(row.nfr_ci95, 1),
+            percent(row.lost, 1),
+            q_value(row.q),
+            Text("worse" if row.worse else "", style="bold red"),
         )
     return table
 

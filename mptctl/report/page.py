@@ -10,8 +10,9 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from mptctl import __version__
+from mptctl.evaluation.slices import slice_name
 from mptctl.report.svg import inline_svg
-from mptctl.report.wording import format_count, format_interval, percent
+from mptctl.report.wording import format_count, format_interval, percent, q_value
 
 
 def render_page(template: str, **parts: Any) -> str:
@@ -28,7 +29,7 @@ def render_page(template: str, **parts: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (percent, format_interval, format_count)
+    filters: tuple[Callable[..., str], ...] = (percent, format_interval, format_count, slice_name, q_value)
     environment.filters |= {each.__name__: each for each in filters}
     return environment.get_template(f"{template}.html.j2").render(version=__version__, **parts)
 

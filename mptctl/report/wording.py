@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mptctl.errors import some
 from mptctl.evaluation.calibration_report import CalibrationReport
+from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import ClassRow, FlipReport
+from mptctl.evaluation.gate import GateCheck, WaiverRow
 from mptctl.evaluation.rates import Interval, Rate
 from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
+# Limits and waivers that are named one by one.
+CHECKS, WAIVERS = 20, 10
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Verdict:
         sentences: what it rests on, the most important first.
     """
 
-    state: Literal["passed", "failed", "ungated"]
+    state: Literal["passed", "failed", "undecided", "ungated"]
     title: str
     sentences: tuple[str, ...]
 
@@ -84,6 +89,25 @@ def p_value(p: float) -> str:
     return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
 
 
+def q_value(q: float) -> str:
+    """A rate of false discoveries with as many digits as mean something."""
+    return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"
+
+
+def slices_sentence(report: FlipReport) -> str:
+    """What the slices come to; nothing where none were asked for."""
+    if not report.slices and not report.small_slices:
+        return ""
+    worse = sum(row.worse for row in report.slices)
+    found = "none is" if not worse else "1 is" if worse == 1 else f"{worse:,} are"
+    said = f"Of {len(report.slices):,} slices {found} worse than the rest (q < 0.05)"
+    small = report.small_slices
+    return said + (
+        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked." * bool(small)
+        or "."
+    )
+
+
 def rate_lines(report: FlipReport) -> list[RateLine]:
     """The flip rates, over test samples of the old classes; their names and meanings stand at the fields of `Rates`."""
     lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
@@ -109,7 +133,7 @@ def verdict(report: FlipReport) -> Verdict:
     """The answer first: may this replacement be released, and on what that rests."""
     gate = report.gate
     flips = report.rates.nfr
-    sentences = [check.message + "." for check in gate.checks]
+    sentences = [*check_sentences(gate.checks), *waiver_sentences(gate.waivers)]
     # Where the gate did not say so already.
     if report.identical and "identical" not in gate.failed:
         sentences.insert(0, f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
@@ -150,8 +174,39 @@ def verdict(report: FlipReport) -> Verdict:
         title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
         return Verdict("ungated", title, tuple(sentences))
     if gate.passed:
-        return Verdict("passed", "Gate passed", tuple(sentences))
-    return Verdict("failed", f"Gate failed: {', '.join(gate.failed)}", tuple(sentences))
+        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
+        return Verdict("passed", title, tuple(sentences))
+    if gate.answer == "undecided":
+        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", tuple(sentences))
+    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", tuple(sentences))
+
+
+def check_sentences(checks: list[GateCheck]) -> list[str]:
+    """Every limit in a sentence; of very many those that did not pass first, and how many more there are."""
+    if len(checks) <= CHECKS:
+        return [f"{check.message}." for check in checks]
+    ordered = sorted(checks, key=lambda check: check.passed)
+    more = ordered[CHECKS:]
+    failed = sum(not check.passed for check in more)
+    return [
+        *(f"{check.message}." for check in ordered[:CHECKS]),
+        f"{len(more):,} more limits, of which {failed:,} did not pass; all of them are in the JSON.",
+    ]
+
+
+def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
+    """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
+    used = [row for row in waivers if row.flips and not row.expired]
+    found = [
+        f"Waived: {row.flips:,} flip{'s' * (row.flips > 1)} of {shown(row.name)} ({shown(row.reason)}; "
+        f"{shown(row.owner)}, until {row.expires})."
+        for row in used[:WAIVERS]
+    ]
+    if more := used[WAIVERS:]:
+        found.append(f"Waived: {sum(row.flips for row in more):,} more flips by {len(more):,} waivers.")
+    if spare := [row.name for row in waivers if not row.flips]:
+        found.append(f"Not needed any more, remove it: the waiver of {first(spare)}.")
+    return found
 
 
 def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:

@@ -81,11 +81,15 @@ def test_json_is_one_object_and_nothing_else(call) -> None:  # type: ignore[no-u
         "max_rel_nfr": None,
         "max_er_increase": None,
         "confidence": None,
+        "undecided": "fail",
         "allow_identical": False,
         "allow_unfinished": False,
         "passed": True,
+        "answer": "pass",
         "failed": [],
         "checks": [],
+        "limits": [],
+        "waivers": [],
     }
 
 
@@ -113,6 +117,22 @@ def test_with_confidence_the_upper_bound_must_pass(call) -> None:  # type: ignor
     assert call("old.npz", "new.npz", "--max-nfr", "34").code == 0
     assert call("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95").code == 3
     assert call("old.npz", "new.npz", "--max-nfr", "80", "--confidence", "0.95").code == 0
+
+
+def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call) -> None:  # type: ignore[no-untyped-def]
+    words = ("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95")
+    done = call(*words, "--report", "page.html", "--markdown", "page.md")
+    assert done.code == 3
+    assert "gate undecided: --max-nfr: NFR 33.33% (9.68 to 70.00% with 95% confidence)" in done.err
+    for text in (done.out, Path("page.html").read_text(), Path("page.md").read_text()):
+        assert "Gate undecided: max-nfr" in text
+        assert "more samples of old classes would decide it" in " ".join(text.split())
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    let = call(*words, "--undecided", "pass", "--json")
+    gate = json.loads(let.out)["gate"]
+    assert (let.code, gate["answer"], gate["passed"]) == (0, "undecided", True)
+    failed = call("old.npz", "new.npz", "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass")
+    assert failed.code == 3
 
 
 def test_a_gate_on_a_rate_that_is_not_defined_fails(call) -> None:  # type: ignore[no-untyped-def]
@@ -262,6 +282,52 @@ def test_markdown_on_standard_output_replaces_the_table(call) -> None:  # type: 
     done = call("old.npz", "new.npz", "--markdown", "-", "--max-nfr", "5")
     assert done.code == 3
     assert done.out.startswith("### ❌ Gate failed: max-nfr\n")
+
+
+def test_slices_are_in_every_output_and_fit_80_columns(call) -> None:  # type: ignore[no-untyped-def]
+    Path("meta.csv").write_text(
+        "id,country,<b>device|</b>\n"
+        + "".join(f"test/{i:05d},{'de' if i < 4 else 'it'},p\n" for i in range(8))
+    )
+    words = (
+        "old.npz",
+        "new.npz",
+        "--metadata",
+        "meta.csv",
+        "--by",
+        "country,<b>device|</b>",
+        "--by",
+        "class",
+    )
+    done = call(*words, "--min-slice", "1", "--report", "page.html", "--markdown", "page.md")
+    assert done.code == 0, done.err
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert "country=de, <b>device|</b>=p" in " ".join(done.out.split())
+    assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
+    assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00% |" in Path("page.md").read_text()
+    page = json.loads(call(*words, "--min-slice", "4", "--json").out)
+    assert [row["by"] for row in page["slices"]] == [{"class": "0"}, {"country": "de", "<b>device|</b>": "p"}]
+    assert page["small_slices"] == 2
+    row = page["slices"][0]
+    assert (row["n"], row["nfr"], row["worse"]) == (4, 0.25, False)
+    assert row["nfr_ci95"][0] < 0.25 < row["nfr_ci95"][1]
+
+
+def test_what_cannot_be_sliced_is_said(call) -> None:  # type: ignore[no-untyped-def]
+    done = call("old.npz", "new.npz", "--by", "country")
+    assert (done.code, done.out) == (4, "")
+    assert "--by country: no such column; old.npz has id, label, pred and 1 more; new.npz has" in done.err
+    assert call("old.npz", "new.npz", "--by", "class,").code == 2
+    alone = call("old.npz", "new.npz", "--metadata", "meta.csv")
+    assert (alone.code, "--metadata: is for --by or --gate" in alone.err) == (2, True)
+    assert call("old.npz", "new.npz", "--by", "class,class").code == 2
+    assert call("old.npz", "new.npz", "--by", "class", "--fdr", "xx").code == 2
+    assert call("old.npz", "new.npz", "--by", "class", "--metadata", "nowhere.csv").code == 4
+    assert call("old.npz", "--by", "class").code == 2
+    Path("meta.csv").write_text("id,country\n")
+    clash = call("old.npz", "new.npz", "--by", "country", "--metadata", "meta.csv", "--markdown", "meta.csv")
+    assert clash.code == 2
+    assert "is read by this call" in clash.err
 
 
 def test_noise_floor_and_baseline(call) -> None:  # type: ignore[no-untyped-def]

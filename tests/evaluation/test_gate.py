@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from mptctl.errors import UsageError
+from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.gate import Limits, check_gate
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import wilson
@@ -147,6 +147,65 @@ def test_no_flip_of_twenty_has_an_upper_bound_at_every_limit() -> None:
         assert check.tested is not None
         assert check.tested > check.value + 0.05
     assert check_gate(table, Limits(max_nfr=0, max_lost=0, max_rel_nfr=0, max_er_increase=-0.1)).passed
+
+
+class TestThreeAnswers:
+    """With a confidence the two-sided interval answers. Of 20 flips in 1000 it is, by Wilson at 95 %:
+
+    centre (20 + 3.8415 / 2) / 1003.8415 = 2.1837 %, half 1.95996 sqrt(19.6 + 0.96036) / 1003.8415 = 0.8853 %,
+    so 1.298 % to 3.069 %.
+    """
+
+    @pytest.mark.parametrize(
+        ("limit", "answer"),
+        [(0.0129, "fail"), (0.0131, "undecided"), (0.0306, "undecided"), (0.0308, "pass")],
+    )
+    def test_the_whole_interval_decides(self, limit: float, answer: str) -> None:
+        gate = check_gate(TABLE, Limits(max_nfr=limit, confidence=0.95))
+        assert (gate.answer, gate.passed) == (answer, answer == "pass")
+        check = gate.checks[0]
+        assert check.interval == pytest.approx((0.021837 - 0.008853, 0.021837 + 0.008853), abs=2e-6)
+        assert check.answer == answer
+        assert (check.more_samples is None) == (answer != "undecided")
+        assert gate.failed == ([] if answer == "pass" else ["max-nfr"])
+
+    def test_the_value_decides_without_a_confidence(self) -> None:
+        for limit, answer in ((0.0199, "fail"), (0.02, "pass")):
+            gate = check_gate(TABLE, Limits(max_nfr=limit))
+            assert (gate.answer, gate.checks[0].interval) == (answer, None)
+
+    def test_undecided_may_pass_and_a_failure_may_not(self) -> None:
+        limits = Limits(max_nfr=0.025, confidence=0.95, undecided="pass")
+        gate = check_gate(TABLE, limits)
+        assert (gate.answer, gate.passed, gate.failed) == ("undecided", True, [])
+        gate.require_passed()
+        both = check_gate(TABLE, Limits(max_nfr=0.025, max_lost=0.001, confidence=0.95, undecided="pass"))
+        assert (both.answer, both.failed) == ("fail", ["max-lost"])
+        undefined = check_gate(counts(95, 0, 5, 0), Limits(max_rel_nfr=1, confidence=0.95, undecided="pass"))
+        assert (undefined.answer, undefined.passed) == ("fail", False)
+        with pytest.raises(GateFailed, match=r"gate undecided: --max-nfr: NFR 2\.00%"):
+            check_gate(TABLE, Limits(max_nfr=0.025, confidence=0.95)).require_passed()
+
+    @pytest.mark.parametrize("name", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])
+    @pytest.mark.parametrize("side", [-1, 1])
+    def test_so_many_more_samples_decide_and_a_tenth_fewer_do_not(self, name: str, side: int) -> None:
+        value = check_gate(TABLE, Limits(**{name: 0})).checks[0].value  # type: ignore[arg-type]
+        assert value is not None
+        limits = Limits(**{name: value + side * 0.002}, confidence=0.95)  # type: ignore[arg-type]
+        more = check_gate(TABLE, limits).checks[0].more_samples
+        assert more is not None
+
+        def grown(samples: float) -> str:
+            times = (TABLE.total + samples) / TABLE.total
+            return check_gate(counts(*(round(times * n) for n in (880, 20, 50, 50))), limits).answer
+
+        assert grown(more) == ("pass" if side > 0 else "fail")
+        assert grown(0.85 * more) == "undecided"
+
+    def test_a_rate_that_equals_its_limit_is_never_decided(self) -> None:
+        check = check_gate(TABLE, Limits(max_nfr=0.02, confidence=0.95)).checks[0]
+        assert (check.answer, check.more_samples) == ("undecided", None)
+        assert "no number of samples within reach" in check.message
 
 
 class TestConditions:

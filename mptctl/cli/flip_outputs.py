@@ -1,0 +1,57 @@
+"""What `evaluate` writes and prints of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from mptctl.names import SortKey
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.report.flips_files import FlipFiles
+
+
+def check_outputs(
+    files: FlipFiles,
+    models: list[str],
+    run_root: Path,
+    read: list[Path | None],
+    as_json: bool,
+    as_markdown: bool,
+) -> None:
+    """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.report.flips_files import FIGURES, PREDICTIONS
+
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
+    outputs = Outputs()
+    outputs.file("--report", files.page)
+    outputs.folder("--figures", files.figures, FIGURES)
+    outputs.file("--markdown", files.markdown)
+    outputs.file("--junit", files.junit)
+    outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
+    inputs = [*read_for_models(models, run_root), *(path for path in read if path is not None)]
+    outputs.check(inputs, prints=as_json or as_markdown)
+
+
+def print_comparison(
+    report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None
+) -> None:
+    """Print a comparison in the form that was asked for."""
+    if as_json:
+        typer.echo(report.model_dump_json())
+    elif as_markdown:
+        from mptctl.report.flips_markdown import render_markdown
+
+        typer.echo(render_markdown(report), nl=False)
+    else:
+        from rich.console import Console
+
+        from mptctl.report.flips_terminal import print_report
+
+        print_report(report, Console(), sort, rows)

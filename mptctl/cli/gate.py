@@ -1,0 +1,78 @@
+"""`mptctl gate init`: a gate file to begin with, from what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli import slice_flags as slices
+
+app = typer.Typer(help="The gate file, which `mptctl evaluate --gate FILE` takes.", no_args_is_help=True)
+
+
+@app.command("init")
+def init(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="The model in production, as evaluate takes it.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="A replacement that may be released.")],
+    run_root: opt.RunRoot = Path("runs"),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Where it is written; what is there is kept.")
+    ] = Path("gate.yaml"),
+    by: slices.By = None,
+    metadata: slices.Metadata = None,
+    old_classes: Annotated[
+        Path | None,
+        typer.Option(
+            "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
+        ),
+    ] = None,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+) -> None:
+    """Write a commented gate file whose limits this comparison just keeps to.
+
+    Examples:
+
+        mptctl gate init old mpt-kl --by class
+    """
+    from datetime import date
+
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.evaluation.evaluate import compare
+    from mptctl.evaluation.gate_draft import draft_gate_file
+    from mptctl.evaluation.slice_rows import SliceRequest
+    from mptctl.evaluation.workspace import workspace
+    from mptctl.files import read_names, writing
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.report.progress_bars import progress_bars
+
+    keys = slices.columns(by)
+    if metadata is not None and not keys:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
+    outputs = Outputs()
+    outputs.file("--out", out)
+    read = [path for path in (metadata, old_classes) if path is not None]
+    outputs.check([*read_for_models([old, new], run_root), *read])
+    if out.is_file():
+        raise UsageError(f"--out {out}: is there already; edit it, or name another file")
+    labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
+    with progress_bars() as progress, workspace():
+        found = load_predictions(
+            {"old": old, "new": new}, run_root, part="test", device=device, progress=progress
+        )
+        report = compare(
+            found.models["old"],
+            found.models["new"],
+            old_classes=labels,
+            slicing=SliceRequest(keys, slices.files(found.models, metadata)),
+            identical=found.identical,
+            unfinished=found.unfinished,
+        )
+    with writing(out) as stream:
+        stream.write(draft_gate_file(report, date.today()).encode())
+    typer.echo(f"wrote {out}", err=True)

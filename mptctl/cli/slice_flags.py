@@ -1,0 +1,73 @@
+"""Flags of slices: which parts of the test set are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.predictions import Predictions
+
+PANEL = "Slices"
+
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="Flips by a column of --metadata, OLD or NEW; by class; by confidence of OLD; a,b crosses two. "
+        "Repeatable.",
+        rich_help_panel=PANEL,
+    ),
+]
+Metadata = Annotated[
+    Path | None,
+    typer.Option(
+        "--metadata",
+        metavar="FILE",
+        help="Columns of the samples by `id`, in a form that predictions have.",
+        rich_help_panel=PANEL,
+    ),
+]
+MinSlice = Annotated[
+    int,
+    typer.Option(
+        "--min-slice",
+        metavar="N",
+        min=1,
+        help="Smaller slices are counted, not ranked.",
+        rich_help_panel=PANEL,
+    ),
+]
+Fdr = Annotated[
+    Literal["bh", "by"],
+    typer.Option(
+        "--fdr",
+        help="Rate of false discoveries: bh by Benjamini and Hochberg, by for any dependence.",
+        rich_help_panel=PANEL,
+    ),
+]
+
+
+def columns(by: list[str] | None) -> list[tuple[str, ...]]:
+    """What --by names: columns, or crossings of them.
+
+    Raises:
+        UsageError: an empty name, or a column that is crossed with itself.
+    """
+    from mptctl.errors import UsageError
+
+    keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
+    for key in keys:
+        if not all(key) or len(set(key)) < len(key):
+            raise UsageError(f"--by {','.join(key)}: name columns, each once, such as --by country,device")
+    return keys
+
+
+def files(models: Mapping[str, Predictions], metadata: Path | None) -> list[Path]:
+    """Where columns of the samples are looked for, in this order: --metadata, then the files of OLD and NEW."""
+    read = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
+    return [metadata, *read] if metadata is not None else read

@@ -1,0 +1,132 @@
+"""A gate file held against a comparison: its slices, what must be kept, and what was waived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from mptctl.errors import DataError
+from mptctl.evaluation.columns import first, shown
+from mptctl.evaluation.gate import Gate, GateCheck, Limits, Scope, WaiverRow, check_gate, failed_condition
+from mptctl.evaluation.gate_file import GateFile, Waiver
+from mptctl.evaluation.slices import SliceSource, slice_name
+
+
+def judge(
+    source: SliceSource,
+    rules: GateFile,
+    limits: Limits,
+    today: date,
+    *,
+    identical: bool,
+    unfinished: Sequence[str],
+) -> Gate:
+    """The verdict on a comparison.
+
+    A waived flip counts as kept in every limit on flips and for `must_keep`; in the error increase it counts, because
+    the new model is wrong there whoever agreed to it.
+
+    Args:
+        source: the samples by the columns that the rules name.
+        rules: the gate file; an empty one where none is given.
+        limits: those of flags and file, merged.
+        today: waivers that expired before it do not hold.
+        identical, unfinished: as `check_gate`.
+
+    Raises:
+        DataError: an id that no sample has, or a slice without a sample of an old class.
+    """
+    keep = rules.must_keep
+    named = [*keep.ids, *(waiver.id for waiver in rules.waivers if waiver.id is not None)]
+    if named and (unknown := source.unknown(list(dict.fromkeys(named)))):
+        raise DataError(
+            f"--gate: {len(unknown)} ids are not in the test set ({first(unknown)}); correct them, or remove them"
+        )
+    for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
+        if by is not None and source.one(by) is None:
+            raise DataError(
+                f"--gate: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, or "
+                "remove it"
+            )
+    covered = _covered(source, rules.waivers)
+    valid = [waiver.expires >= today for waiver in rules.waivers]
+    waived = {flip for flips, holds in zip(covered, valid, strict=True) if holds for flip in flips}
+    rows = [
+        WaiverRow(
+            name=_name(waiver),
+            reason=waiver.reason,
+            owner=waiver.owner,
+            expires=waiver.expires,
+            expired=not holds,
+            flips=len(flips),
+        )
+        for waiver, flips, holds in zip(rules.waivers, covered, valid, strict=True)
+    ]
+    checks = [
+        _expired(row, flips - waived)
+        for row, flips in zip(rows, covered, strict=True)
+        if row.expired and flips - waived
+    ]
+    if keep.ids or keep.by is not None:
+        checks.append(_kept(source, rules, waived))
+    scopes = []
+    for rule in rules.slices:
+        found = source.one(rule.by)
+        assert found is not None
+        own = len(waived & set(source.flips(rule.by))) if waived else 0
+        confidence = {"confidence": limits.confidence, "undecided": limits.undecided}
+        scopes.append(Scope(slice_name(rule.by), found.counts, Limits(**rule.fractions(), **confidence), own))
+    return check_gate(
+        source.answers.counts(),
+        limits,
+        identical=identical,
+        unfinished=unfinished,
+        waived=len(waived),
+        scopes=scopes,
+        rules=checks,
+        waivers=rows,
+    )
+
+
+def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[set[str]]:
+    """The flips that each waiver is for, expired or not."""
+    single = [waiver.id for waiver in waivers if waiver.id is not None]
+    flipped = set(source.flips_among(single)) if single else set()
+    return [
+        set(source.flips(waiver.by)) if waiver.by is not None else {str(waiver.id)} & flipped
+        for waiver in waivers
+    ]
+
+
+def _name(waiver: Waiver) -> str:
+    return waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {})
+
+
+def _expired(row: WaiverRow, flips: set[str]) -> GateCheck:
+    return failed_condition(
+        "expired-waiver",
+        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on {row.expires}, and "
+        f"{len(flips):,} flip{'s' * (len(flips) > 1)} still need{'s' * (len(flips) == 1)} it "
+        f"({first(sorted(flips))}); renew it, or mend the model",
+    )
+
+
+def _kept(source: SliceSource, rules: GateFile, waived: set[str]) -> GateCheck:
+    """No flip at all among what must be kept."""
+    keep = rules.must_keep
+    flips = {*(source.flips_among(keep.ids) if keep.ids else ()), *(source.flips(keep.by) if keep.by else ())}
+    left = sorted(flips - waived)
+    return GateCheck(
+        name="must-keep",
+        limit=0,
+        value=len(left) / source.count(keep.ids, keep.by),
+        tested=None,
+        answer="fail" if left else "pass",
+        waived=len(flips & waived),
+        passed=not left,
+        message=(
+            f"{len(left):,} of the samples that must be kept flipped ({first(left)})"
+            if left
+            else "every sample that must be kept is kept"
+        ),
+    )

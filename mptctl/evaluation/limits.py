@@ -1,0 +1,124 @@
+"""What a release may be held to: which rates have a limit, and the limits that are set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.rates import Counts, Interval
+from mptctl.evaluation.statistics import (
+    er_increase,
+    error_difference,
+    lost_share,
+    nfr,
+    relative_nfr,
+    relative_nfr_interval,
+    wilson,
+)
+from mptctl.files import Model
+
+
+@dataclass(frozen=True)
+class LimitKind:
+    """What one limit holds.
+
+    Attributes:
+        key: its field of `Limits`; with dashes, its option.
+        title: what is limited, in a sentence.
+        value: that rate of a flip table, a fraction; None where it is not defined.
+        interval: its interval at a level.
+        low: smallest limit that means anything, a fraction.
+        high: largest one; None where that is the number of samples.
+        of_flips: whether it counts flips, of which those that are waived are taken off.
+    """
+
+    key: str
+    title: str
+    value: Callable[[Counts], float | None]
+    interval: Callable[[Counts, float], Interval | None]
+    low: int = 0
+    high: int | None = 1
+    of_flips: bool = True
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return self.key.replace("_", "-")
+
+    def check_range(self, limit: float) -> None:
+        """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
+        if self.high is None:
+            if not 0 <= limit < float("inf"):
+                raise UsageError(f"--{self.name} {100 * limit:g}: must be finite and at least 0")
+        elif not self.low <= limit <= self.high:
+            raise UsageError(
+                f"--{self.name} {100 * limit:g}: must lie between {100 * self.low} and {100 * self.high}"
+            )
+
+    def check_reach(self, limit: float, samples: int) -> None:
+        """UsageError where no rate of so many samples exceeds the limit."""
+        if self.high is None and limit > samples:
+            raise UsageError(
+                f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
+                f"{100 * samples:,}%; set a limit below that"
+            )
+
+
+LIMITS = (
+    LimitKind("max_nfr", "NFR", nfr, lambda t, level: wilson(t.negative_flips, t.total, level)),
+    LimitKind(
+        "max_lost",
+        "share of right answers lost",
+        lost_share,
+        lambda t, level: wilson(t.negative_flips, t.old_right, level),
+    ),
+    # Rel-NFR is at most n: one flip, and no other right answer before nor wrong one now.
+    LimitKind("max_rel_nfr", "Rel-NFR", relative_nfr, relative_nfr_interval, high=None),
+    LimitKind("max_er_increase", "error increase", er_increase, error_difference, low=-1, of_flips=False),
+)
+
+
+class Limits(Model):
+    """What a release must keep to, in fractions; null sets no limit.
+
+    Raises:
+        UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).
+    """
+
+    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
+    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
+    max_er_increase: float | None = Field(
+        default=None, description="limit on the error increase, old classes"
+    )
+    max_lost: float | None = Field(
+        default=None, description="limit on the part of right answers that are lost, a fraction"
+    )
+    confidence: float | None = Field(
+        default=None,
+        description="level of the two-sided interval that decides; null: the value itself decides",
+    )
+    undecided: Literal["fail", "pass"] = Field(
+        default="fail", description="what an undecided limit does to `passed`"
+    )
+    allow_identical: bool = Field(default=False, description="one and the same model may pass")
+    allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
+
+    @model_validator(mode="after")
+    def _in_range(self) -> Self:
+        # Below one half the "upper" bound would come ever closer to the value itself, and promise nothing.
+        if self.confidence is not None and not 0.5 <= self.confidence < 1:
+            raise UsageError(
+                f"--confidence {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95"
+            )
+        for kind, limit in self.given():
+            kind.check_range(limit)
+        return self
+
+    def given(self) -> list[tuple[LimitKind, float]]:
+        """The limits that are set, in the order in which they are checked."""
+        limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
+        return [(kind, limit) for kind, limit in limits if limit is not None]

@@ -1,0 +1,227 @@
+"""The flip table of parts of the test set: by columns of a file, by class, by the old model's confidence."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.columns import first, shown
+from mptctl.evaluation.flips import CONFIDENCE_EDGES
+from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.side_table import SideTable, side_headers
+from mptctl.evaluation.table import quoted
+from mptctl.evaluation.workspace import current
+
+# What is always there, with logits of the old model for the second.
+CLASS, CONFIDENCE = "class", "confidence"
+# Chosen: more parts than that are no slices, but ids or measurements.
+MOST_SLICES = 10_000
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One part of the test set.
+
+    Attributes:
+        by: its value in each column; empty where the file has none.
+        counts: its flip table, over samples of old classes.
+    """
+
+    by: Mapping[str, str]
+    counts: Counts
+
+
+def slice_name(by: Mapping[str, str]) -> str:
+    """A slice by its values, on one line and never long; one without a value reads (empty)."""
+    return ", ".join(f"{shown(column)}={shown(value) or '(empty)'}" for column, value in by.items())
+
+
+class SliceSource:
+    """Samples of a comparison by columns.
+
+    Args:
+        answers: of both models; ids are known to match.
+        files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of NEW.
+        keys: the columns, or crossings of them, that slices are asked of, each with who asks, for messages.
+
+    Raises:
+        DataError: a column that no file has, or two could mean; a file that cannot be read or lacks samples.
+    """
+
+    def __init__(
+        self, answers: PairedAnswers, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
+    ) -> None:
+        self.answers = answers
+        self.keys = list(keys)
+        self._asks = {column: asks for key, asks in keys.items() for column in key}
+        self._sides: list[SideTable] = []
+        # SQL of each column, and of the relations that have it.
+        self._value: dict[str, str] = {}
+        self._joins = ""
+        columns = dict.fromkeys(column for key in self.keys for column in key)
+        self._find(
+            list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
+        )
+
+    def _find(self, columns: Sequence[str], there: Mapping[Path, list[str]]) -> None:
+        wanted: dict[Path, list[str]] = {}
+        for column in columns:
+            having = [file for file, names in there.items() if column in names]
+            if column in (CLASS, CONFIDENCE):
+                if having:
+                    raise DataError(
+                        f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a column of "
+                        f"{having[0]}; rename that"
+                    )
+                self._value[column] = "old.label" if column == CLASS else "bands.band"
+            elif not having:
+                raise self._no_column(column, there)
+            else:
+                wanted.setdefault(having[0], []).append(column)
+        if CONFIDENCE in columns:
+            self._add_bands()
+        for i, (file, names) in enumerate(wanted.items()):
+            side = SideTable(file, names)
+            side.check_complete(
+                f"(SELECT id::VARCHAR AS id FROM {self.answers.pairing.join.relations['old']})"
+            )
+            self._sides.append(side)
+            self._joins += f" JOIN {side.relation} AS side{i} ON side{i}.id = old.id::VARCHAR"
+            self._value |= {name: f"side{i}.s{k}" for k, name in enumerate(names)}
+
+    def _no_column(self, column: str, there: Mapping[Path, list[str]]) -> DataError:
+        own = [CLASS, *([CONFIDENCE] if "old" in self.answers.scores else [])]
+        found = [f"{file} has {first(names)}" for file, names in there.items()] + [
+            f"always there: {', '.join(own)}"
+        ]
+        close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
+        nearest = f" (nearest: {shown(close[0])})" if close else ""
+        return DataError(
+            f"{self._asks[column]} {shown(column)}: no such column{nearest}; {'; '.join(found)}; "
+            "correct the name, or add the column in --metadata FILE"
+        )
+
+    def _add_bands(self) -> None:
+        """The old model's confidence as a relation of rows and bands."""
+        import pyarrow as pa
+
+        scores = self.answers.scores.get("old")
+        if scores is None:
+            name = self.answers.pairing.models["old"].name
+            raise DataError(
+                f"{self._asks[CONFIDENCE]} {CONFIDENCE}: {name} has no logits; give some, or leave it out"
+            )
+        edges = np.array(CONFIDENCE_EDGES)
+        place = np.clip(np.searchsorted(edges, scores.confidence, side="right") - 1, 0, edges.size - 2)
+        names = np.array([f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)])
+        work = current()
+        name, rows = work.name(), self.answers.pairing.rows["old"]
+        table = pa.table({"row": pa.array(rows), "band": pa.array(names[place].astype(str), pa.string())})
+        work.connection.register(name, table)
+        self._joins += f" JOIN {name} AS bands ON bands.row = old.row"
+
+    @property
+    def _from(self) -> str:
+        old = ", ".join(map(quoted, sorted(self.answers.old_classes)))
+        return f"{self.answers.pairing.join.joined}{self._joins} WHERE old.label IN ({old})"
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, ...], list[Slice]]:
+        """Every slice of each key: one pass over all samples."""
+        if not self.keys:
+            return {}
+        columns = list(self._value)
+        names = {column: f"v{i}" for i, column in enumerate(columns)}
+        # Columns in two orders are one set: twice, it would count twice.
+        groups = dict.fromkeys(tuple(sorted(names[c] for c in key)) for key in self.keys)
+        sets = ", ".join(f"({', '.join(['o', 'n', *group])})" for group in groups)
+        values = ", ".join(f"{self._value[column]} AS {names[column]}" for column in columns)
+        which = ", ".join(names.values())
+        most = 4 * MOST_SLICES * len(self.keys)
+        rows = current().fetch(
+            f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
+            f"new.pred = new.label AS n, {values} FROM {self._from}) GROUP BY GROUPING SETS ({sets}) LIMIT {most + 1}",
+            "counting slices",
+            len(self.answers.pairing) * (1 + len(self._sides)),
+        )
+        found: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
+        # A bit of `grouping` is 0 where the column is of the set, the first column's being the highest.
+        bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
+        asked = {key: sum(bit for c, bit in bits.items() if c not in key) for key in self.keys}
+        for mask, old, new, n, *cell in rows:
+            for key in (key for key, left in asked.items() if left == mask):
+                place = tuple(cell[columns.index(column)] for column in key)
+                found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[_cell(old, new)] += n
+        for key, slices in found.items():
+            if len(slices) > MOST_SLICES:
+                raise UsageError(
+                    f"{self._asks[key[0]]} {','.join(key)}: more than {MOST_SLICES:,} different values; "
+                    "choose columns of fewer, or write bands of them into --metadata FILE"
+                )
+        return {
+            key: [
+                Slice(dict(zip(key, place, strict=True)), Counts(**cells))
+                for place, cells in sorted(slices.items())
+            ]
+            for key, slices in found.items()
+        }
+
+    def one(self, by: Mapping[str, str]) -> Slice | None:
+        """The slice of these values; None where no sample of an old class is there."""
+        key = next(key for key in self.keys if set(key) == set(by))
+        return next((each for each in self.cells[key] if dict(each.by) == dict(by)), None)
+
+    def flips(self, by: Mapping[str, str]) -> list[str]:
+        """Ids of the negative flips in a slice, sorted."""
+        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among([], by)}")
+
+    def flips_among(self, ids: Sequence[str]) -> list[str]:
+        """Which of these ids are negative flips, sorted."""
+        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among(ids, None)}")
+
+    def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> int:
+        """How many samples of old classes have one of these ids, or lie in the slice; at least 1."""
+        rows = current().fetch(f"SELECT count(*) FROM {self._from} AND {self._among(ids, by)}")
+        return max(1, int(rows[0][0]))
+
+    def _among(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
+        """SQL: whether a sample has one of these ids, or lies in the slice."""
+        parts = [f"old.id::VARCHAR IN ({_list(ids)})"] if ids else []
+        if by is not None:
+            parts.append(
+                " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
+            )
+        return f"({' OR '.join(f'({part})' for part in parts)})"
+
+    def unknown(self, ids: Sequence[str]) -> list[str]:
+        """Which of these ids no sample has."""
+        relation = self.answers.pairing.join.relations["old"]
+        rows = current().fetch(f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({_list(ids)})")
+        known = {row[0] for row in rows}
+        return [sample for sample in ids if sample not in known]
+
+    def _ids(self, where: str) -> list[str]:
+        rows = current().fetch(
+            f"SELECT old.id::VARCHAR FROM {self._from} AND {where} ORDER BY 1",
+            "reading flips",
+            len(self.answers.pairing) * (1 + len(self._sides)),
+        )
+        return [row[0] for row in rows]
+
+
+def _cell(old_right: bool, new_right: bool) -> str:
+    if old_right:
+        return "both_right" if new_right else "negative_flips"
+    return "positive_flips" if new_right else "both_wrong"
+
+
+def _list(values: Sequence[str]) -> str:
+    return ", ".join(map(quoted, values)) or "NULL"

@@ -1,0 +1,204 @@
+"""The gate file on the command line: exit codes, every output, and `mptctl gate init`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yaml
+
+from mptctl.cli.app import main
+
+N = 200
+IDS = [f"test/{i:05d}" for i in range(N)]
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    """Run the command line where of 200 samples the last eight flip, all of them Italian."""
+    monkeypatch.chdir(tmp_path)
+    labels = np.array(["x", "y"] * (N // 2))
+    new = np.where(np.arange(N) < N - 8, labels, "z")
+    old = np.where(np.arange(N) < 20, "y", labels)
+    np.savez("old.npz", id=IDS, label=labels, pred=old, classes=["x", "y"])
+    np.savez("new.npz", id=IDS, label=labels, pred=new, classes=["x", "y", "z"])
+    rows = [f"{name},{'it' if i >= 100 else 'de'}" for i, name in enumerate(IDS)]
+    Path("meta.csv").write_text("\n".join(["id,country", *rows]) + "\n")
+
+    def run(*words: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["mptctl", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Outcome(ended.value.code, out, err)
+
+    return run
+
+
+def evaluate(call: Any, text: str, *words: str) -> Outcome:
+    Path("gate.yaml").write_text(text)
+    done: Outcome = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *words)
+    return done
+
+
+META = ("--metadata", "meta.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("limits: {max_nfr: 4}", 0, ""),
+        ("limits: {max_nfr: 3.9}", 3, "gate failed: --max-nfr: NFR 4.00% exceeds the limit of 3.9%"),
+        ("confidence: 0.95\nlimits: {max_nfr: 4.5}", 3, "gate undecided: --max-nfr"),
+        ("slices: [{by: {country: it}, max_nfr: 7}]", 3, "NFR of country=it 8.00% exceeds the limit of 7%"),
+        ("must_keep: {by: {country: it}}", 3, "8 of the samples that must be kept flipped (test/00192"),
+        ("limits: {max_nrf: 4}", 2, "gate.yaml: unknown key limits.max_nrf; did you mean max_nfr?"),
+        ("must_keep: {ids: [test/1]}", 4, "1 ids are not in the test set (test/1)"),
+        ("slices: [{by: {country: fr}, max_nfr: 7}]", 4, "country=fr has no test sample"),
+        ("slices: [{by: {city: rome}, max_nfr: 7}]", 4, "the column city: no such column"),
+    ],
+)
+def test_exit_codes(call: Any, text: str, code: int, message: str) -> None:
+    done = evaluate(call, text, *META)
+    assert done.code == code, done.err
+    assert message in done.err
+    assert done.err.count("\n") == bool(code)
+
+
+def test_a_gate_file_that_is_not_there(call: Any) -> None:
+    done = call("evaluate", "old.npz", "new.npz", "--gate", "none.yaml")
+    assert (done.code, "--gate none.yaml: cannot be read" in done.err) == (2, True)
+    assert call("evaluate", "old.npz", "--gate", "none.yaml").code == 2
+
+
+def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Any) -> None:
+    text = (
+        "limits: {max_nfr: 3.5}\nwaivers:\n"
+        "  - {id: test/00199, reason: 'label <b>disputed</b>', owner: jo, expires: 2999-01-31}\n"
+        "  - {id: test/00001, reason: was wrong, owner: al, expires: 2999-01-31}\n"
+    )
+    done = evaluate(call, text, "--report", "page.html", "--markdown", "page.md")
+    assert done.code == 0, done.err
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    flat = " ".join(done.out.split())
+    assert "Waived: 1 flip of test/00199 (label <b>disputed</b>; jo, until 2999-01-31)." in flat
+    for text_of in (flat, Path("page.html").read_text(), Path("page.md").read_text()):
+        assert "Not needed any more, remove it: the waiver of test/00001." in text_of
+    for page in ("page.html", "page.md"):
+        assert "label &lt;b&gt;disputed&lt;/b&gt;; jo" in Path(page).read_text()
+    gate = json.loads(evaluate(call, text, "--json").out)["gate"]
+    assert gate["limits"] == [
+        {
+            "name": "max-nfr",
+            "limit": pytest.approx(0.035),
+            "value": pytest.approx(0.035),
+            "interval": None,
+            "answer": "pass",
+            "waived": 1,
+        }
+    ]
+    assert gate["waivers"][0]["owner"] == "jo"
+    expired = evaluate(call, text.replace("2999", "1999"), "--json")
+    assert expired.code == 3
+    assert "the waiver of test/00199" in expired.err
+    assert "expired on 1999-01-31" in expired.err
+
+
+def test_hundreds_of_slices_are_said_in_short(call: Any) -> None:
+    groups = [f"g{i // 2:03d}" for i in range(N)]
+    np.savez("meta.npz", id=IDS, group=groups)
+    rules = [f"  - {{by: {{group: {name}}}, max_nfr: 99}}" for name in sorted(set(groups))]
+    done = evaluate(call, "slices:\n" + "\n".join(rules), "--metadata", "meta.npz", "--markdown", "-")
+    assert done.code == 3
+    assert done.out.startswith("### ❌ Gate failed: max-nfr of group=g096, max-nfr of group=g097,")
+    assert done.out.count("is within the limit of 99%.") == 16
+    assert "80 more limits, of which 0 did not pass; all of them are in the JSON." in done.out
+    assert done.err.count("exceeds the limit") == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "failures"),
+    [
+        ("limits: {max_nfr: 4, max_lost: 90}", {}),
+        ("limits: {max_nfr: 3.9, max_lost: 90}", {"max-nfr": "fail"}),
+        ("confidence: 0.95\nlimits: {max_nfr: 4.5, max_lost: 90}", {"max-nfr": "undecided"}),
+    ],
+)
+def test_junit_has_one_test_for_each_limit(call: Any, text: str, failures: dict[str, str]) -> None:
+    done = evaluate(call, text, "--junit", "gate.xml")
+    assert done.code == (3 if failures else 0)
+    assert "wrote gate.xml" in done.err
+    suite = ElementTree.parse("gate.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", str(len(failures)))
+    assert [case.get("name") for case in suite] == ["max-nfr", "max-lost"]
+    found = {case.get("name"): failed for case in suite if (failed := case.find("failure")) is not None}
+    assert {name: failed.get("type") for name, failed in found.items()} == failures
+    assert all("NFR 4.00%" in str(failed.get("message")) for failed in found.values())
+
+
+def test_junit_of_hostile_names_is_xml(call: Any) -> None:
+    np.savez("meta.npz", id=IDS, group=["\x01<b>&\"'" for _ in IDS])
+    text = 'slices: [{by: {group: "\\x01<b>&\\"\'"}, max_nfr: 1}]'
+    done = evaluate(call, text, "--metadata", "meta.npz", "--junit", "gate.xml")
+    assert done.code == 3, done.err
+    case = ElementTree.parse("gate.xml").getroot()[0][0]
+    assert "<b>&" in str(case.get("name"))
+
+
+class TestInit:
+    def test_the_comparison_that_it_is_made_of_keeps_to_it(self, call: Any) -> None:
+        done = call("gate", "init", "old.npz", "new.npz", "--by", "country", *META)
+        assert (done.code, done.err, done.out) == (0, "wrote gate.yaml\n", "")
+        text = Path("gate.yaml").read_text()
+        content = yaml.safe_load(text)
+        assert content["confidence"] == 0.95
+        assert set(content["limits"]) == {"max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"}
+        assert [rule["by"] for rule in content["slices"]] == [{"country": "it"}, {"country": "de"}]
+        assert "test/00192" in text
+        passed = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *META)
+        assert passed.code == 0, passed.err
+        # A hundredth of a point less, and it is not passed any more.
+        less = text.replace(
+            f"max_nfr: {content['limits']['max_nfr']}", f"max_nfr: {content['limits']['max_nfr'] - 0.01:.2f}"
+        )
+        assert less != text
+        assert evaluate(call, less, *META).code == 3
+
+    def test_what_is_there_is_kept(self, call: Any) -> None:
+        Path("gate.yaml").write_text("mine")
+        done = call("gate", "init", "old.npz", "new.npz")
+        assert (done.code, Path("gate.yaml").read_text()) == (2, "mine")
+        assert "--out gate.yaml: is there already" in done.err
+        assert call("gate", "init", "old.npz", "new.npz", "--out", "old.npz").code == 2
+
+    def test_the_commented_parts_are_gate_file_too(self, call: Any) -> None:
+        assert call("gate", "init", "old.npz", "new.npz").code == 0
+        text = Path("gate.yaml").read_text()
+        begin = text.index("# waivers:")
+        bare = "\n".join(line.removeprefix("# ").removeprefix("#") for line in text[begin:].splitlines())
+        done = evaluate(call, text[:begin] + bare)
+        assert done.code == 0, done.err
+        assert "Waived: 1 flip of test/00192" in " ".join(done.out.split())
+
+    def test_hostile_names(self, call: Any) -> None:
+        names = ['a"b', "x: y # z", "line\nbreak", "\x1b[31m{"]
+        np.savez("meta.npz", id=IDS, group=[names[i % 4] for i in range(N)])
+        assert call("gate", "init", "old.npz", "new.npz", "--by", "group", "--metadata", "meta.npz").code == 0
+        text = Path("gate.yaml").read_text()
+        assert {rule["by"]["group"] for rule in yaml.safe_load(text)["slices"]} == set(names)
+        assert "\x1b" not in text
+        done = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--metadata", "meta.npz")
+        assert done.code == 0, done.err
+        assert "\x1b" not in done.out

@@ -1,0 +1,247 @@
+"""The gate file: each kind of rule passing, failing and undecided; waivers; and files that say nothing clear."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.gate import LIMITS, Gate, Limits
+from mptctl.evaluation.gate_file import FileLimits, read_gate_file
+from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.slice_rows import SliceRequest
+from mptctl.evaluation.statistics import wilson
+from tests.evaluation.files import write
+
+# 40 samples of one old class that the old model gets right; the new one gets the last four wrong. The first half is
+# German, the second Italian; of gold customers there are two, the first sample and the last.
+IDS = [f"test/{i:05d}" for i in range(40)]
+COUNTRY = ["de"] * 20 + ["it"] * 20
+CUSTOMER = ["gold", *["plain"] * 38, "gold"]
+TODAY = date(2026, 6, 15)
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Any:
+    """Write a gate file and hold it against the forty samples."""
+    write(tmp_path / "meta.csv", id=IDS, country=COUNTRY, customer=CUSTOMER)
+
+    def judge(text: str, **flags: Any) -> Gate:
+        (tmp_path / "gate.yaml").write_text(text)
+        ids, labels = np.array(IDS), np.full(40, "x")
+        new = np.array(["x"] * 36 + ["y"] * 4)
+        return compare(
+            build_predictions("old", ids, labels, labels, classes=("x",)),
+            build_predictions("new", ids, labels, new, classes=("x", "y")),
+            limits=Limits(**flags),
+            slicing=SliceRequest(files=[tmp_path / "meta.csv"]),
+            gate_file=read_gate_file(tmp_path / "gate.yaml"),
+            today=TODAY,
+        ).gate
+
+    return judge
+
+
+def waiver(what: str, expires: str = "2026-06-15", reason: str = "label disputed") -> str:
+    return f"waivers: [{{{what}, reason: {reason}, owner: jo, expires: {expires}}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"),
+    [
+        # 4 of 40: 10 %, at 95 % confidence 3.96 to 23.05 %.
+        ("limits: {max_nfr: 10}", "pass"),
+        ("limits: {max_nfr: 9.9}", "fail"),
+        ("confidence: 0.95\nlimits: {max_nfr: 10}", "undecided"),
+        ("confidence: 0.95\nlimits: {max_nfr: 3.9}", "fail"),
+        ("confidence: 0.95\nlimits: {max_nfr: 23.1}", "pass"),
+        ("limits: {max_lost: 9}", "fail"),
+        ("limits: {max_er_increase: 10}", "pass"),
+        # Italian: 4 of 20, 8.07 to 41.60 %. German: none of 20, 0 to 16.11 %.
+        ("slices: [{by: {country: it}, max_nfr: 20}]", "pass"),
+        ("slices: [{by: {country: it}, max_nfr: 19}]", "fail"),
+        ("confidence: 0.95\nslices: [{by: {country: it}, max_nfr: 20}]", "undecided"),
+        ("confidence: 0.95\nslices: [{by: {country: it}, max_nfr: 8}]", "fail"),
+        ("confidence: 0.95\nslices: [{by: {country: de}, max_nfr: 16.2}]", "pass"),
+        ("slices: [{by: {class: x}, max_lost: 9}]", "fail"),
+        ("slices: [{by: {customer: gold, country: de}, max_nfr: 0}]", "pass"),
+        ("slices: [{by: {customer: gold, country: it}, max_nfr: 99}]", "fail"),
+        ("must_keep: {ids: [test/00000, test/00035]}", "pass"),
+        ("must_keep: {ids: [test/00036]}", "fail"),
+        ("must_keep: {by: {country: de}}", "pass"),
+        ("must_keep: {by: {customer: gold}}", "fail"),
+        ("confidence: 0.95\nmust_keep: {by: {customer: gold}}", "fail"),
+    ],
+)
+def test_each_rule(judged: Any, rule: str, answer: str) -> None:
+    gate = judged(rule)
+    assert (gate.answer, gate.passed) == (answer, answer == "pass")
+    assert len(gate.limits) == 1
+    assert gate.limits[0].answer == answer
+
+
+def test_limits_are_listed_with_slice_interval_and_waived(judged: Any) -> None:
+    gate = judged(
+        "confidence: 0.95\nlimits: {max_nfr: 23.1}\nslices: [{by: {country: it}, max_nfr: 50}]\n"
+        "must_keep: {ids: [test/00000]}\n" + waiver("id: test/00039")
+    )
+    rows = {row.name: row for row in gate.limits}
+    assert list(rows) == ["max-nfr", "max-nfr of country=it", "must-keep"]
+    assert [row.waived for row in rows.values()] == [1, 1, 0]
+    assert rows["max-nfr"].value == pytest.approx(3 / 40)
+    assert rows["max-nfr"].interval == pytest.approx(wilson(3, 40))
+    assert rows["max-nfr of country=it"].value == pytest.approx(3 / 20)
+    assert rows["must-keep"].value == 0
+
+
+@pytest.mark.parametrize(("flag", "file"), [(0.2, "5"), (0.05, "20")])
+def test_of_flag_and_file_the_stricter_holds(judged: Any, flag: float, file: str) -> None:
+    gate = judged(f"limits: {{max_nfr: {file}}}", max_nfr=flag)
+    assert gate.max_nfr == pytest.approx(0.05)
+    assert gate.answer == "fail"
+    both = judged("confidence: 0.8\nlimits: {max_nfr: 20}", max_lost=0.9, confidence=0.9)
+    assert (both.confidence, both.max_nfr, both.max_lost) == (0.9, pytest.approx(0.2), 0.9)
+    assert judged("confidence: 0.95\nlimits: {max_nfr: 20}", confidence=0.9).confidence == 0.95
+
+
+class TestWaivers:
+    """Four flips, 36 to 39; a limit of 7.5 % allows three of them."""
+
+    LIMIT = "limits: {max_nfr: 7.5}\n"
+
+    @pytest.mark.parametrize("what", ["id: test/00039", "by: {customer: gold}"])
+    def test_a_waived_flip_does_not_count(self, judged: Any, what: str) -> None:
+        assert judged(self.LIMIT).answer == "fail"
+        gate = judged(self.LIMIT + waiver(what))
+        assert (gate.answer, gate.checks[0].waived) == ("pass", 1)
+        assert "without 1 waived flip" in gate.checks[0].message
+        row = gate.waivers[0]
+        assert (row.flips, row.reason, row.owner, row.expired) == (1, "label disputed", "jo", False)
+
+    def test_one_flip_that_two_waivers_are_for_counts_once(self, judged: Any) -> None:
+        both = waiver("by: {customer: gold}").rstrip("]\n") + (
+            ", {id: test/00039, reason: r, owner: o, expires: 2027-01-01}]\n"
+        )
+        assert judged(self.LIMIT + both).checks[0].waived == 1
+
+    def test_errors_of_waived_samples_are_errors_still(self, judged: Any) -> None:
+        gate = judged("limits: {max_er_increase: 9}\n" + waiver("by: {country: it}"))
+        assert (gate.answer, gate.checks[0].value, gate.checks[0].waived) == ("fail", pytest.approx(0.1), 0)
+
+    def test_what_must_be_kept_may_be_waived(self, judged: Any) -> None:
+        text = "must_keep: {by: {customer: gold}}\n"
+        assert judged(text).answer == "fail"
+        assert judged(text + waiver("id: test/00039")).answer == "pass"
+
+    def test_one_that_is_expired_fails_if_a_flip_still_needs_it(self, judged: Any) -> None:
+        gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00039", "2026-06-14"))
+        assert gate.failed == ["expired-waiver"]
+        assert gate.checks[0].waived == 0
+        said = gate.checks[-1].message
+        assert (
+            "the waiver of test/00039 (jo: label disputed) expired on 2026-06-14, and 1 flip still needs it"
+            in said
+        )
+        unneeded = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00001", "2026-06-14"))
+        assert unneeded.passed
+        replaced = waiver("id: test/00039", "2026-06-14").rstrip("]\n") + (
+            ", {id: test/00039, reason: r, owner: o, expires: 2027-01-01}]\n"
+        )
+        assert judged("limits: {max_nfr: 50}\n" + replaced).passed
+
+    def test_one_that_is_not_needed_any_more_is_said(self, judged: Any) -> None:
+        gate = judged("limits: {max_nfr: 50}\n" + waiver("id: test/00001"))
+        assert gate.passed
+        assert [(row.name, row.flips) for row in gate.waivers] == [("test/00001", 0)]
+
+
+def test_every_limit_can_stand_in_the_file() -> None:
+    assert {kind.key for kind in LIMITS} == set(FileLimits.model_fields)
+
+
+def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> None:
+    (tmp_path / "keep.txt").write_text("test/00000\n\ntest/00037\n")
+    gate = judged("must_keep: {file: keep.txt, ids: [test/00001]}")
+    assert gate.limits[0].value == pytest.approx(1 / 3)
+    assert "1 of the samples that must be kept flipped (test/00037)" in gate.checks[0].message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("limits: {max_nrf: 2}", "unknown key limits.max_nrf; did you mean max_nfr?"),
+        ("limit: {max_nfr: 2}", "unknown key limit; did you mean limits?"),
+        ("slices: [{by: {a: b}, max_nrf: 2}]", r"unknown key slices\[0\].max_nrf; did you mean max_nfr?"),
+        (waiver("id: a, expire: 2"), r"unknown key waivers\[0\].expire; did you mean expires?"),
+        ("limits: {max_nfr: two}", "limits.max_nfr: .*got 'two'"),
+        ("limits: {max_nfr: 101}", "limits: max-nfr 101: must lie between 0 and 100"),
+        ("limits: {max_nfr: nan}", "limits: max-nfr nan"),
+        ("confidence: 95", "confidence 95: must be at least 0.5"),
+        ("slices: [{by: {a: b}}]", "sets no limit"),
+        ("slices: [{by: {}, max_nfr: 1}]", r"slices\[0\].by"),
+        (waiver("id: a, by: {a: b}"), "give either id or by"),
+        (waiver("id: a", "soon"), r"waivers\[0\].expires: .*got 'soon'"),
+        (waiver("id: a", reason="''"), r"waivers\[0\].reason"),
+        ("waivers: [{id: a}]", r"waivers\[0\].reason: field required"),
+        ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "limits stands there twice"),
+        ("limits: &a {max_nfr: 2}\nslices: [*a]", "aliases are not allowed"),
+        ("- a", "must be a mapping"),
+        ("", "must be a mapping"),
+        ("{}", "sets no limit"),
+        ("confidence: 0.9", "sets no limit"),
+        (waiver("id: test/00039"), "sets no limit"),
+        ("limits: [", "gate.yaml"),
+    ],
+)
+def test_a_form_that_is_not_a_gate_file_s_is_a_usage_error(judged: Any, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        judged(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("must_keep: {ids: [test/99999, test/00000]}", r"1 ids are not in the test set \(test/99999\)"),
+        ("limits: {max_nfr: 50}\n" + waiver("id: 42"), r"not in the test set \(42\)"),
+        ("slices: [{by: {country: fr}, max_nfr: 1}]", "the slice country=fr has no test sample"),
+        ("must_keep: {by: {customer: goldd}}", "the slice customer=goldd has no test sample"),
+        (
+            "slices: [{by: {contry: de}, max_nfr: 1}]",
+            r"the column contry: no such column \(nearest: country\)",
+        ),
+    ],
+)
+def test_what_the_test_set_has_not_is_a_data_error(judged: Any, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        judged(text)
+
+
+def test_values_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text(
+        "slices: [{by: {a: no, b: 1.50}, max_nfr: 1}]\nmust_keep: {ids: [00042, 1_0]}\n"
+    )
+    found = read_gate_file(tmp_path / "g.yaml")
+    assert found.slices[0].by == {"a": "no", "b": "1.50"}
+    assert found.must_keep.ids == ["00042", "1_0"]
+
+
+def test_one_model_twice_fails_a_file_that_only_says_what_must_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "g.yaml").write_text("must_keep: {ids: [a]}")
+    ids, labels = np.array(["a", "b"]), np.array(["x", "x"])
+    models = [build_predictions(name, ids, labels, labels, classes=("x",)) for name in ("old", "new")]
+    gate = compare(models[0], models[1], gate_file=read_gate_file(tmp_path / "g.yaml")).gate
+    assert gate.failed == ["identical"]
+
+
+def test_the_example_of_the_docs_can_be_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+    (tmp_path / "gate.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    (tmp_path / "must_keep.txt").write_text("test/00043\n")
+    found = read_gate_file(tmp_path / "gate.yaml")
+    assert found.must_keep.ids == ["test/00042", "test/00043"]
+    assert found.waivers[0].expires == date(2027, 1, 31)
