@@ -201,7 +201,7 @@ def evaluate(
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
-    from mptctl.evaluation.gate_file import read_gate_file
+    from mptctl.evaluation.gate_yaml import read_gate_file
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names

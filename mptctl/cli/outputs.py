@@ -85,7 +85,7 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
         models: run names, run folders, checkpoints or predictions files; None for one that was not given.
         run_root: where runs and the split are.
     """
-    from mptctl.evaluation.readers import find_parts, names_files
+    from mptctl.evaluation.readers import find_parts, is_predictions_file, names_files
 
     roots, files = {run_root}, []
     for model in models:
@@ -93,7 +93,7 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
             continue
         for path in (Path(model).expanduser(), run_root / model):
             files += [path, path / "best.pt"]
-            if names_files(path):
+            if is_predictions_file(path) and names_files(path):
                 files += find_parts(path)
             # A run folder that is named by its path is tested on the split beside it.
             real = Path(os.path.realpath(path))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, GateFailed
 from mptctl.evaluation.bias_sweep import BiasSteps
 from mptctl.evaluation.class_biases import fit_class_biases
-from mptctl.evaluation.gate import ROUNDING
+from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.held_out import FloatArray, HeldOut, IntArray
 from mptctl.evaluation.statistics import clopper_pearson_upper
 

@@ -30,8 +30,8 @@ from mptctl.evaluation.flips import (
     worst_flips,
 )
 from mptctl.evaluation.gate import Limits
-from mptctl.evaluation.gate_file import GateFile
 from mptctl.evaluation.gate_rules import judge
+from mptctl.evaluation.gate_yaml import GateFile
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair

@@ -8,7 +8,7 @@ from datetime import date
 from mptctl.errors import DataError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import Gate, GateCheck, Limits, Scope, WaiverRow, check_gate, failed_condition
-from mptctl.evaluation.gate_file import GateFile, Waiver
+from mptctl.evaluation.gate_yaml import GateFile, Waiver
 from mptctl.evaluation.slices import SliceSource, slice_name
 
 

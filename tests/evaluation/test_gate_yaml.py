@@ -12,7 +12,7 @@ import pytest
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.gate import LIMITS, Gate, Limits
-from mptctl.evaluation.gate_file import FileLimits, read_gate_file
+from mptctl.evaluation.gate_yaml import FileLimits, read_gate_file
 from mptctl.evaluation.predictions import build_predictions
 from mptctl.evaluation.slice_rows import SliceRequest
 from mptctl.evaluation.statistics import wilson
