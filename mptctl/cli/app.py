@@ -13,6 +13,7 @@ from mptctl.cli import bench, figure
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
+from mptctl.cli.fewshot import fewshot
 from mptctl.cli.import_ import import_
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
@@ -70,6 +71,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
 app.command("predict")(predict)
+app.command("fewshot")(fewshot)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")

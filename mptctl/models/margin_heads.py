@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mptctl.errors import UsageError
 from mptctl.models.heads import Head, find_head
 from mptctl.recipe import ModelRecipe
 from mptctl.recipe.head import head_scale
@@ -79,3 +80,28 @@ def directions(classifier: nn.Linear) -> Tensor:
     Of a cosine head that is so where the bias is 0, as training leaves it.
     """
     return F.normalize(classifier.weight) if isinstance(classifier, CosineHead) else classifier.weight
+
+
+@torch.no_grad()
+def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None:
+    """Give the layer that makes the logits further classes; those that it has keep their logits.
+
+    Args:
+        model: in place.
+        arch: its name, for the message.
+        rows: (new classes, features).
+        constant: taken off the new classes' logits.
+
+    Raises:
+        UsageError: the classifier has no bias, or the network does not end in a linear layer.
+    """
+    linear = last_linear(model, arch)[2]
+    if linear.bias is None:
+        raise UsageError(f"model.arch {arch}: its classifier has no bias to take a constant off")
+    weight, bias = linear.weight, linear.bias
+    more = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
+    linear.weight = nn.Parameter(torch.cat([weight, rows.to(weight)]), weight.requires_grad)
+    longer = torch.cat([bias, more])
+    # Of a scaled head it is a buffer.
+    linear.bias = nn.Parameter(longer, bias.requires_grad) if isinstance(bias, nn.Parameter) else longer
+    linear.out_features = len(longer)
