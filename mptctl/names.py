@@ -25,6 +25,9 @@ MethodName = Literal[
     "elodi-topk",
 ]
 METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
+# Where a method distils, and how the bias k moves over a run.
+Gate = Literal["none", "student-wrong"]
+KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # How the classes of a split are ordered, its files checked, and bad ones treated.
 Order = Literal["given", "random"]
 Verify = Literal["header", "decode"]

@@ -36,7 +36,9 @@ FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
 # A process of its own for DuckDB alone: what is measured there is nothing of ours.
 _DUCKDB = """import duckdb, json, sys
 settings = {"memory_limit": sys.argv[1], "temp_directory": sys.argv[2]}
-print(json.dumps(duckdb.connect(":memory:", config=settings).execute(sys.argv[3]).fetchall()))"""
+connection = duckdb.connect(":memory:", config=settings)
+connection.execute("SET enable_progress_bar = false")
+print(json.dumps(connection.execute(sys.argv[3]).fetchall()))"""
 
 
 class EvaluateRow(Model):

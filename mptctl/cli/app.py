@@ -10,6 +10,7 @@ import typer
 
 from mptctl import __version__
 from mptctl.cli import bench, figure
+from mptctl.cli.adjust import adjust
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
@@ -71,6 +72,7 @@ app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
 app.command("compare")(compare)
 app.command("predict")(predict)
+app.command("adjust")(adjust)
 app.command("fewshot")(fewshot)
 app.command("tune")(tune)
 app.command("study")(study)

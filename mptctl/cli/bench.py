@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.bench_evaluate import evaluate
+from mptctl.cli.bench_table import print_table
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
-    from mptctl.bench.evaluate import EvaluateBench
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
@@ -24,6 +24,9 @@ app = typer.Typer(help="Measure speed on this machine, beside what a user would 
 def _root(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+app.command("evaluate")(evaluate)
 
 
 @app.command("loader")
@@ -89,7 +92,7 @@ def _print_loader(found: LoaderBench) -> None:
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; "
         f"{found.pictures:,} pictures ({found.data}) to {found.image_size} pixels, batches of {found.batch_size}"
     )
-    _print_table(
+    print_table(
         ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
         [
             (
@@ -206,7 +209,7 @@ def _print_step(found: StepBench) -> None:
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
         f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, loss by {found.loss_backend}"
     )
-    _print_table(
+    print_table(
         ("step", "images/s", "slowest", "fastest", "ms"),
         [
             (
@@ -218,66 +221,6 @@ def _print_step(found: StepBench) -> None:
         ],
         words=("step",),
     )
-
-
-@app.command("evaluate")
-@prints({"--json": "mptctl.bench.evaluate:EvaluateBench"})
-def evaluate(
-    rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=1000, max=10**9, help="Rows of each generated file.")
-    ] = 10_000_000,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
-    ] = 3,
-    memory_limit: Annotated[
-        str, typer.Option("--memory-limit", metavar="SIZE", help="Memory for tables and joins.")
-    ] = "2GB",
-    as_json: opt.Json = False,
-) -> None:
-    """How fast predictions files are compared: evaluate, and DuckDB's bare join of the same files.
-
-    The files are written to the temporary folder (TMPDIR) and removed; 10 million rows take 0.2 GB, and as much again
-    may be spilled.
-
-    Examples:
-
-        mptctl bench evaluate --rows 1000000
-
-        mptctl bench evaluate --rows 100000000 --repeats 1 --json
-    """
-    from mptctl.bench.evaluate import bench_evaluate
-    from mptctl.evaluation.workspace import parse_size
-
-    found = bench_evaluate(
-        rows,
-        repeats=repeats,
-        memory_limit=parse_size(memory_limit, "--memory-limit"),
-        say=lambda line: typer.echo(line, err=True),
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        _print_evaluate(found)
-
-
-def _print_evaluate(found: EvaluateBench) -> None:
-    typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores; {found.rows[0].rows:,} rows a file, "
-        f"{found.memory_limit_gb:g} GB for tables and joins"
-    )
-    _print_table(
-        ("way", "seconds", "fastest", "slowest", "peak GB"),
-        [
-            (
-                row.name,
-                *(f"{s:.2f}" for s in (row.seconds, min(row.runs), max(row.runs))),
-                f"{row.peak_gb:.2f}",
-            )
-            for row in found.rows
-        ],
-        words=("way",),
-    )
-    typer.echo(f"ours takes {found.ratio:.2f} times the bare join; counts equal those of DuckDB's SQL")
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -310,7 +253,7 @@ def _print_kernel(found: KernelBench) -> None:
     )
     if found.two_launches_us is not None:
         typer.echo(f"two empty launches in a graph: {found.two_launches_us:.2f} µs")
-    _print_table(
+    print_table(
         ("rows", "classes", "type", "way", "µs", "floor µs", "of floor", "a call, µs"),
         [
             (
@@ -327,18 +270,3 @@ def _print_kernel(found: KernelBench) -> None:
         ],
         words=("type", "way"),
     )
-
-
-def _print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
-    """Columns of ``words`` begin at the left, the others are numbers and end at the right."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="left" if column in words else "right")
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
 from mptctl.cli.json_models import prints
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
 MODEL = (
     f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
 )
-
-
-def _percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel="Release gate"
-    )
-    return option
 
 
 @prints(
@@ -46,47 +40,15 @@ def evaluate(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
-    max_nfr: Annotated[float | None, _percent("--max-nfr", "Largest negative flip rate.")] = None,
-    max_lost: Annotated[
-        float | None, _percent("--max-lost", "Largest part of OLD's right answers that NEW gets wrong.")
-    ] = None,
-    max_rel_nfr: Annotated[float | None, _percent("--max-rel-nfr", "Largest Rel-NFR.", high=None)] = None,
-    max_er_increase: Annotated[
-        float | None,
-        _percent("--max-er-increase", "Largest increase of error on old classes, in points.", -100.0),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--confidence",
-            metavar="LEVEL",
-            help="The upper end of the interval at this level, 0.5 to below 1, must pass; default: the value.",
-            rich_help_panel="Release gate",
-        ),
-    ] = None,
-    allow_identical: Annotated[
-        bool,
-        typer.Option(
-            "--allow-identical",
-            help="Judge one and the same model too, which else fails every limit.",
-            rich_help_panel="Release gate",
-        ),
-    ] = False,
-    allow_unfinished: Annotated[
-        bool,
-        typer.Option(
-            "--allow-unfinished",
-            help="Judge models whose run was not finished too, which else fail every limit.",
-            rich_help_panel="Release gate",
-        ),
-    ] = False,
-    nfr_margin: Annotated[
-        float | None, _percent("--nfr-margin", "Say whether NFR is below this: yes, no, undecided.")
-    ] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option("--margin", min=0, max=100, hidden=True, help="The former name of --nfr-margin."),
-    ] = None,
+    max_nfr: gate.MaxNfr = None,
+    max_lost: gate.MaxLost = None,
+    max_rel_nfr: gate.MaxRelNfr = None,
+    max_er_increase: gate.MaxErIncrease = None,
+    confidence: gate.Confidence = None,
+    allow_identical: gate.AllowIdentical = False,
+    allow_unfinished: gate.AllowUnfinished = False,
+    nfr_margin: gate.NfrMargin = None,
+    margin: gate.FormerMargin = None,
     old_classes: Annotated[
         Path | None,
         typer.Option(

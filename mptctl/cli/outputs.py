@@ -85,12 +85,16 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
         models: run names, run folders, checkpoints or predictions files; None for one that was not given.
         run_root: where runs and the split are.
     """
+    from mptctl.evaluation.readers import find_parts, names_files
+
     roots, files = {run_root}, []
     for model in models:
         if model is None:
             continue
         for path in (Path(model).expanduser(), run_root / model):
             files += [path, path / "best.pt"]
+            if names_files(path):
+                files += find_parts(path)
             # A run folder that is named by its path is tested on the split beside it.
             real = Path(os.path.realpath(path))
             roots |= {real.parent, real.parent.parent}

@@ -43,6 +43,7 @@ def predict(
         mptctl predict runs/mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
     """
     from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.data.unlabelled import refuse_no_folder
     from mptctl.evaluation.answers import answers_writer
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.report.progress_bars import progress_bars
@@ -51,7 +52,9 @@ def predict(
     answers_writer(out)
     outputs.file("--out", out)
     outputs.check(read_for_models([run], run_root))
-    find_checkpoint(run, run_root)  # that it is not there is said before torch is imported
+    # What is not there is said before torch is imported.
+    find_checkpoint(run, run_root)
+    refuse_no_folder(folder.expanduser())
     from mptctl.inference.loaded import load_run
 
     model = load_run(run, run_root, device)

@@ -25,7 +25,7 @@ def train_old(flags: TrainingFlags) -> None:
 
     run_training(
         read_inputs(flags),
-        {"method.name": "no-treatment"},
+        {"method.name": "no-treatment", "method.init": "fresh"},
         name="old",
         only_old_classes=True,
         seed_offset=OLD_SEED_OFFSET,

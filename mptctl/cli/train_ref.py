@@ -23,4 +23,9 @@ def train_ref(flags: TrainingFlags) -> None:
     # Here, because it takes seconds to import.
     from mptctl.training.request import REF_SEED_OFFSET
 
-    run_training(read_inputs(flags), {"method.name": "no-treatment"}, name="ref", seed_offset=REF_SEED_OFFSET)
+    run_training(
+        read_inputs(flags),
+        {"method.name": "no-treatment", "method.init": "fresh"},
+        name="ref",
+        seed_offset=REF_SEED_OFFSET,
+    )

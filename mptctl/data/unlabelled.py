@@ -77,6 +77,12 @@ def unlabelled_split(
     return _split(manifest, left_out, verify), left_out
 
 
+def refuse_no_folder(root: Path) -> None:
+    """DataError where there is no such folder: what can be said before torch is imported."""
+    if not root.is_dir():
+        raise DataError(f"{root}: not a folder; name one that holds pictures")
+
+
 def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
     names, root = manifest.class_names, manifest.root
     assert root is not None
@@ -106,8 +112,7 @@ def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
 
 def _picture_paths(root: Path) -> list[str]:
     """Paths below a folder, sorted; links to folders are followed, each folder once."""
-    if not root.is_dir():
-        raise DataError(f"{root}: not a folder; name one that holds pictures")
+    refuse_no_folder(root)
 
     def fail(error: OSError) -> None:
         raise DataError(

@@ -43,6 +43,12 @@ def _lines(file: IO[str], path: Path) -> Iterator[str]:
         yield line
 
 
+def headers_csv(path: Path) -> list[str]:
+    """The names of the columns."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return next(csv.reader(file), [])
+
+
 class _Table:
     """One pass over the rows; only our columns are kept, and logits become numbers at once."""
 

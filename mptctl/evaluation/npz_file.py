@@ -54,6 +54,12 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         return {key: _array(path, archive, info, key) for key, info in members.items()}
 
 
+def headers_npz(path: Path) -> list[str]:
+    """The names of the arrays."""
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
     if info.flag_bits & 1:
         raise DataError(f"{path}: `{key}` is encrypted; write it without a password")

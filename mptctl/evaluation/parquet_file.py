@@ -59,6 +59,12 @@ def read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     return columns
 
 
+def headers_parquet(path: Path) -> list[str]:
+    """The names of the columns."""
+    names: list[str] = parquet.read_schema(path).names
+    return names
+
+
 def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
     if name in ("logits", "classes"):
         if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):

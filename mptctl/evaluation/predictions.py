@@ -8,20 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, MptctlError, NonFiniteError, StorageError, one_line
-from mptctl.evaluation.columns import COLUMNS, as_text, first, shown
-from mptctl.evaluation.readers import READERS, find_parts
+from mptctl.errors import DataError, NonFiniteError
+from mptctl.evaluation.columns import as_text, first
+from mptctl.evaluation.readers import find_parts
+from mptctl.evaluation.row_reading import read_rows
 from mptctl.evaluation.scan import scan
 from mptctl.evaluation.table import ArrayTable, Table, number_kind
 from mptctl.files import writing
-
-if TYPE_CHECKING:
-    from mptctl.evaluation.readers import Columns
 
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
 BLOCK = 2**20
@@ -170,80 +168,17 @@ def read_predictions(path: Path) -> Predictions:
 
 
 def _read_rows(name: str, parts: Sequence[Path]) -> Predictions:
-    """Predictions in memory, each row looked at."""
-    read = [_columns(part) for part in parts]
-    headers = list(read[0])
-    for part, columns in zip(parts, read, strict=True):
-        where = str(part)
-        missing = [key for key in ("id", "label") if key not in columns]
-        if missing:
-            raise DataError(
-                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(sorted(columns))}"
-            )
-        if "pred" not in columns and "logits" not in columns:
-            raise DataError(
-                f"{where}: holds neither `pred` nor `logits`; write one of them; found {first(sorted(columns))}"
-            )
-        if len(parts) > 1 and sorted(set(columns) & set(COLUMNS)) != sorted(set(headers) & set(COLUMNS)):
-            raise DataError(
-                f"{where}: columns {first(sorted(columns))}, and in {parts[0]}: {first(sorted(headers))}; "
-                "write the same columns into all parts"
-            )
-    whole = read[0] if len(read) == 1 else _joined(parts, read)
-    classes = whole.get("classes")
+    """Predictions in memory."""
+    columns = read_rows(parts)
+    classes = columns.get("classes")
     return build_predictions(
         name,
-        whole["id"],
-        whole["label"],
-        whole.get("pred"),
-        whole.get("logits"),
+        columns["id"],
+        columns["label"],
+        columns.get("pred"),
+        columns.get("logits"),
         None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
     )
-
-
-def _columns(part: Path) -> Columns:
-    try:
-        return READERS[part.suffix.lower()](part)
-    except MptctlError:
-        raise
-    except MemoryError as error:
-        raise StorageError(
-            f"{part}: needs more memory than there is ({error}); "
-            "write logits into an uncompressed .npz (numpy.savez), then they stay on disk"
-        ) from error
-    except Exception as error:  # the readers raise a dozen types on a damaged file
-        detail = shown(one_line(error), 200)
-        raise DataError(f"{part}: cannot be read as {part.suffix[1:]} ({detail}); write it again") from error
-
-
-def _joined(parts: Sequence[Path], read: Sequence[Columns]) -> Columns:
-    """The columns of parts one after another; their class lists must be one."""
-    whole: Columns = {}
-    for key in set(read[0]) & set(COLUMNS):
-        columns = [columns[key] for columns in read]
-        if key == "classes":
-            lists = [as_text(c, key, str(part)).tolist() for part, c in zip(parts, columns, strict=True)]
-            if odd := [part for part, names in zip(parts, lists, strict=True) if names != lists[0]]:
-                raise DataError(
-                    f"{odd[0]}: `classes` differs from that of {parts[0]}; write the same list into all parts"
-                )
-            whole[key] = columns[0]
-            continue
-        kinds = {number_kind(column): part for part, column in zip(parts, columns, strict=True)}
-        if key != "logits" and len(kinds) > 1:
-            shown_values = [
-                f"{shown(str(c[0]))} in {p}"
-                for p, c in zip(parts, columns, strict=True)
-                if p in kinds.values()
-            ]
-            raise DataError(
-                f"{parts[0]}: `{key}` is a number in one part and text in another ({first(shown_values)}); "
-                "write one type into all parts"
-            )
-        if key == "logits" and len({column.shape[1:] for column in columns}) > 1:
-            raise DataError(f"{parts[0]}: parts with `logits` of different lengths; write (N, C)")
-        whole[key] = np.concatenate(columns)
-    return whole
 
 
 def save_predictions(predictions: Predictions, path: Path) -> None:

@@ -82,6 +82,21 @@ def find_parts(path: Path) -> list[Path]:
     return parts
 
 
+def names_files(path: Path) -> bool:
+    """Whether any file of predictions is there by this name."""
+    try:
+        return bool(find_parts(path))
+    except (DataError, UsageError):
+        return path.is_file()
+
+
+def headers(part: Path) -> list[str]:
+    """The names of all columns of a file that can be read, for messages on those that are missing."""
+    module = import_module(f"mptctl.evaluation.{part.suffix.lower()[1:]}_file")
+    names: list[str] = getattr(module, f"headers_{part.suffix.lower()[1:]}")(part)
+    return names
+
+
 def _is_pattern(path: Path) -> bool:
     return glob.has_magic(str(path))
 

@@ -72,7 +72,9 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
 def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
     from pyarrow import parquet
 
-    fields, starts, rows = {}, [], 0
+    fields: dict[str, pa.DataType] = {}
+    starts: list[int] = []
+    rows = 0
     headers: tuple[str, ...] = ()
     for part in parts:
         try:
@@ -91,7 +93,7 @@ def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
         starts.append(rows)
         rows += n
     columns = {key: _parquet_column(key, fields[key]) for key in ("id", "label", "pred") if key in fields}
-    sound = {key: column for key, column in columns.items() if column is not None}
+    sound: dict[str, _Column] = {key: column for key, column in columns.items() if column is not None}
     if len(sound) < 3 or not rows:
         return None
     files = ", ".join(quoted(glob.escape(str(part.resolve()))) for part in parts)
@@ -145,7 +147,7 @@ def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
     import duckdb
 
     work = current()
-    table, headers = "", ()
+    table, headers = "", tuple[str, ...]()
     for part in parts:
         header = _plain_header(part)
         check_headers(part, header)

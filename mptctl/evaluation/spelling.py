@@ -32,8 +32,8 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        Warnings: how many answers of which model are unknown, where these are few. Such an answer counts as
-        wrong; it may be a class without test samples.
+        Warnings: labels of which some are numbers and some are names; and how many answers of which model are
+        unknown, where these are few. Such an answer counts as wrong; it may be a class without test samples.
 
     Raises:
         DataError: names that differ only in form, places instead of names, or a model of which more than half
@@ -45,11 +45,12 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     spellings: dict[str, list[str]] = {}
     for name in sorted(known):
         spellings.setdefault(form(name), []).append(name)
+    _check_types(labels)
     _check_known(labels, lists, spellings)
     for model, _, names in lists:
         _check_places(model, names, labels[0][2])
     warnings = [_check_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in warnings if warning]
+    return [warning for warning in (_mixed_types(labels[0]), *warnings) if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -103,6 +104,31 @@ def _without_point(name: str) -> str:
 
 
 Names = tuple[str, str, frozenset[str]]  # the model, what they are of it, and the names
+
+
+def _check_types(labels: Sequence[Names]) -> None:
+    """Numbers as labels of one model and names as those of another are no labels of the same samples."""
+    model, _, names = labels[0]
+    for other, _, theirs in labels[1:]:
+        numbers = [{bool(NUMBER.fullmatch(name)) for name in found} for found in (names, theirs)]
+        if numbers in ([{True}, {False}], [{False}, {True}]):
+            raise DataError(
+                f"{other}: its labels are {'numbers' if True in numbers[1] else 'names'}, such as "
+                f"{_shown(min(theirs))}, and those of {model} {'numbers' if True in numbers[0] else 'names'}, such "
+                f"as {_shown(min(names))}; use the same labels"
+            )
+
+
+def _mixed_types(labels: Names) -> str | None:
+    model, _, names = labels
+    numbers = sorted(name for name in names if NUMBER.fullmatch(name))
+    others = sorted(names.difference(numbers))
+    if not numbers or not others:
+        return None
+    return (
+        f"{model}: {len(numbers)} of its labels are numbers, such as {_shown(numbers[0])}, and {len(others)} are "
+        f"names, such as {_shown(others[0])}; look whether these are labels of one test set"
+    )
 
 
 def _check_known(labels: Sequence[Names], lists: Sequence[Names], spellings: dict[str, list[str]]) -> None:

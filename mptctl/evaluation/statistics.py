@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import bdtr, chdtri, expit, ndtri, xlog1py, xlogy  # scipy.stats takes a second to import
+from numpy.typing import NDArray
+from scipy.special import (  # scipy.stats takes a second to import
+    bdtr,
+    betainccinv,
+    chdtri,
+    expit,
+    ndtri,
+    xlog1py,
+    xlogy,
+)
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
@@ -26,6 +35,24 @@ def score_interval(count: int, total: int, confidence: float = 0.95) -> Interval
     centre = (count + z * z / 2) / (total + z * z)
     half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
     return centre - half if count else 0.0, centre + half if count < total else 1.0
+
+
+def clopper_pearson_upper(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
+    """Exact one-sided upper bound of each of some counts / `total` (Clopper and Pearson 1934).
+
+    It is the probability at which so few of `total` come up with 1 - `confidence`.
+
+    Args:
+        counts: (S,) from 0 to `total`.
+        total: samples, at least one.
+        confidence: level of the bound, one-sided.
+
+    Returns:
+        (S,) fractions; 1 where every sample counts.
+    """
+    inside = np.minimum(counts, total - 1)
+    bound: NDArray[np.float64] = betainccinv(inside + 1, total - inside, 1 - confidence)
+    return np.where(counts < total, bound, 1.0)
 
 
 def rate(count: int, total: int) -> Rate:

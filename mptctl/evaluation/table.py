@@ -24,8 +24,13 @@ SAMPLED = 20_000
 class Table(Protocol):
     """Rows of one model, in the order of its file."""
 
-    rows: int
-    id_kind: IdKind
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def id_kind(self) -> IdKind:
+        """What the ids are."""
 
     @property
     def labels(self) -> Counter[str]:

@@ -58,9 +58,9 @@ class Workspace:
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(":memory:", config=settings)
-        if self.progress is not None:
-            # What `query_progress` reports; the bar itself is ours.
-            connection.execute("SET enable_progress_bar_print = false; SET enable_progress_bar = true")
+        # The bar is ours, and only where somebody watches: DuckDB's own goes to standard output.
+        watched = str(self.progress is not None).lower()
+        connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {watched}")
         return connection
 
     def name(self) -> str:
@@ -113,7 +113,7 @@ class Workspace:
             yield
         except (duckdb.OutOfMemoryException, MemoryError) as error:
             raise StorageError(
-                f"pairing needs more than the {size(self.memory_limit)} of --memory-limit and the disk at "
+                f"pairing needs more than the {shown_size(self.memory_limit)} of --memory-limit and the disk at "
                 f"{tempfile.gettempdir()} have room for ({first_line(error)[:200]}); raise --memory-limit, or set "
                 "TMPDIR to a folder on a larger disk"
             ) from error
@@ -165,7 +165,7 @@ def current() -> Workspace:
 
 def default_limit() -> int:
     """Bytes: 2 GB or half of what is free, whichever is less."""
-    return max(LEAST, min(MOST, _free() // 2))
+    return max(LEAST, min(MOST, free_memory() // 2))
 
 
 def parse_size(text: str, flag: str) -> int:
@@ -177,16 +177,18 @@ def parse_size(text: str, flag: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
     number = float(found[1]) * UNITS[found[2] or ""] if found else 0
     if not LEAST <= number < 10**18:
-        raise UsageError(f"{flag} {text[:60]!r}: is no size of {size(LEAST)} or more; write one such as 2GB")
+        raise UsageError(
+            f"{flag} {text[:60]!r}: is no size of {shown_size(LEAST)} or more; write one such as 2GB"
+        )
     return int(number)
 
 
-def size(number: int) -> str:
+def shown_size(number: int) -> str:
     """Bytes as a message may hold them."""
     return f"{number / 1e9:.1f} GB" if number >= 10**9 else f"{number / 1e6:.0f} MB"
 
 
-def _free() -> int:
+def free_memory() -> int:
     """Bytes of memory that this process may still take: of the machine, of its control group, of its own limit."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = [pages // 2]

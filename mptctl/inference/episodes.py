@@ -99,7 +99,8 @@ def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *
             # torch's SGD takes the first gradient whole, and dampens those after it.
             velocity = grad if velocity is None else MOMENTUM * velocity + (1 - DAMPENING) * grad
             w = w - RATE * velocity
-    return SCALE * queries @ (F.normalize(w, dim=2) if cosine else w).mT
+    logits: Tensor = SCALE * queries @ (F.normalize(w, dim=2) if cosine else w).mT
+    return logits
 
 
 def nearest_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
@@ -114,8 +115,9 @@ def nearest_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
         (E, Q, way), up to what is the same for all classes.
     """
     x, queries = F.normalize(support, dim=2), F.normalize(query, dim=2)
-    centroids = x.unflatten(1, (way, -1)).mean(dim=2)
-    return 2 * queries @ centroids.mT - centroids.square().sum(dim=2)[:, None]
+    centroids = x.reshape(len(x), way, -1, x.shape[2]).mean(dim=2)
+    nearness: Tensor = 2 * queries @ centroids.mT - centroids.square().sum(dim=2)[:, None]
+    return nearness
 
 
 def logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
@@ -140,4 +142,5 @@ def logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
 
     with torch.enable_grad():
         solver.step(objective)  # type: ignore[no-untyped-call]
-    return queries @ w.detach().mT
+    logits: Tensor = queries @ w.detach().mT
+    return logits

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.evaluation.predictions import Predictions, read_predictions
-from mptctl.evaluation.readers import is_predictions_file
+from mptctl.evaluation.readers import is_predictions_file, names_files
 from mptctl.names import Part
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def load_predictions(
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
-    split = _split_of(list(paths.values()), run_root)
+    split = split_of(list(paths.values()), run_root)
     if "old" in checkpoints:
         _refuse_other_old_classes(checkpoints["old"], split)
     computed = predict(checkpoints, split, part=part, device=device, progress=progress)
@@ -110,16 +110,16 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {name: load_checkpoint(path) for name, path in paths.items()}
-    return checkpoints, _split_of(list(paths.values()), run_root)
+    return checkpoints, split_of(list(paths.values()), run_root)
 
 
 def _read_file(name: str, run_root: Path) -> Predictions:
     path = Path(name).expanduser()
     below = run_root / path
-    return read_predictions(below if below.is_file() and not path.is_file() else path)
+    return read_predictions(below if names_files(below) and not names_files(path) else path)
 
 
-def _split_of(paths: list[Path], run_root: Path) -> Split:
+def split_of(paths: list[Path], run_root: Path) -> Split:
     """The split of the run root; run folders that are named by their path are tested on the split beside them."""
     from mptctl.data.own_split import own_split
     from mptctl.data.split import SPLIT_NAME, load_split

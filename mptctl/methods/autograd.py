@@ -1,4 +1,4 @@
-"""Methods that the fused loss does not compute: any criterion and any distance, differentiated by autograd."""
+"""Methods that the fused loss does not compute: any criterion, distance and gate, differentiated by autograd."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from torch import Tensor
 from mpt_kernels.reference import (
     count_correct,
     invert_normalizer,
+    is_top1_correct,
     mpt_rows,
     sum_rows,
 )
 from mpt_kernels.types import RowLosses
 from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method
+from mptctl.names import Gate
 
 # (N, C) logits of the student and of a teacher -> (N,), one distance per sample.
 DistanceFunction = Callable[[Tensor, Tensor], Tensor]
@@ -29,10 +31,12 @@ class AutogradMethod(Method):
     Attributes:
         criterion: on the biased logits, in place of the cross-entropy.
         distance: to each teacher, in place of the settings' distance; None: that one.
+        gate: which rows are distilled from which teacher.
     """
 
     criterion: RowCriterion
     distance: DistanceFunction | None = None
+    gate: Gate = "none"
 
     def value_and_grad(
         self,
@@ -59,4 +63,19 @@ class AutogradMethod(Method):
     ) -> RowLosses:
         """See `Method.rows`."""
         inputs = (logits, target, old_logits, ref_logits)
-        return mpt_rows(*inputs, self.settings, self.criterion, self.distance)
+        rows = mpt_rows(*inputs, self.settings, self.criterion, self.distance)
+        return rows if self.gate == "none" else _gate_by_student(rows, is_top1_correct(logits, target))
+
+
+def _gate_by_student(rows: RowLosses, right: Tensor) -> RowLosses:
+    """The old model teaches where the student is wrong, and the reference where it is right.
+
+    Echterhoff et al., MUSCLE (EMNLP 2024), mask each token so; here a row is a picture.
+
+    Args:
+        rows: (N,) each.
+        right: (N,) rows whose answer, without bias, is right.
+    """
+    old = None if rows.fd_old is None else rows.fd_old.where(~right, 0.0)
+    ref = None if rows.fd_ref is None else rows.fd_ref.where(right, 0.0)
+    return rows._replace(fd_old=old, fd_ref=ref)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from mpt_kernels.reference import invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
-from mptctl.names import Role
+from mptctl.names import KSchedule, Role
 
 # What the counts of right answers are called among the terms, by whose they are; they are no part of the loss.
 COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
@@ -25,6 +25,7 @@ class Method(ABC):
         teachers: whose logits are wanted; of several references, their mean.
         start_epoch: first epoch, counted from 0, in which the method is on.
         before: what is minimised until then; None where the method is on from the beginning.
+        k_schedule: how the settings' k moves over the epochs of a run.
     """
 
     name: str
@@ -32,14 +33,26 @@ class Method(ABC):
     teachers: frozenset[Role] = frozenset()
     start_epoch: int = 0
     before: Method | None = None
+    k_schedule: KSchedule = "constant"
 
     def is_on(self, epoch: int) -> bool:
         """Whether all of the method is at work in an epoch, counted from 0."""
         return epoch >= self.start_epoch
 
-    def for_epoch(self, epoch: int) -> Method:
-        """The method as it is in one epoch: teachers that join later are left out before."""
-        return self if self.before is None or self.is_on(epoch) else self.before
+    def for_epoch(self, epoch: int, epochs: int = 1) -> Method:
+        """The method as it is in one epoch of a run: without teachers that join later, and with that epoch's k.
+
+        Args:
+            epoch: counted from 0.
+            epochs: of the whole run, which the schedule of k spans.
+        """
+        if self.before is not None and not self.is_on(epoch):
+            return self.before
+        if self.k_schedule == "constant":
+            return self
+        done = min(1.0, epoch / max(1, epochs - 1))
+        part = done if self.k_schedule == "linear-from-zero" else 1.0 - done
+        return replace(self, settings=self.settings._replace(k=part * self.settings.k))
 
     def __call__(
         self,

@@ -75,6 +75,8 @@ def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
     """
     optim, start = recipe.optim, start_epoch(recipe.method)
     too_short = None
+    if not start:
+        return  # on from the beginning, also of a run that trains nothing
     if optim.epochs <= start:
         too_short = ("optim.epochs", optim.epochs, start + 1)
     elif optim.max_steps is not None and optim.max_steps <= start * steps_per_epoch:

@@ -71,6 +71,8 @@ def _with_criterion(method: Method, criterion: CriterionRecipe, margin: float) -
         before=None if method.before is None else _with_criterion(method.before, criterion, margin),
         criterion=partial(with_margin, criterion=rows, margin=margin) if margin else rows,
         distance=method.distance if isinstance(method, AutogradMethod) else None,
+        gate=method.gate if isinstance(method, AutogradMethod) else "none",
+        k_schedule=method.k_schedule,
     )
 
 
@@ -91,7 +93,15 @@ def _focal(recipe: MethodRecipe, num_old: int) -> Method:
         lm_reduction=recipe.lm_reduction,
         k=recipe.k if row.bias else 0.0,
     )
-    return FusedMethod(name=recipe.name, settings=settings, teachers=row.teachers)
+    common: dict[str, Any] = {
+        "name": recipe.name,
+        "settings": settings,
+        "teachers": row.teachers,
+        "k_schedule": recipe.k_schedule,
+    }
+    if recipe.gate == "none" or row.distance is None:
+        return FusedMethod(**common)
+    return AutogradMethod(criterion=CRITERIA["ce"], gate=recipe.gate, **common)
 
 
 def _naive(recipe: MethodRecipe, num_old: int) -> Method:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model, write_atomically
+from mptctl.models.adjustment import Adjustment
 from mptctl.models.networks import build_model
 from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
@@ -41,6 +42,7 @@ class CheckpointMeta(Model):
         {}, description="validation figures when it was saved, fractions"
     )
     best_error: float | None = Field(None, description="lowest validation error so far, a fraction")
+    adjustment: Adjustment | None = Field(None, description="what `adjust` changed after training")
     teachers: dict[str, str] = Field({}, description="role to digest of each teacher's checkpoint")
     versions: dict[str, str] = Field({}, description="of what computed it")
     git_commit: str | None = Field(

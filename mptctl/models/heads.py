@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from mptctl.errors import UsageError
 
@@ -35,3 +36,35 @@ def insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
     parent, _, leaf = name.rpartition(".")
     head = Head(nn.Linear(linear.in_features, embedding_dim), nn.Linear(embedding_dim, linear.out_features))
     setattr(model.get_submodule(parent), leaf, head)
+
+
+@torch.no_grad()
+def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: float = 1.0) -> None:
+    """Change a classifier so that its logits z become (z - biases) / temperature; nothing else is changed.
+
+    Computed in double precision and rounded once.
+
+    Args:
+        model: in place.
+        arch: its name, for the message.
+        biases: (C,) what is taken off each logit.
+        temperature: above 0.
+
+    Raises:
+        UsageError: the classifier has no bias, or the network does not end in a linear layer.
+    """
+    linear = _classifier(find_head(model, arch)[1])
+    if linear.bias is None:
+        raise UsageError(f"model.arch {arch}: its classifier has no bias to fold one into")
+    linear.bias.copy_((linear.bias.double() - biases.to(linear.bias.device).double()) / temperature)
+    if temperature != 1.0:
+        # A scaled head's logits are its scale times what, of cosines, the length of a row does not change.
+        gain = dict(linear.named_buffers()).get("scale", linear.weight)
+        gain.copy_(gain.double() / temperature)
+
+
+def _classifier(head: nn.Module) -> nn.Linear:
+    """The linear layer that makes the logits."""
+    last = head[-1] if isinstance(head, Head) else head
+    assert isinstance(last, nn.Linear)
+    return last

@@ -9,13 +9,14 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from mptctl.files import Model, storage_error, write_atomically
+from mptctl.models.adjustment import Adjustment
 
 
 class MetricsLine(Model):
     """One line of ``metrics.jsonl``; what does not apply is left out."""
 
-    event: Literal["step", "epoch", "checkpoint", "done"] = Field(
-        description="step: means since the line before; epoch: validation; checkpoint; done"
+    event: Literal["step", "epoch", "checkpoint", "adjust", "done"] = Field(
+        description="step: means since the line before; epoch: validation; checkpoint; adjust: validation; done"
     )
     epoch: int = Field(description="counted from 1")
     step: int = Field(description="optimizer steps done in all")
@@ -38,6 +39,7 @@ class MetricsLine(Model):
     val_errors_old: int | None = Field(None, description="wrong answers on validation samples of old classes")
     val_samples_old: int | None = Field(None, description="validation samples of old classes")
     val_flips: int | None = Field(None, description="negative flips on validation samples of old classes")
+    adjustment: Adjustment | None = Field(None, description="what `adjust` changed, where it wrote the run")
     seconds_left: float | None = Field(None, description="expected time to the end of the run")
 
 

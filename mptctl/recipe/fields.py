@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.names import HeadName, LoaderName, MethodName
+from mptctl.names import Gate, HeadName, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.group import Group
 from mptctl.recipe.head import refuse_margin_of_linear
@@ -167,13 +167,21 @@ class OptimRecipe(Group):
     )
     gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
     warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
-    epochs: PositiveInt = Field(100, description="passes over the training part; the schedule spans them")
+    epochs: int = Field(
+        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
+    )
     max_steps: PositiveInt | None = Field(
         None, description="stop after so many steps; the schedule spans them"
     )
     batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
     accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
     clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    ema: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
+    )
 
     @model_validator(mode="after")
     def _milestones_drop(self) -> OptimRecipe:
@@ -191,7 +199,21 @@ class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the verb")
+    init: Literal["fresh", "old"] = Field(
+        "fresh",
+        description="what the model begins with: fresh or pretrained weights, or the old model's, whose rows of the "
+        "old classes and batch statistics it keeps",
+    )
     k: float = Field(4.0, ge=0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
+    k_schedule: KSchedule = Field(
+        "constant",
+        description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in the first",
+    )
+    gate: Gate = Field(
+        "none",
+        description="pct and mpt: where they distil: from all teachers everywhere, or from the old model where the "
+        "student is wrong and from the reference where it is right",
+    )
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
     )

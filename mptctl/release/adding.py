@@ -14,19 +14,17 @@ from mptctl.data.own_split import extend_split
 from mptctl.data.sources import class_folders
 from mptctl.data.split import Split
 from mptctl.data.unlabelled import unlabelled_split
-from mptctl.errors import CheckpointError, DataError, UsageError, some
+from mptctl.errors import DataError, UsageError, some
 from mptctl.inference.few_shot import features_of
 from mptctl.inference.named_models import named_checkpoints
-from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
-from mptctl.models.checkpoint import Checkpoint, load_model, save_checkpoint
-from mptctl.models.finished import unfinished
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
 from mptctl.models.margin_heads import add_rows, last_linear
-from mptctl.models.metrics_log import MetricsLine, append_metrics
-from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs, run_folder
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.release.add_report import AddReport
 from mptctl.release.imprinting import imprint, smallest_constant
+from mptctl.release.new_run import refuse_unfit, write_run
 
 # Part of the right answers on validation samples that new classes may take over.
 LIMIT = 0.01
@@ -76,7 +74,7 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
     """
     checkpoints, split = named_checkpoints([request.run], request.run_root)
     checkpoint = checkpoints[request.run]
-    _refuse_unfit(checkpoint, split)
+    refuse_unfit(checkpoint, split)
     run = RunDir(run_folder(split.run_root, request.name))
     refuse_own_inputs(run.path, (checkpoint.path,))
     existing: Existing = "replace" if request.overwrite else "refuse"
@@ -97,7 +95,7 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
     after = _logits(model, arch, validation.features)
 
     strangers = [name for name in names if name not in set(split.classes.names)]
-    own = extend_split(split, known, names) if strangers else split
+    own = extend_split(split, known, names) if strangers else None
     counts = _counts(before, after, validation.labels, (*known, *names), len(known))
     report = AddReport(
         run=str(run.path),
@@ -114,27 +112,9 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
         if strangers
         else [],
     )
-    notes = _write(
-        run, existing, checkpoint, model, own if strangers else None, split, (*known, *names), counts
-    )
+    meta = _meta(checkpoint, own, split, (*known, *names), counts)
+    notes = write_run(run, existing, meta, model, own or split)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
-
-
-def _refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
-    meta = checkpoint.meta
-    if meta.split_fingerprint not in (None, split.fingerprint):
-        raise CheckpointError(
-            f"{checkpoint.path}: was trained on the split {str(meta.split_fingerprint)[:12]}, that of {split.run_root} "
-            f"is {split.fingerprint[:12]}: its validation pictures may have trained it; use its own, with --run-root"
-        )
-    if not len(split.indices("val")):
-        raise UsageError(
-            f"{split.run_root}: the split has no validation part, on which flips are counted; "
-            "run mptctl split again with --val-fraction 0.1, and train"
-        )
-    end = unfinished(checkpoint.path, meta)
-    if end is not None and end.certain:
-        raise UsageError(f"{end.sentence}; finish it with --resume, then add classes")
 
 
 def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str]:
@@ -224,27 +204,20 @@ def _counts(
     }
 
 
-def _write(
-    run: RunDir,
-    existing: Existing,
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    own: Split | None,
-    split: Split,
-    names: tuple[str, ...],
-    counts: dict[str, int],
-) -> list[str]:
-    """Write the run folder; what is left in it that no run wrote."""
+def _meta(
+    checkpoint: Checkpoint, own: Split | None, split: Split, names: tuple[str, ...], counts: dict[str, int]
+) -> CheckpointMeta:
+    """What the new run's checkpoint says of itself: the run that it was made from is its old model."""
     metrics: dict[str, float | None] = {
         "val_error": counts["val_errors"] / counts["val_samples"],
         "val_nfr": counts["val_flips"] / counts["val_samples_old"],
         **{key: counts[key] for key in ("val_errors", "val_samples", "val_flips", "val_samples_old")},
     }
-    meta = checkpoint.meta.model_copy(
+    return checkpoint.meta.model_copy(
         update={
             "class_names": names,
             "num_old": checkpoint.meta.num_old if own is None else own.classes.num_old,
-            "split_fingerprint": split.fingerprint if own is None else own.fingerprint,
+            "split_fingerprint": (own or split).fingerprint,
             "metrics": metrics,
             "best_error": metrics["val_error"],
             "teachers": {"old": checkpoint.digest},
@@ -252,15 +225,3 @@ def _write(
             "git_commit": git_commit(),
         }
     )
-    chosen = own or split
-    with run.locked(existing):
-        notes = left_alone(run.empty()) if existing == "replace" else []
-        run.write_start(
-            meta.recipe.to_yaml(), chosen.file.model_dump_json(indent=2) + "\n", choose_device("cpu")
-        )
-        if own is not None:
-            own.manifest.save(run.path / own.file.manifest)
-        save_checkpoint(run.best, meta, model.state_dict())
-        done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **metrics}
-        append_metrics(run.metrics, MetricsLine.model_validate(done))
-    return notes

@@ -25,7 +25,8 @@ def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
         (new classes, D).
     """
     means = torch.stack([F.normalize(each, dim=1).mean(dim=0) for each in features])
-    return F.normalize(means, dim=1) * old_rows.norm(dim=1).mean()
+    rows: Tensor = F.normalize(means, dim=1) * old_rows.norm(dim=1).mean()
+    return rows
 
 
 def smallest_constant(lead: NDArray[np.float64], limit: float) -> float:

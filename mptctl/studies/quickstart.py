@@ -20,7 +20,7 @@ from mptctl.inference.named_models import load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
-from mptctl.studies.study_file import load_study
+from mptctl.studies.study_file import OLD, load_study
 from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_report import Board
 
@@ -46,7 +46,9 @@ class QuickstartRow(Model):
         description="NFR by what independent errors would give; null where undefined"
     )
     er_old_classes: float = Field(description="error on the old classes")
-    er_all: float = Field(description="error on all classes")
+    er_all: float | None = Field(
+        description="error on all classes; null for the old model, which does not know them all"
+    )
 
 
 class QuickstartExample(Model):
@@ -145,7 +147,7 @@ def _row(name: str, report: FlipReport) -> QuickstartRow:
         nfr_ci95=report.nfr_ci95,
         rel_nfr=report.rel_nfr,
         er_old_classes=report.new.er_old_classes,
-        er_all=report.new.er_all,
+        er_all=None if name == OLD else report.new.er_all,
     )
 
 
@@ -163,9 +165,11 @@ def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample
 
 
 def _meaning(plain: QuickstartRow, careful: QuickstartRow, split: Split) -> str:
+    def percent(row: QuickstartRow) -> str:
+        return "n/a" if row.er_all is None else f"{100 * row.er_all:.1f} %"
+
     return (
         f"Of {plain.n_old} test characters of the {split.classes.num_old} old classes, the plain update breaks "
         f"{plain.negative_flips} that the old model got right and margin preserving training breaks "
-        f"{careful.negative_flips}, at an error over all classes of {100 * plain.er_all:.1f} % and "
-        f"{100 * careful.er_all:.1f} %."
+        f"{careful.negative_flips}, at an error over all classes of {percent(plain)} and {percent(careful)}."
     )

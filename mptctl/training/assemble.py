@@ -7,21 +7,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
+from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.machine.device import place
 from mptctl.machine.facts import git_commit, versions
-from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
+from mptctl.models.warm_start import begin_with, refuse_other_network
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.average import WeightAverage
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
@@ -80,7 +83,8 @@ def assemble(
     student = replace(student, teachers=teachers.method)
     meta = build_meta(request, teachers)
     folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
-    state, resumed_from = RunState(), None
+    # A run that trains nothing is validated all the same.
+    state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
     if request.resume:
         resumed_from, state, more = resume(folder, meta, student, plan.val_samples)
         notes += more
@@ -113,7 +117,8 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     # A method that does not use the old model still reports flips against it in validation.
     refs = request.refs if Role.REF in roles else ()
     teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
-    notes = [*_same_initial_weights(recipe, teachers), *_unfinished(teachers)]
+    alike = [] if recipe.method.init == "old" else _same_initial_weights(recipe, teachers)
+    notes = [*alike, *_unfinished(teachers)]
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,
@@ -174,7 +179,7 @@ def build_loaders(
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
-    """The model with fresh or pretrained weights on the device, its optimizer and guard; without teachers as yet.
+    """The model as it begins, on the device, its optimizer and guard; without teachers as yet.
 
     Raises:
         UsageError: an unknown architecture, or one that does not fit the recipe.
@@ -182,7 +187,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     """
     recipe = request.recipe
     torch.manual_seed(recipe.runtime.seed)
-    model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
+    model = _initial_model(request)
     model = place(model, device, channels_last=recipe.runtime.channels_last)
     wrapped = group.wrap(model, device)
     if recipe.runtime.compile:
@@ -198,7 +203,21 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         clip_grad_norm=recipe.optim.clip_grad_norm,
         precision=recipe.runtime.precision,
         group=group,
+        average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
     )
+
+
+def _initial_model(request: RunRequest) -> nn.Module:
+    """The model before its first step, on the CPU."""
+    recipe = request.recipe
+    if recipe.method.init == "fresh" or request.old is None:
+        return build_model(recipe.model, request.num_classes, recipe.data.image_size)
+    old = load_checkpoint(request.old)
+    refuse_other_network(old, recipe)
+    plain = recipe.model.model_copy(update={"pretrained": None})  # all but new rows comes from the old model
+    model = build_model(plain, request.num_classes, recipe.data.image_size)
+    begin_with(model, old, request.split.classes.names[: request.num_classes], recipe)
+    return model
 
 
 def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:

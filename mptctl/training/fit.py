@@ -86,7 +86,8 @@ class _Loop:
         if state.global_step >= context.total_steps:
             return
         set_training_mode(self.student.model, context.recipe.model)
-        student = replace(self.student, method=self.student.method.for_epoch(state.epoch))
+        epochs = -(-context.total_steps // context.train.steps_per_epoch)
+        student = replace(self.student, method=self.student.method.for_epoch(state.epoch, epochs))
         rows = context.recipe.optim.batch_size
         asked = time.monotonic()
         for batch in context.train.epoch(state.epoch, state.step_in_epoch):
@@ -148,7 +149,7 @@ class _Loop:
         if context.group.is_main:
             try:
                 with self.stop.breaks_off():
-                    validation = context.validator.run(self.student.model)
+                    validation = context.validator.run(self.student.evaluated)
             except KeyboardInterrupt:
                 broken_off = True
         if context.group.any(broken_off, context.device):
@@ -178,7 +179,7 @@ class _Loop:
         self._save_last(validation)
 
     def _save_best(self) -> None:
-        model = self.student.model.state_dict()
+        model = self.student.evaluated.state_dict()
         save_checkpoint(self.context.folder.best, self._meta(self.state.validation), model)
 
     def _save_last(self, validation: Validation) -> None:

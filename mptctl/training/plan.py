@@ -62,8 +62,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         group: who would compute it; default: this process.
 
     Raises:
-        UsageError: a teacher that the method needs is not given, the run ends before the method begins, or the
-            training part has no whole batch.
+        UsageError: a teacher that the method needs or begins with is not given, the run ends before the method
+            begins, or the training part has no whole batch.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -73,6 +73,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
+    if recipe.method.init == "old" and request.old is None:
+        raise UsageError("method.init old: begins with the old model; name it with --old RUN")
     group = group or ProcessGroup()
     train = UnreadLoader(
         LoadPlan(split, recipe.data, "train", train=True, rank=group.rank, world_size=group.size,

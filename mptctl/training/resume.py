@@ -49,6 +49,8 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
     assert training is not None
     student.model.load_state_dict(checkpoint.model)
     student.optimizer.load_state_dict(training["optimizer"])
+    if student.average is not None:
+        student.average.restore(training["average"])
     torch.set_rng_state(training["rng"])
     device = student.guard.skip.device
     if "rng_cuda" in training and device.type == "cuda":
@@ -69,8 +71,10 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
 
 
 def training_state(student: Student) -> dict[str, Any]:
-    """What a resumed run needs beside weights and progress: the optimizer's and the random generators' state."""
+    """What a resumed run needs beside weights and progress: of optimizer, random generators, and average."""
     state: dict[str, Any] = {"optimizer": student.optimizer.state_dict(), "rng": torch.get_rng_state()}
+    if student.average is not None:
+        state["average"] = student.average.state()
     device = student.guard.skip.device
     if device.type == "cuda":
         state["rng_cuda"] = torch.cuda.get_rng_state(device)

@@ -15,6 +15,7 @@ from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.average import WeightAverage
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
@@ -64,6 +65,7 @@ class Student:
         clip_grad_norm: largest norm of the gradient; None: any.
         precision: of the forward pass.
         group: over whose gradients the mean is taken.
+        average: of its weights over the steps; None where none is kept.
     """
 
     model: nn.Module
@@ -76,6 +78,12 @@ class Student:
     clip_grad_norm: float | None = None
     precision: Precision = "fp32"
     group: ProcessGroup = field(default_factory=ProcessGroup)
+    average: WeightAverage | None = None
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The model that is validated and kept: the average, or the student itself."""
+        return self.model if self.average is None else self.average.model
 
 
 @dataclass
@@ -89,7 +97,7 @@ class RunState:
         best_error: lowest validation error so far, of epochs in which the method is on.
         validation: of the last epoch so far; n/a before the first.
         validation_pending: whether the run goes on from a checkpoint that was saved in mid-epoch, before the
-            validation that follows it.
+            validation that follows it, or is a run without a step.
     """
 
     epoch: int = 0

@@ -40,6 +40,8 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
             logits.backward(grad)
         totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
     _update(student, totals)
+    if student.average is not None:
+        student.average.update(student.model)
     return totals
 
 

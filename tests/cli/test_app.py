@@ -195,6 +195,9 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
         "tune --k 0:8",
         "tune --trials 3",
         "evaluate a.npz b.npz",
+        "predict nobody runs --out a.csv",
+        "predict runs/split.json nowhere --out a.csv",
+        "predict runs/split.json runs --out a.txt",
         "bench kernel --rows x",
         "bench kernel --classes 1",
     ]

@@ -210,6 +210,24 @@ def test_a_file_below_the_run_root_is_found(call) -> None:  # type: ignore[no-un
     assert call("prod.npz", "new.npz", "--run-root", "elsewhere").code == 0
 
 
+def test_parts_and_patterns_are_found_below_the_run_root_too_and_never_written_over(call) -> None:  # type: ignore[no-untyped-def]
+    Path("elsewhere/prod").mkdir(parents=True)
+    Path("old.npz").rename("elsewhere/prod/part-0.npz")
+    for name in ("prod/part-*.npz", "elsewhere/prod"):
+        assert call(name, "new.npz", "--run-root", "elsewhere").code == 0
+    done = call("elsewhere/prod", "new.npz", "--markdown", "elsewhere/prod/part-0.npz")
+    assert (done.code, done.out) == (2, "")
+    assert "is read by this call" in done.err
+
+
+def test_a_pattern_that_matches_nothing_and_a_size_that_is_none(call) -> None:  # type: ignore[no-untyped-def]
+    done = call("old-*.parquet", "new.npz")
+    assert (done.code, done.err.count("\n")) == (4, 1)
+    assert "matches no file" in done.err
+    assert call("old.npz", "new.npz", "--memory-limit", "1kB").code == 2
+    assert call("old.npz", "new.npz", "--memory-limit", "100MB").code == 0
+
+
 def test_all_labels_count_as_old_with_a_note(call) -> None:  # type: ignore[no-untyped-def]
     np.savez("plain.npz", id=IDS, label=LABELS, pred=OLD)
     done = call("plain.npz", "new.npz")

@@ -32,7 +32,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("trained")
     split = make_split("digits", run_root=root, val_fraction=0.3)
     for name, keys in HEADS.items():
-        train(RunRequest(short_recipe("optim.epochs=6", *keys), split, root / name, only_old_classes=True), Log())
+        train(
+            RunRequest(short_recipe("optim.epochs=6", *keys), split, root / name, only_old_classes=True),
+            Log(),
+        )
     return root
 
 

@@ -1,0 +1,139 @@
+"""`mptctl adjust`: after training, a bias and a temperature that keep a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+if TYPE_CHECKING:
+    from mptctl.evaluation.bias_choice import Budget
+
+FIGURE = "adjust.svg"
+
+
+@prints({"--json": "mptctl.release.adjust_report:AdjustReport"})
+def adjust(
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="The run to adjust: name, run folder or .pt file.")
+    ],
+    old: Annotated[
+        str | None,
+        typer.Option("--old", metavar="OLD", help="Old model; not needed for --temperature alone."),
+    ] = None,
+    max_nfr: Annotated[
+        float | None,
+        typer.Option(
+            "--max-nfr", metavar="PCT", help="Least error whose NFR is within this, with confidence."
+        ),
+    ] = None,
+    max_er_increase: Annotated[
+        float | None,
+        typer.Option(
+            "--max-er-increase",
+            metavar="PTS",
+            help="Least NFR whose error on all classes is at most so many points above NEW's.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="With which the upper bound of NFR meets --max-nfr.")
+    ] = 0.95,
+    temperature: Annotated[
+        bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
+    ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="RUN", help="Run folder below the run root. (default: NEW-adjusted)"),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(
+            "--figure",
+            metavar="FILE",
+            help=f"NFR against error as .svg or .png. (default: {FIGURE} in the run folder)",
+        ),
+    ] = None,
+    run_root: opt.RunRoot = Path("runs"),
+    overwrite: opt.Overwrite = False,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+    as_json: opt.Json = False,
+) -> None:
+    """Take a bias off the new classes' logits so that a budget of flips is met, and write the model as a new run.
+
+    Chosen on the validation part: one bias for all new classes, or one of each. The test part is not read. Exits with
+    3, and writes nothing, where no bias meets the budget; the least NFR that can be had is named.
+
+    Examples:
+
+        mptctl adjust mpt-kl --old old --max-nfr 2
+
+        mptctl adjust no-treatment --old old --max-er-increase 0.5 --name plain-adjusted
+
+        mptctl adjust mpt-kl --temperature
+    """
+    budget = _budget(max_nfr, max_er_increase, confidence)
+    _check_figure(figure, [new, old], run_root, as_json, drawn=budget is not None)
+    from mptctl.release.adjusting import AdjustRequest
+    from mptctl.release.adjusting import adjust as adjust_run
+    from mptctl.report.adjust_terminal import describe_adjustment
+    from mptctl.report.progress_bars import progress_bars
+
+    request = AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite)
+    with progress_bars() as progress:
+        adjusted = adjust_run(request, progress)
+    if adjusted.choice is not None:
+        from mptctl.report.adjust_figure import save_adjustment
+
+        path = figure or adjusted.folder.path / FIGURE
+        save_adjustment(path, adjusted.report, adjusted.choice, adjusted.mixture)
+        typer.echo(f"wrote {path}", err=True)
+    for warning in adjusted.report.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if as_json:
+        typer.echo(adjusted.report.model_dump_json())
+        return
+    typer.echo("\n".join([*describe_adjustment(adjusted.report), adjusted.report.best]))
+
+
+def _budget(max_nfr: float | None, max_er_increase: float | None, confidence: float) -> Budget | None:
+    """The budget that the flags name; None without one."""
+    from mptctl.errors import UsageError
+    from mptctl.evaluation.bias_choice import Budget
+    from mptctl.evaluation.gate import Limits
+
+    if max_nfr is not None and max_er_increase is not None:
+        raise UsageError(
+            "--max-nfr and --max-er-increase: one is the limit and the other what it costs; give one"
+        )
+    limits = Limits(
+        max_nfr=None if max_nfr is None else max_nfr / 100,
+        max_er_increase=None if max_er_increase is None else max_er_increase / 100,
+        confidence=confidence,
+    )
+    if not limits.given():
+        return None
+    return Budget(limits.max_nfr, limits.max_er_increase, confidence)
+
+
+def _check_figure(
+    figure: Path | None, models: list[str | None], run_root: Path, as_json: bool, *, drawn: bool
+) -> None:
+    """Refuse a figure that cannot be drawn or would destroy what is read, before anything is computed."""
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+
+    if figure is None:
+        return
+    if figure.suffix.lower() not in (".svg", ".png"):
+        raise UsageError(f"--figure {figure}: is neither .svg nor .png; name one of them")
+    if not drawn:
+        raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
+    outputs = Outputs()
+    outputs.file("--figure", figure)
+    outputs.check(read_for_models(models, run_root), prints=as_json)

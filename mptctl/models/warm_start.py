@@ -1,0 +1,58 @@
+"""A model that begins with the old one's weights, where both are one architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from mptctl.errors import UsageError
+from mptctl.models.checkpoint import Checkpoint
+from mptctl.models.heads import Head, find_head
+from mptctl.recipe import Recipe
+
+# What decides which network the weights are of, and which pictures they know.
+SAME = (
+    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
+    "data.mean", "data.std",
+)  # fmt: skip
+
+
+@torch.no_grad()
+def begin_with(model: nn.Module, old: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
+    """Take over a model's weights and batch statistics; rows of classes that it does not know stay as they are.
+
+    Args:
+        model: in place, with the weights that it would begin with by itself.
+        old: what it is to begin with.
+        class_names: of the model, in the order of its logits.
+        recipe: of the model.
+
+    Raises:
+        UsageError: the old model is another network, or was trained on pictures of another kind.
+    """
+    refuse_other_network(old, recipe)
+    name, head = find_head(model, recipe.model.arch)
+    last = f"{name}.{len(head) - 1}" if isinstance(head, Head) else name
+    rows_of = {f"{last}.weight", f"{last}.bias"}
+    column = {label: place for place, label in enumerate(old.meta.class_names)}
+    known = [place for place, label in enumerate(class_names) if label in column]
+    columns = [column[class_names[place]] for place in known]
+    for key, tensor in model.state_dict().items():
+        if key in rows_of:
+            tensor[known] = old.model[key][columns].to(tensor.device)
+        elif not key.endswith("drop_block.steps"):  # counts this run's steps
+            tensor.copy_(old.model[key])
+
+
+def refuse_other_network(old: Checkpoint, recipe: Recipe) -> None:
+    """Raise UsageError where a recipe's network cannot begin with a model; it names the key that differs."""
+    for key in SAME:
+        group, _, field = key.partition(".")
+        was, now = (getattr(getattr(one, group), field) for one in (old.meta.recipe, recipe))
+        if was != now:
+            raise UsageError(
+                f"method.init old: {old.path} has {key} {was}, this recipe {now}; set {key} as the old model has it, "
+                "or method.init=fresh"
+            )

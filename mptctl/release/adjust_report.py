@@ -1,0 +1,58 @@
+"""What `adjust` came to: the object that it prints with ``--json``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from mptctl.evaluation.bias_choice import Budget
+from mptctl.files import Model
+
+
+class Chosen(Model):
+    """What was folded into the classifier."""
+
+    kind: Literal["none", "bias", "per-class"] = Field(
+        description="bias: one for all new classes; per-class: one of each; none: nothing was taken off"
+    )
+    bias: float | None = Field(description="what was taken off every new class's logit; null for per-class")
+    biases: dict[str, float] = Field(description="the same by class; empty where nothing was taken off")
+    temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
+
+
+class AdjustFigures(Model):
+    """Rates on validation samples; NFR is null without an old model, and none is of the test part."""
+
+    nfr: float | None = Field(description="negative flips / samples of old classes (Eq. 7)")
+    bound: float | None = Field(
+        description="one-sided upper bound of NFR; where --max-nfr chose, it holds at the confidence"
+    )
+    er_all: float = Field(description="error on all classes")
+    flips: int | None = Field(description="negative flips")
+    samples_old: int | None = Field(description="samples of old classes")
+    errors: int = Field(description="wrong answers")
+    samples: int = Field(description="samples: the validation part, or half of it where biases are per-class")
+    nll: float | None = Field(description="mean of -log p of the true class, over the classes that it knows")
+
+
+class AdjustReport(Model):
+    """What was chosen, what it does on validation samples, and where it was written."""
+
+    chosen: Chosen = Field(description="what was folded into the classifier")
+    validation: AdjustFigures = Field(description="of the adjusted model, on the samples that chose")
+    before: AdjustFigures = Field(description="of the model as it was, on the same samples")
+    max_nfr: float | None = Field(description="the limit on NFR, a fraction")
+    max_er_increase: float | None = Field(description="the limit on the rise of the error, a fraction")
+    confidence: float = Field(description="one-sided level that the bound was to hold at")
+    run: str = Field(description="the run folder that was written")
+    best: str = Field(description="the checkpoint that evaluate takes")
+    warnings: list[str] = Field(description="what a reader of the numbers should know")
+
+
+def limits_of(budget: Budget | None) -> dict[str, float | None]:
+    """The limits as reports and checkpoints hold them; without a budget there is none."""
+    return {
+        "max_nfr": None if budget is None else budget.max_nfr,
+        "max_er_increase": None if budget is None else budget.max_er_increase,
+    }

@@ -1,0 +1,260 @@
+"""From a trained run to one whose model keeps a budget: a bias and a temperature, folded into its classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias
+from mptctl.evaluation.held_out import FloatArray, HeldOut, held_out
+from mptctl.evaluation.mixture import Mixture, mix_old_in
+from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing import choose_old_classes, pair
+from mptctl.evaluation.readers import is_predictions_file
+from mptctl.evaluation.temperature import fit_temperature
+from mptctl.inference.named_models import NamedModels, load_predictions, split_of
+from mptctl.machine.facts import git_commit, versions
+from mptctl.models.adjustment import Adjustment
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
+from mptctl.models.heads import fold_into_head
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
+from mptctl.models.run_folder import RunDir, find_checkpoint
+from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
+from mptctl.release.measured import figures, metrics
+from mptctl.release.new_run import refuse_unfit, write_run
+
+SUFFIX = "-adjusted"
+
+
+@dataclass(frozen=True)
+class AdjustRequest:
+    """What `adjust` is asked to do.
+
+    Attributes:
+        new: the run to adjust: its name, its folder or a checkpoint of it.
+        run_root: where runs and the split are; a run of another root, named by its path, brings its own.
+        old: the old model; None for a temperature alone.
+        budget: what a bias has to keep to; None: no bias is taken off.
+        temperature: fit one.
+        name: of the run folder below the run root; None: that of `new` with a suffix.
+        device: where the models compute.
+        overwrite: throw away the run that is in the folder.
+    """
+
+    new: str
+    run_root: Path
+    old: str | None = None
+    budget: Budget | None = None
+    temperature: bool = False
+    name: str | None = None
+    device: str = "auto"
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """What came of it.
+
+    Attributes:
+        report: for programs.
+        folder: the run folder.
+        choice: the bias and what else was looked at; None without a budget.
+        mixture: two models at inference, on the whole validation part; None without the old model's logits.
+    """
+
+    report: AdjustReport
+    folder: RunDir
+    choice: BiasChoice | None
+    mixture: Mixture | None
+
+
+def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | None = None) -> Adjusted:
+    """Choose on the validation part, fold, and write a run folder; the test part is not read.
+
+    Args:
+        request: what was asked for.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        UsageError: nothing to do, no old model for a budget, no validation part, a run that is not finished or was
+            adjusted before, a name that is taken, or a classifier without a bias.
+        CheckpointError: no such run, or one of another split.
+        DataError: what `load_predictions` says of the models, no validation picture of an old class, or no temperature
+            that fits best.
+        GateFailed: no bias meets the budget; nothing is written.
+        StorageError: the folder cannot be written.
+    """
+    _refuse_contradictions(request)
+    path = find_checkpoint(request.new, request.run_root)
+    teachers = (
+        []
+        if request.old is None or _is_file(request.old)
+        else [find_checkpoint(request.old, request.run_root)]
+    )
+    split = split_of([path, *teachers], request.run_root)
+    checkpoint = load_checkpoint(path)
+    refuse_unfit(checkpoint, split)
+    _refuse_second_choice(request, checkpoint)
+    run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
+    refuse_own_inputs(run.path, (path, *teachers))
+    existing: Existing = "replace" if request.overwrite else "refuse"
+    run.refuse_unusable(existing)
+
+    names = {"new": request.new} if request.old is None else {"old": request.old, "new": request.new}
+    found = load_predictions(names, request.run_root, part="val", device=request.device, progress=progress)
+    answers, remarks = _answers(found, split)
+    samples = held_out(answers)
+    choice = None if request.budget is None else choose_bias(samples, request.budget)
+    biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
+    temperature = _temperature(samples, biases) if request.temperature else 1.0
+
+    model = load_model(checkpoint)
+    fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
+    report = _report(request, run, choice, samples, biases, temperature, remarks, checkpoint)
+    adjustment = _adjustment(request, path, checkpoint, report)
+    after = metrics(samples, biases, known_old=request.old is not None)
+    meta = checkpoint.meta.model_copy(
+        update={
+            "adjustment": adjustment,
+            "metrics": after,
+            "best_error": after["val_error"],
+            "versions": versions(),
+            "git_commit": git_commit(),
+        }
+    )
+    place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
+    line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
+    notes = write_run(run, existing, meta, model, split, line)
+    report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
+    return Adjusted(report, run, choice, None if choice is None else _mixture(answers, samples))
+
+
+def default_name(path: Path, run_root: Path) -> str:
+    """The name below the run root that an adjusted run has where none is given."""
+    folder, root = path.resolve().parent, run_root.resolve()
+    name = (
+        folder.relative_to(root).as_posix() if folder.is_relative_to(root) and folder != root else folder.name
+    )
+    return name + SUFFIX
+
+
+def _refuse_contradictions(request: AdjustRequest) -> None:
+    if request.budget is None and not request.temperature:
+        raise UsageError("nothing to adjust: give --max-nfr, --max-er-increase or --temperature")
+    if request.budget is not None and request.old is None:
+        raise UsageError(
+            "--max-nfr and --max-er-increase: count flips against the old model; name it with --old"
+        )
+    if _is_file(request.new):
+        raise UsageError(f"{request.new}: a predictions file has no weights to adjust; name a run")
+
+
+def _is_file(name: str) -> bool:
+    return is_predictions_file(Path(name).expanduser())
+
+
+def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> None:
+    before = checkpoint.meta.adjustment
+    if before is not None and request.budget is not None:
+        raise UsageError(
+            f"{checkpoint.path}: was adjusted before, and a second choice on the same pictures keeps no bound; "
+            f"adjust {before.adjusted}"
+        )
+
+
+def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]]:
+    """The answers on the validation part, and what is to be known of them."""
+    models = dict(found.models)
+    if "old" not in models:
+        return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
+    chosen, remarks = choose_old_classes(models["old"], models["new"])
+    return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
+
+
+def _temperature(samples: HeldOut, biases: FloatArray) -> float:
+    """That of the biased logits, on samples of the classes that the model knows."""
+    known = samples.truth >= 0
+    fit = fit_temperature(samples.logits[known] - biases, samples.truth[known])
+    if fit.temperature is None:
+        raise DataError(
+            f"--temperature: there is none: {fit.failure}; leave it out, or hold out more pictures"
+        )
+    return fit.temperature
+
+
+def _report(
+    request: AdjustRequest,
+    run: RunDir,
+    choice: BiasChoice | None,
+    samples: HeldOut,
+    biases: FloatArray,
+    temperature: float,
+    warnings: list[str],
+    checkpoint: Checkpoint,
+) -> AdjustReport:
+    kind = "none" if choice is None else choice.kind
+    judged = samples if choice is None else choice.walk.samples
+    level = 0.95 if choice is None else choice.level
+    known_old = request.old is not None
+    names = [name for name, taken in zip(checkpoint.meta.class_names, biases, strict=True) if taken]
+    chosen = Chosen(
+        kind=kind,
+        bias=None if kind == "per-class" else float(biases.max(initial=0.0)),
+        biases=dict(zip(names, map(float, biases[biases != 0]), strict=True)),
+        temperature=temperature,
+    )
+    confidence = 0.95 if request.budget is None else request.budget.confidence
+    return AdjustReport(
+        chosen=chosen,
+        validation=figures(judged, biases, temperature, level, known_old=known_old),
+        before=figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
+        **limits_of(request.budget),
+        confidence=confidence,
+        run=str(run.path),
+        best=str(run.best),
+        warnings=warnings,
+    )
+
+
+def _adjustment(
+    request: AdjustRequest, path: Path, checkpoint: Checkpoint, report: AdjustReport
+) -> Adjustment:
+    after = report.validation
+    return Adjustment(
+        adjusted=path.resolve().parent.name,
+        digest=checkpoint.digest,
+        old=None if request.old is None else Path(request.old).name,
+        kind=report.chosen.kind,
+        biases=report.chosen.biases,
+        temperature=report.chosen.temperature,
+        **limits_of(request.budget),
+        confidence=report.confidence,
+        nfr=after.nfr,
+        bound=after.bound,
+        flips=after.flips,
+        samples_old=after.samples_old,
+    )
+
+
+def _mixture(answers: PairedAnswers, samples: HeldOut) -> Mixture | None:
+    """None where the old model has no logits, or does not know exactly the old classes."""
+    pairing = answers.pairing
+    old, new = pairing.models["old"], pairing.models["new"]
+    if (
+        old.logits is None
+        or old.classes is None
+        or new.classes is None
+        or set(old.classes) != answers.old_classes
+    ):
+        return None
+    place = {label: column for column, label in enumerate(old.classes)}
+    columns = [place[label] for label in new.classes if label in place]
+    rows = np.asarray(old.logits)[pairing.rows["old"]].astype(np.float64)
+    return mix_old_in(samples, rows[:, columns])

@@ -1,0 +1,66 @@
+"""What a bias and a temperature do to validation samples: for the report, and for the checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mptctl.evaluation.held_out import FloatArray, HeldOut
+from mptctl.evaluation.probabilities import score_probabilities
+from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.release.adjust_report import AdjustFigures
+
+
+def figures(
+    samples: HeldOut, biases: FloatArray, temperature: float, level: float, *, known_old: bool
+) -> AdjustFigures:
+    """Rates for the report.
+
+    Args:
+        samples: those that chose.
+        biases: (C,) what is taken off each logit.
+        temperature: what the logits are divided by afterwards.
+        level: of the bound, one-sided.
+        known_old: there is an old model; else nothing is said of flips.
+    """
+    errors, flips = samples.counts(biases)
+    known = samples.truth >= 0
+    n, n_old = len(samples), samples.n_old
+    rated = known_old and n_old > 0
+    likelihood = None
+    if known.any():
+        logits = samples.logits[known] - biases
+        likelihood = score_probabilities(logits, samples.truth[known], temperature).nll
+    return AdjustFigures(
+        nfr=flips / n_old if rated else None,
+        bound=float(clopper_pearson_upper(np.array([flips]), n_old, level)[0]) if rated else None,
+        er_all=errors / n,
+        flips=flips if rated else None,
+        samples_old=n_old if rated else None,
+        errors=errors,
+        samples=n,
+        nll=likelihood,
+    )
+
+
+def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | None]:
+    """What a checkpoint and its metrics say of the whole validation part, by the names that a trained run has.
+
+    Args:
+        samples: the validation part.
+        biases: (C,) what is taken off each logit.
+        known_old: there is an old model; else nothing is said of flips.
+    """
+    wrong = samples.wrong(biases)
+    flips = int((wrong & samples.of_old & samples.old_right).sum()) if known_old else None
+    n, n_old = len(samples), samples.n_old
+    errors, errors_old = int(wrong.sum()), int(wrong[samples.of_old].sum())
+    return {
+        "val_error": errors / n,
+        "val_error_old": errors_old / n_old if n_old else None,
+        "val_nfr": None if flips is None or not n_old else flips / n_old,
+        "val_errors": errors,
+        "val_samples": n,
+        "val_errors_old": errors_old,
+        "val_samples_old": n_old,
+        "val_flips": flips,
+    }

@@ -1,0 +1,43 @@
+"""What `adjust` chose, in the words of the terminal."""
+
+from __future__ import annotations
+
+from mptctl.errors import some
+from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
+from mptctl.report.wording import percent
+
+
+def describe_adjustment(report: AdjustReport) -> list[str]:
+    """The choice and what it does on validation pictures, a line each."""
+    after, before = report.validation, report.before
+    lines = [f"taken off  {_taken_off(report.chosen)}"]
+    if report.chosen.temperature != 1.0:
+        lines.append(
+            f"divided by {report.chosen.temperature:.4g}, the temperature; NLL {_nll(before)} -> {_nll(after)}"
+        )
+    if after.nfr is not None:
+        held = f" (at most {percent(after.bound)} with {100 * report.confidence:g}% confidence)" * (
+            report.max_nfr is not None
+        )
+        lines.append(
+            f"NFR        {percent(before.nfr)} -> {percent(after.nfr)}, {after.flips:,} of "
+            f"{after.samples_old:,} validation pictures of old classes{held}"
+        )
+    lines.append(
+        f"error      {percent(before.er_all)} -> {percent(after.er_all)}, {after.errors:,} of {after.samples:,} "
+        "validation pictures"
+    )
+    return lines
+
+
+def _taken_off(chosen: Chosen) -> str:
+    if chosen.kind == "none":
+        return "nothing: no bias does better"
+    if chosen.kind == "bias":
+        return f"{chosen.bias:.4g} from the logits of {len(chosen.biases)} new classes"
+    most = sorted(chosen.biases.items(), key=lambda each: -each[1])
+    return f"a bias of each of {len(most)} new classes: {some(f'{bias:.3g} {name}' for name, bias in most)}"
+
+
+def _nll(figures: AdjustFigures) -> str:
+    return "n/a" if figures.nll is None else f"{figures.nll:.4g}"

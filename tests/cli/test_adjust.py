@@ -1,0 +1,221 @@
+"""`adjust` on trained runs: what it writes, what `evaluate` makes of it, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import make_split
+from mptctl.inference.named_models import load_predictions
+from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, Log, short_recipe
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root with an old model and a plain update; not to be written to."""
+    root = tmp_path_factory.mktemp("trained")
+    split = make_split("digits", run_root=root, val_fraction=0.3)
+    for name, seed in (("old", 5), ("new", 0)):
+        recipe = short_recipe("optim.epochs=6", f"runtime.seed={seed}")
+        old = None if name == "old" else root / "old" / "best.pt"
+        train(RunRequest(recipe, split, root / name, old=old, only_old_classes=name == "old"), Log())
+    return root
+
+
+@pytest.fixture
+def root(trained: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(trained, tmp_path / "runs")
+
+
+def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: CommandLine) -> None:
+    done = mptctl("adjust", "new", "--old", "old", "--max-nfr", "9", "--run-root", root, "--json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert printed["run"] == str(root / "new-adjusted")
+    validation = printed["validation"]
+    assert validation["nfr"] <= validation["bound"] <= 0.09
+    assert printed["before"]["nfr"] > validation["nfr"]
+
+    run = RunDir(root / "new-adjusted")
+    source, adjusted = load_checkpoint(root / "new" / "best.pt"), load_checkpoint(run.best)
+    assert adjusted.meta.recipe == source.meta.recipe
+    assert adjusted.meta.split_fingerprint == source.meta.split_fingerprint
+    assert adjusted.meta.adjustment is not None
+    assert adjusted.meta.adjustment.adjusted == "new"
+    assert adjusted.meta.adjustment.digest == source.digest
+    assert adjusted.meta.adjustment.max_nfr == 0.09
+    assert adjusted.meta.adjustment.biases == printed["chosen"]["biases"]
+    assert adjusted.meta.metrics["val_nfr"] is not None
+    for file in (run.recipe, run.split):
+        assert file.read_text() == (root / "new" / file.name).read_text()
+    assert [line.event for line in read_metrics(run.metrics)] == ["adjust", "done"]
+    assert read_metrics(run.metrics)[0].adjustment == adjusted.meta.adjustment
+    assert {path.name for path in run.path.iterdir()} == {
+        "best.pt", "recipe.yaml", "split.json", "environment.json", "metrics.jsonl", "adjust.svg",
+    }  # fmt: skip
+    # Only the classifier's bias is another one, on new classes alone, and the logits are shifted by it.
+    changed = [key for key in source.model if not torch.equal(source.model[key], adjusted.model[key])]
+    assert changed == ["fc.bias"]
+    models = {"old": "old", "new": "new", "adjusted": "new-adjusted"}
+    found = load_predictions(models, root, part="val").models
+    before, after = (torch.from_numpy(found[name].logits) for name in ("new", "adjusted"))
+    taken = torch.tensor([printed["chosen"]["biases"].get(c, 0.0) for c in source.meta.class_names])
+    assert taken[: source.meta.num_old].tolist() == [0.0] * source.meta.num_old
+    assert (taken[source.meta.num_old :] > 0).all()
+    assert torch.allclose(before - taken, after, atol=1e-6, rtol=1e-6)
+    # The rates that were printed are those of the written model's own answers.
+    wrong = found["adjusted"].preds != found["adjusted"].labels
+    assert adjusted.meta.metrics["val_errors"] == int(wrong.sum())
+    assert (found["adjusted"].ids == found["old"].ids).all()
+    flips = int((wrong & (found["old"].preds == found["old"].labels)).sum())
+    assert adjusted.meta.metrics["val_flips"] == flips
+    if printed["chosen"]["kind"] == "bias":
+        assert (validation["flips"], validation["errors"]) == (flips, int(wrong.sum()))
+
+
+def test_evaluate_takes_it_as_a_finished_run(root: Path, mptctl: CommandLine) -> None:
+    adjusted = mptctl("adjust", "new", "--old", "old", "--max-er-increase", "2", "--run-root", root)
+    assert adjusted.returncode == 0, adjusted.stderr
+    assert adjusted.stdout.splitlines()[-1] == str(root / "new-adjusted" / "best.pt")
+    before, after = (
+        json.loads(mptctl("evaluate", "old", name, "--run-root", root, "--max-nfr", "100", "--json").stdout)
+        for name in ("new", "new-adjusted")
+    )
+    assert after["nfr"] < before["nfr"]
+    assert after["unfinished"] == []
+    assert not any("another split" in warning for warning in after["warnings"])
+
+
+def test_a_run_of_another_root_is_adjusted_on_its_own_split_and_stays_there(
+    root: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    words = ("--old", root / "old", "--max-nfr", "9", "--run-root", tmp_path / "elsewhere")
+    done = mptctl("adjust", root / "new", *words)
+    assert done.returncode == 0, done.stderr
+    assert (root / "new-adjusted" / "best.pt").exists()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_temperature_changes_calibration_alone_and_needs_no_old_model(
+    root: Path, mptctl: CommandLine
+) -> None:
+    done = mptctl("adjust", "new", "--temperature", "--run-root", root, "--json", "--name", "cool")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    assert printed["chosen"]["kind"] == "none"
+    assert printed["chosen"]["temperature"] != 1
+    assert printed["validation"]["nll"] < printed["before"]["nll"]
+    assert printed["validation"]["nfr"] is None
+    found = load_predictions({"new": "new", "cool": "cool"}, root, part="test").models
+    assert (found["new"].preds == found["cool"].preds).all()
+    assert not (root / "cool" / "adjust.svg").exists()
+
+
+def test_where_no_temperature_fits_best_nothing_is_written(root: Path, mptctl: CommandLine) -> None:
+    """Every answer is wrong where the classes have each other's names: hotter is always better."""
+    source = load_checkpoint(root / "new" / "best.pt")
+    names = source.meta.class_names
+    meta = source.meta.model_copy(update={"class_names": (*names[1:], names[0])})
+    save_checkpoint(root / "new" / "best.pt", meta, source.model)
+    done = mptctl("adjust", "new", "--temperature", "--run-root", root)
+    assert done.returncode == 4
+    assert "--temperature: there is none: the fit diverges" in done.stderr
+    assert not (root / "new-adjusted").exists()
+
+
+def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
+    figure = tmp_path / "front.png"
+    flags = ("--max-nfr", "0.001", "--run-root", root, "--figure", figure, "--overwrite")
+    done = mptctl("adjust", "new", "--old", "old", *flags)
+    assert done.returncode == 3
+    assert "the least NFR that can be had is" in done.stderr
+    assert not figure.exists()
+    assert not (root / "new-adjusted").exists()
+
+
+def test_the_figure_goes_where_it_is_asked_for(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
+    figure = tmp_path / "front.png"
+    flags = ("--max-nfr", "9", "--run-root", root, "--figure", figure)
+    assert mptctl("adjust", "new", "--old", "old", *flags).returncode == 0
+    assert figure.read_bytes()[:4] == b"\x89PNG"
+    assert not (root / "new-adjusted" / "adjust.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--old", "old", "--max-nfr", "2", "--max-er-increase", "1"], "give one"),
+        (["--old", "old"], "nothing to adjust"),
+        (["--max-nfr", "2"], "name it with --old"),
+        (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
+        (["--old", "old", "--max-nfr", "2", "--confidence", "1"], "--confidence"),
+        (["--old", "old", "--max-nfr", "2", "--figure", "front.pdf"], "neither .svg nor .png"),
+        (["--temperature", "--figure", "front.svg"], "--figure"),
+        (["--old", "old", "--max-nfr", "9", "--name", "new", "--overwrite"], "which this command reads"),
+        (["--old", "old", "--max-nfr", "9", "--name", "../out"], "names no folder"),
+    ],
+)
+def test_wrong_flags(words: list[str], says: str, root: Path, mptctl: CommandLine) -> None:
+    before = sorted(root.rglob("*"))
+    done = mptctl("adjust", "new", *words, "--run-root", root)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert sorted(root.rglob("*")) == before
+
+
+def test_no_validation_part_and_another_split_are_refused(root: Path, mptctl: CommandLine) -> None:
+    budget = ("--old", "old", "--max-nfr", "9", "--run-root", root)
+    make_split("digits", run_root=root, val_fraction=0.2, overwrite=True)
+    done = mptctl("adjust", "new", *budget)
+    assert done.returncode == 5
+    assert "was trained on the split" in done.stderr
+    make_split("digits", run_root=root, val_fraction=0.0, overwrite=True)
+    recipe = short_recipe("optim.max_steps=1")
+    train(RunRequest(recipe, make_split("digits", run_root=root, val_fraction=0.0), root / "own"), Log())
+    done = mptctl("adjust", "own", *budget)
+    assert done.returncode == 2
+    assert "no validation part" in done.stderr
+
+
+def test_what_was_adjusted_or_is_not_finished_is_refused(root: Path, mptctl: CommandLine) -> None:
+    budget = ("--old", "old", "--max-nfr", "9", "--run-root", root)
+    assert mptctl("adjust", "new", *budget).returncode == 0
+    done = mptctl("adjust", "new", *budget)
+    assert done.returncode == 2
+    assert "already holds a run" in done.stderr
+    assert mptctl("adjust", "new", *budget, "--overwrite").returncode == 0
+    done = mptctl("adjust", "new-adjusted", *budget)
+    assert done.returncode == 2
+    assert "was adjusted before" in done.stderr
+    assert mptctl("adjust", "new-adjusted", "--temperature", "--run-root", root).returncode == 0
+    metrics = root / "new" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines()
+    metrics.write_text("\n".join(line for line in lines if '"done"' not in line) + "\n")
+    done = mptctl("adjust", "new", *budget, "--overwrite")
+    assert done.returncode == 2
+    assert "not finished" in done.stderr
+
+
+def test_the_test_part_is_not_read(root: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mptctl.data.split import Split
+
+    seen = []
+    indices = Split.indices
+
+    def watched(self: Split, part: str, *more: int) -> object:
+        seen.append(part)
+        return indices(self, part, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Split, "indices", watched)
+    assert mptctl("adjust", "new", "--old", "old", "--max-nfr", "9", "--run-root", root).returncode == 0
+    assert "val" in seen
+    assert "test" not in seen

@@ -1,0 +1,52 @@
+"""The Pareto figure of `adjust`: what is drawn in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.evaluation.bias_choice import Budget, choose_bias
+from mptctl.evaluation.mixture import WEIGHTS, mix_old_in
+from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
+from mptctl.report.adjust_figure import draw_adjustment, save_adjustment
+from mptctl.report.adjust_terminal import describe_adjustment
+from tests.evaluation.made_up import made_up
+
+SAMPLES = made_up(1000, 0, uneven=1.0)
+
+
+def figures(biases: np.ndarray) -> AdjustFigures:
+    errors, flips = SAMPLES.counts(biases)
+    n, n_old = len(SAMPLES), SAMPLES.n_old
+    return AdjustFigures(
+        nfr=flips / n_old, bound=flips / n_old + 0.02, er_all=errors / n, flips=flips, samples_old=n_old,
+        errors=errors, samples=n, nll=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("budget", [Budget(max_nfr=0.2), Budget(max_er_increase=0.01)])
+def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
+    choice = choose_bias(SAMPLES, budget)
+    report = AdjustReport(
+        chosen=Chosen(kind=choice.kind, bias=None, biases={"a": 1.0}, temperature=1.0),
+        validation=figures(choice.biases), before=figures(np.zeros(8)), max_nfr=budget.max_nfr,
+        max_er_increase=budget.max_er_increase, confidence=0.95, run="runs/new", best="runs/new/best.pt", warnings=[],
+    )  # fmt: skip
+    mixture = mix_old_in(SAMPLES, SAMPLES.logits[:, ~SAMPLES.is_new])
+    figure = draw_adjustment(report, choice, mixture)
+    drawn = {str(line.get_label()): line for line in figure.axes[0].lines}
+    assert {"one bias", "a bias of each class, on one half", "limit"} <= set(drawn)
+    x, y = (np.asarray(values) for values in drawn["one bias"].get_data())
+    errors, flips = SAMPLES.counts(np.zeros(8))
+    assert (x[0], y[0]) == (100 * errors / len(SAMPLES), 100 * flips / SAMPLES.n_old)
+    assert (np.diff(y) <= 0).all()
+    assert ("up to its bound" in drawn) == (budget.max_nfr is not None)
+    # An old model that says what the new one says among old classes changes nothing, whatever its weight.
+    assert mixture.errors == [errors] * len(WEIGHTS)
+    for name in ("front.svg", "front.PNG"):
+        save_adjustment(tmp_path / name, report, choice, None)
+    assert (tmp_path / "front.svg").read_bytes().startswith(b"<?xml")
+    assert (tmp_path / "front.PNG").read_bytes().startswith(b"\x89PNG")
+    assert any("validation pictures of old classes" in line for line in describe_adjustment(report))
