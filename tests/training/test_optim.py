@@ -45,7 +45,7 @@ def test_warm_up_rises_linearly_and_then_hands_over() -> None:
     assert [learning_rate(warm, s, 2, 100) for s in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
 
 
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adam"])
 def test_a_flag_skips_the_update_and_nothing_else_does(name: str) -> None:
     torch.manual_seed(0)
     model = nn.Linear(3, 2)

@@ -49,7 +49,7 @@ def test_rows_of_a_scaled_head_are_taken_over_too(run: Train, head: str) -> None
     assert torch.equal(found.model["fc.1.weight"][:5], source.model["fc.1.weight"])
     assert torch.equal(found.model["fc.0.weight"], source.model["fc.0.weight"])
     assert found.model["fc.1.bias"].tolist() == [0.0] * 10
-    with pytest.raises(UsageError, match="model.head"):
+    with pytest.raises(UsageError, match=r"model\.head"):
         run(short_recipe("optim.epochs=0", WARM, "model.embedding_dim=5"), "other", old=old.run.best)
 
 
