@@ -9,6 +9,7 @@ Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
 Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]
+HeadName = Literal["linear", "cosine", "linear-margin"]
 MethodName = Literal[
     "no-treatment",
     "pct-naive",

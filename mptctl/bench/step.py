@@ -21,6 +21,7 @@ from mptctl.methods.table import method_from_recipe
 from mptctl.models.networks import build_model
 from mptctl.names import Role
 from mptctl.recipe import Recipe
+from mptctl.recipe.head import true_class_margin
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
@@ -114,7 +115,7 @@ class _Untrained:
 def ways_to_train(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
     """A function for each way of `StepRow`; each call is one step on the same batch. Arguments as in `bench_step`."""
     num_old = num_classes // 2
-    method = method_from_recipe(recipe.method, num_old, recipe.criterion)
+    method = method_from_recipe(recipe.method, num_old, recipe.criterion, true_class_margin(recipe.model))
 
     def model(classes: int) -> nn.Module:
         made = build_model(recipe.model, classes, recipe.data.image_size)

@@ -15,6 +15,7 @@ from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
+from mptctl.cli.fewshot import fewshot
 from mptctl.cli.import_ import import_
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
@@ -74,6 +75,7 @@ app.command("compare")(compare)
 app.command("chain")(chain)
 app.command("predict")(predict)
 app.command("adjust")(adjust)
+app.command("fewshot")(fewshot)
 app.command("tune")(tune)
 app.command("study")(study)
 app.add_typer(bench.app, name="bench")

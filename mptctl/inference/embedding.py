@@ -16,6 +16,7 @@ from mptctl.errors import CheckpointError, NonFiniteError
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import Head, find_head
+from mptctl.models.margin_heads import directions
 from mptctl.names import Part
 
 DIMENSIONS = 2
@@ -101,7 +102,7 @@ def embed(
         found[name] = Embedding(
             points=features[name][known],
             labels=labels[known],
-            weight=classifier.weight.detach().numpy(),
+            weight=directions(classifier).detach().numpy(),
             bias=classifier.bias.detach().numpy(),
             columns=columns,
             class_names=split.classes.names,

@@ -121,8 +121,12 @@ def _read_file(name: str, run_root: Path) -> Predictions:
 
 def split_of(paths: list[Path], run_root: Path) -> Split:
     """The split of the run root; run folders that are named by their path are tested on the split beside them."""
+    from mptctl.data.own_split import own_split
     from mptctl.data.split import SPLIT_NAME, load_split
 
+    own = own_split(paths, run_root)
+    if own is not None:
+        return own
     roots = {path.resolve().parent.parent for path in paths}
     if roots != {run_root.resolve()} and len(roots) == 1 and (found := roots.pop() / SPLIT_NAME).is_file():
         run_root = found.parent
@@ -136,7 +140,7 @@ def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[s
     warnings = [
         f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained it"
         for c in checkpoints.values()
-        if c.meta.split_fingerprint not in (None, split.fingerprint)
+        if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
     ]
     ends = {role: end for role, c in checkpoints.items() if (end := unfinished(c.path, c.meta)) is not None}
     warnings += [end.sentence for end in ends.values() if not end.certain]

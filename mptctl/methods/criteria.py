@@ -98,6 +98,19 @@ def margin_label_smoothing(
     return cross_entropy(logits, target) + alpha * penalty
 
 
+def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, margin: float) -> Tensor:
+    """A criterion of logits whose true class has a margin taken off (Liu et al., ECCV 2020, Eq. 2 and 4).
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        criterion: of logits and labels.
+        margin: s * m; below 0 it is added.
+    """
+    taken = torch.full_like(logits[:, :1], -margin)
+    return criterion(logits.scatter_add(1, target.long().unsqueeze(1), taken), target)
+
+
 CRITERIA: dict[CriterionName, Callable[..., Tensor]] = {
     "ce": cross_entropy,
     "ls": label_smoothing,

@@ -8,7 +8,7 @@ from typing import Any
 
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
-from mptctl.methods.criteria import CRITERIA, criterion_from_recipe
+from mptctl.methods.criteria import CRITERIA, criterion_from_recipe, with_margin
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
 from mptctl.methods.rows import ROWS, start_epoch
@@ -21,7 +21,12 @@ LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
 def build_method(
-    name: str, *, num_old: int, criterion: Mapping[str, Any] | None = None, **settings: Any
+    name: str,
+    *,
+    num_old: int,
+    criterion: Mapping[str, Any] | None = None,
+    margin: float = 0.0,
+    **settings: Any,
 ) -> Method:
     """A method by name.
 
@@ -29,31 +34,42 @@ def build_method(
         name: one of `mptctl.names.METHOD_NAMES`.
         num_old: number of old classes, the first columns of the logits.
         criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default: cross-entropy.
+        margin: taken off the true class's logit before the criterion, s * m of the recipe's head.
         settings: keys of the recipe's ``method`` group; what is not named is the paper's.
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
     """
     base = validate_criterion(criterion or {})
-    return method_from_recipe(validate_method({"name": name, **settings}), num_old, base)
+    return method_from_recipe(validate_method({"name": name, **settings}), num_old, base, margin)
 
 
-def method_from_recipe(recipe: MethodRecipe, num_old: int, criterion: CriterionRecipe) -> Method:
-    """The method that a recipe describes, for a split with ``num_old`` old classes."""
-    return _with_criterion(_BUILDERS.get(recipe.name, _focal)(recipe, num_old), criterion)
+def method_from_recipe(
+    recipe: MethodRecipe, num_old: int, criterion: CriterionRecipe, margin: float = 0.0
+) -> Method:
+    """The method that a recipe describes.
+
+    Args:
+        recipe: the method's part of it.
+        num_old: old classes of the split.
+        criterion: the base term.
+        margin: taken off the true class's logit before the criterion; distillation does not see it.
+    """
+    return _with_criterion(_BUILDERS.get(recipe.name, _focal)(recipe, num_old), criterion, margin)
 
 
-def _with_criterion(method: Method, criterion: CriterionRecipe) -> Method:
-    """The method with another base term; with cross-entropy it stays as it is, and the fused loss serves it."""
-    if criterion.name == "ce":
+def _with_criterion(method: Method, criterion: CriterionRecipe, margin: float) -> Method:
+    """The method with another base term; with plain cross-entropy it stays as it is, and the fused loss serves it."""
+    if criterion.name == "ce" and not margin:
         return method
+    rows = criterion_from_recipe(criterion).rows
     return AutogradMethod(
         name=method.name,
         settings=method.settings,
         teachers=method.teachers,
         start_epoch=method.start_epoch,
-        before=None if method.before is None else _with_criterion(method.before, criterion),
-        criterion=criterion_from_recipe(criterion).rows,
+        before=None if method.before is None else _with_criterion(method.before, criterion, margin),
+        criterion=partial(with_margin, criterion=rows, margin=margin) if margin else rows,
         distance=method.distance if isinstance(method, AutogradMethod) else None,
         gate=method.gate if isinstance(method, AutogradMethod) else "none",
         k_schedule=method.k_schedule,

@@ -58,7 +58,9 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
         raise UsageError(f"model.arch {arch}: its classifier has no bias to fold one into")
     linear.bias.copy_((linear.bias.double() - biases.to(linear.bias.device).double()) / temperature)
     if temperature != 1.0:
-        linear.weight.copy_(linear.weight.double() / temperature)
+        # A scaled head's logits are its scale times what, of cosines, the length of a row does not change.
+        gain = dict(linear.named_buffers()).get("scale", linear.weight)
+        gain.copy_(gain.double() / temperature)
 
 
 def _classifier(head: nn.Module) -> nn.Linear:

@@ -13,7 +13,9 @@ import torchvision
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
+from mptctl.models.drop_block import insert_drop_block
 from mptctl.models.heads import find_head, insert_embedding
+from mptctl.models.margin_heads import use_scaled_head
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import ModelRecipe
 
@@ -104,6 +106,10 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
     if recipe.embedding_dim is not None:
         insert_embedding(model, recipe.arch, recipe.embedding_dim)
+    if recipe.head != "linear":
+        use_scaled_head(model, recipe)
+    if recipe.dropblock:
+        insert_drop_block(model, recipe.arch, recipe.dropblock, recipe.dropblock_size)
     if recipe.pretrained is not None:
         _load_pretrained(model, recipe)
     if recipe.train == "head":

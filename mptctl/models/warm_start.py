@@ -9,11 +9,14 @@ from torch import nn
 
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.heads import find_head
+from mptctl.models.heads import Head, find_head
 from mptctl.recipe import Recipe
 
 # What decides which network the weights are of, and which pictures they know.
-SAME = ("model.arch", "model.stem", "model.embedding_dim", "data.image_size", "data.mean", "data.std")
+SAME = (
+    "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
+    "data.mean", "data.std",
+)  # fmt: skip
 
 
 @torch.no_grad()
@@ -31,14 +34,15 @@ def begin_with(model: nn.Module, old: Checkpoint, class_names: Sequence[str], re
     """
     refuse_other_network(old, recipe)
     name, head = find_head(model, recipe.model.arch)
-    rows_of = {f"{name}.{key}" for key in list(head.state_dict())[-2:]}  # the last layer's weight and bias
+    last = f"{name}.{len(head) - 1}" if isinstance(head, Head) else name
+    rows_of = {f"{last}.weight", f"{last}.bias"}
     column = {label: place for place, label in enumerate(old.meta.class_names)}
     known = [place for place, label in enumerate(class_names) if label in column]
     columns = [column[class_names[place]] for place in known]
     for key, tensor in model.state_dict().items():
         if key in rows_of:
             tensor[known] = old.model[key][columns].to(tensor.device)
-        else:
+        elif not key.endswith("drop_block.steps"):  # counts this run's steps
             tensor.copy_(old.model[key])
 
 

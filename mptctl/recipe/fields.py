@@ -8,9 +8,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.names import Gate, KSchedule, LoaderName, MethodName
+from mptctl.names import Gate, HeadName, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.group import Group
+from mptctl.recipe.head import refuse_margin_of_linear
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -122,15 +123,40 @@ class ModelRecipe(Group):
         None, description="torchvision for its weights, or a file with a state dict"
     )
     train: Literal["all", "head"] = Field("all", description="all weights, or the classifier alone")
+    head: HeadName = Field(
+        "linear",
+        description="classifier: linear; cosine: s cos(w, f); linear-margin: s w.f without a trained bias",
+    )
+    head_scale: float | None = Field(
+        None,
+        gt=0,
+        description="s of a cosine or linear-margin head; default 30 for cosine, 5 for linear-margin",
+    )
+    head_margin: float = Field(
+        0.0,
+        description="m of such a head; in training s * m is taken off the true class's logit before the criterion",
+    )
+    dropblock: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="part of the maps that DropBlock leaves out after the last two stages of a ResNet",
+    )
+    dropblock_size: PositiveInt = Field(5, description="side of DropBlock's squares, in places of the map")
+
+    @model_validator(mode="after")
+    def _a_linear_head_has_no_margin(self) -> ModelRecipe:
+        refuse_margin_of_linear(self)
+        return self
 
 
 class OptimRecipe(Group):
     """How the weights move."""
 
-    name: Literal["sgd", "adamw"] = Field("sgd", description="optimizer")
+    name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
     lr: float = Field(0.1, gt=0, description="learning rate at its height")
     momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD) or decoupled decay (AdamW)")
+    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")
     nesterov: bool = Field(False, description="Nesterov's momentum, for SGD")
     schedule: Literal["cosine", "step", "constant"] = Field(
         "cosine", description="shape of the learning rate"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias
 from mptctl.evaluation.held_out import FloatArray, HeldOut, held_out
 from mptctl.evaluation.mixture import Mixture, mix_old_in
@@ -19,17 +19,16 @@ from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.readers import is_predictions_file
 from mptctl.evaluation.temperature import fit_temperature
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
-from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.adjustment import Adjustment
-from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model, save_checkpoint
-from mptctl.models.finished import unfinished
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
-from mptctl.models.metrics_log import MetricsLine, append_metrics
-from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs, run_folder
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
 from mptctl.release.measured import figures, metrics
+from mptctl.release.new_run import refuse_unfit, write_run
 
 SUFFIX = "-adjusted"
 
@@ -101,7 +100,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     )
     split = split_of([path, *teachers], request.run_root)
     checkpoint = load_checkpoint(path)
-    _refuse_unfit(request, checkpoint, split)
+    refuse_unfit(checkpoint, split)
+    _refuse_second_choice(request, checkpoint)
     run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
     refuse_own_inputs(run.path, (path, *teachers))
     existing: Existing = "replace" if request.overwrite else "refuse"
@@ -129,15 +129,9 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
             "git_commit": git_commit(),
         }
     )
-    with run.locked(existing):
-        notes = left_alone(run.empty()) if request.overwrite else []
-        split_json = split.file.model_dump_json(indent=2)
-        run.write_start(meta.recipe.to_yaml(), split_json, choose_device("cpu"))
-        place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
-        line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
-        append_metrics(run.metrics, line)
-        save_checkpoint(run.best, meta, model.state_dict())
-        append_metrics(run.metrics, MetricsLine.model_validate({"event": "done", **place, **after}))
+    place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
+    line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
+    notes = write_run(run, existing, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
     return Adjusted(report, run, choice, None if choice is None else _mixture(answers, samples))
 
@@ -166,28 +160,13 @@ def _is_file(name: str) -> bool:
     return is_predictions_file(Path(name).expanduser())
 
 
-def _refuse_unfit(request: AdjustRequest, checkpoint: Checkpoint, split: Split) -> None:
-    """Refuse a model for which the validation part is not what its training held out, or that is not yet one."""
-    meta = checkpoint.meta
-    if meta.split_fingerprint not in (None, split.fingerprint):
-        raise CheckpointError(
-            f"{checkpoint.path}: was trained on the split {str(meta.split_fingerprint)[:12]}, that of {split.run_root} "
-            f"is {split.fingerprint[:12]}: its validation pictures may have trained it; adjust it on its own split, "
-            "with --run-root"
-        )
-    if not len(split.indices("val")):
-        raise UsageError(
-            f"{split.run_root}: the split has no validation part, on which a model is adjusted; "
-            "run mptctl split again with --val-fraction 0.1, and train"
-        )
-    if meta.adjustment is not None and request.budget is not None:
+def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> None:
+    before = checkpoint.meta.adjustment
+    if before is not None and request.budget is not None:
         raise UsageError(
             f"{checkpoint.path}: was adjusted before, and a second choice on the same pictures keeps no bound; "
-            f"adjust {meta.adjustment.adjusted}"
+            f"adjust {before.adjusted}"
         )
-    end = unfinished(checkpoint.path, meta)
-    if end is not None and end.certain:
-        raise UsageError(f"{end.sentence}; finish it with --resume, then adjust it")
 
 
 def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]]:

@@ -18,6 +18,8 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimi
     parameters = [p for p in model.parameters() if p.requires_grad]
     if recipe.name == "adamw":
         return torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+    if recipe.name == "adam":
+        return torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
     return torch.optim.SGD(
         parameters,
         lr=recipe.lr,

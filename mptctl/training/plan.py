@@ -16,6 +16,7 @@ from mptctl.errors import UsageError
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
+from mptctl.recipe.head import true_class_margin
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
 
@@ -66,7 +67,9 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
-    method = method_from_recipe(recipe.method, split.classes.num_old, recipe.criterion)
+    method = method_from_recipe(
+        recipe.method, split.classes.num_old, recipe.criterion, true_class_margin(recipe.model)
+    )
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")

@@ -14,7 +14,13 @@ from mptctl.recipe import ModelRecipe
 
 @pytest.mark.parametrize(
     "recipe",
-    [{"arch": "digits-net"}, {"arch": "resnet18", "embedding_dim": 8}, {"arch": "mobilenet_v3_small"}],
+    [
+        {"arch": "digits-net"},
+        {"arch": "resnet18", "embedding_dim": 8},
+        {"arch": "mobilenet_v3_small"},
+        {"arch": "digits-net", "head": "cosine"},
+        {"arch": "digits-net", "head": "linear-margin"},
+    ],
 )
 @pytest.mark.parametrize("temperature", [1.0, 1.7])
 def test_the_logits_are_shifted_and_divided(recipe: dict[str, object], temperature: float) -> None:

@@ -45,7 +45,7 @@ def test_warm_up_rises_linearly_and_then_hands_over() -> None:
     assert [learning_rate(warm, s, 2, 100) for s in range(5)] == pytest.approx([0.025, 0.05, 0.075, 0.1, 0.1])
 
 
-@pytest.mark.parametrize("name", ["sgd", "adamw"])
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adam"])
 def test_a_flag_skips_the_update_and_nothing_else_does(name: str) -> None:
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
@@ -100,3 +100,14 @@ def test_nesterov_looks_ahead_by_hand(nesterov: bool) -> None:
         velocity = 0.5 * velocity + gradient
         weight -= 0.1 * (gradient + 0.5 * velocity if nesterov else velocity)
     assert model.weight.item() == pytest.approx(weight, rel=1e-6)
+
+
+def test_adam_takes_its_decay_into_the_gradient() -> None:
+    """The first step is the rate times the sign of gradient and penalty together; AdamW would shrink the weight too."""
+    for gradient, moved in ((1.0, 1.9), (-1.0, 2.1)):
+        model = nn.Linear(1, 1, bias=False)
+        model.weight.data.fill_(2.0)
+        optimizer = build_optimizer(recipe(name="adam", lr=0.1, weight_decay=0.25), model)
+        (gradient * model(torch.ones(1, 1)).sum()).backward()
+        optimizer.step()
+        assert model.weight.item() == pytest.approx(moved, rel=1e-6)

@@ -40,6 +40,19 @@ def test_zero_epochs_on_the_same_classes_are_the_old_model_bit_for_bit(tmp_path:
     assert (split.run_root / "new" / "last.pt").exists()
 
 
+@pytest.mark.parametrize("head", ["cosine", "linear-margin"])
+def test_rows_of_a_scaled_head_are_taken_over_too(run: Train, head: str) -> None:
+    keys = (f"model.head={head}", "model.embedding_dim=5")
+    old, _ = run(short_recipe("optim.epochs=1", "runtime.seed=7", *keys), "old", only_old_classes=True)
+    new, _ = run(short_recipe("optim.epochs=0", WARM, *keys), "new", old=old.run.best)
+    source, found = load_checkpoint(old.run.best), load_checkpoint(new.run.best)
+    assert torch.equal(found.model["fc.1.weight"][:5], source.model["fc.1.weight"])
+    assert torch.equal(found.model["fc.0.weight"], source.model["fc.0.weight"])
+    assert found.model["fc.1.bias"].tolist() == [0.0] * 10
+    with pytest.raises(UsageError, match=r"model\.head"):
+        run(short_recipe("optim.epochs=0", WARM, "model.embedding_dim=5"), "other", old=old.run.best)
+
+
 def test_body_old_rows_and_statistics_are_the_old_models_and_new_rows_are_fresh(
     run: Train, old: Path
 ) -> None:

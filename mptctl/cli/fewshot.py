@@ -1,0 +1,192 @@
+"""`mptctl fewshot`: what a model's features are worth for new classes, and new classes added from a few pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+FIGURE = "discriminability.png"
+
+
+@prints(
+    {
+        "--json": "mptctl.inference.few_shot:FewShotReport",
+        "--json --add": "mptctl.release.add_report:AddReport",
+        "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
+    }
+)
+def fewshot(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="Run name, run folder or .pt file; several with --analysis alone."
+        ),
+    ],
+    way: Annotated[int, typer.Option("--way", metavar="N", help="Classes of an episode.")] = 5,
+    shot: Annotated[
+        int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
+    ] = 1,
+    query: Annotated[
+        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
+    ] = 16,
+    episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            "--classes",
+            metavar="FILE",
+            help="Draw from these novel classes, one a line. (default: all of the split that RUN does not know)",
+        ),
+    ] = None,
+    add: Annotated[
+        Path | None,
+        typer.Option(
+            "--add", metavar="DIR", help="Write a run that knows the classes of DIR/CLASS as well, as --name."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="RUN", help="Of --add: run folder below the run root.")
+    ] = None,
+    analysis: Annotated[
+        bool,
+        typer.Option(
+            "--analysis", help="Variance between over within classes, base and novel, by the runs' margins."
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help=f"Figure of --analysis, .png or .svg. (default: {FIGURE} below the run root)",
+        ),
+    ] = None,
+    run_root: opt.RunRoot = Path("runs"),
+    overwrite: opt.Overwrite = False,
+    device: Annotated[
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+    ] = "auto",
+    as_json: opt.Json = False,
+) -> None:
+    """Few-shot accuracy on classes of the split that a run does not know, on their test part.
+
+    Mean accuracy over episodes with its 95 % interval, of a head fitted to each episode, the nearest centroid and
+    logistic regression. With --add, new classes get rows of the head from a few pictures each; at most 1 % of
+    the right answers on validation pictures flip.
+
+    Examples:
+
+        mptctl fewshot old --way 5 --shot 5
+
+        mptctl fewshot old --add pictures --name old-plus
+
+        mptctl fewshot m-0.3 m0 m0.3 --analysis --out margins.png
+    """
+    from mptctl.errors import UsageError
+
+    if analysis and add is not None:
+        raise UsageError("--add and --analysis: are two things to do; give one")
+    if add is not None and name is None:
+        raise UsageError("--add: writes a new run; name it with --name RUN")
+    if add is None and (name is not None or overwrite):
+        raise UsageError("--name and --overwrite: say where --add writes; give --add DIR as well")
+    if not analysis and out is not None:
+        raise UsageError("--out: is the figure of --analysis; give that as well")
+    if not analysis and len(runs) > 1:
+        raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
+    if analysis:
+        _analyse(runs, run_root, out or run_root / FIGURE, device, as_json=as_json)
+    elif add is not None and name is not None:
+        _add(runs[0], run_root, add, name, device, overwrite=overwrite, as_json=as_json)
+    else:
+        _episodes(runs[0], run_root, (way, shot, query, episodes, seed), classes, device, as_json=as_json)
+
+
+def _episodes(
+    run: str,
+    run_root: Path,
+    numbers: tuple[int, int, int, int, int],
+    classes: Path | None,
+    device: str,
+    *,
+    as_json: bool,
+) -> None:
+    from mptctl.files import read_names
+    from mptctl.inference.named_models import named_checkpoints
+
+    chosen = None if classes is None else read_names(classes, "--classes")
+    checkpoints, split = named_checkpoints([run], run_root)
+    # Here, because they take seconds to import, and that a model is not there is to be said at once.
+    from mptctl.inference.few_shot import EpisodeRequest, few_shot
+    from mptctl.report.few_shot_terminal import print_few_shot
+    from mptctl.report.progress_bars import progress_bars
+
+    request = EpisodeRequest(*numbers)
+    with progress_bars() as progress:
+        report = few_shot(checkpoints[run], split, request, classes=chosen, device=device, progress=progress)
+    for warning in report.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    from rich.console import Console
+
+    print_few_shot(report, Console())
+
+
+def _add(
+    run: str, run_root: Path, pictures: Path, name: str, device: str, *, overwrite: bool, as_json: bool
+) -> None:
+    from mptctl.release.adding import AddRequest, add_classes
+    from mptctl.report.progress_bars import progress_bars
+
+    request = AddRequest(run, run_root, pictures, name, device, overwrite)
+    with progress_bars() as progress:
+        report = add_classes(request, progress)
+    for warning in report.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    for label, count in report.classes.items():
+        typer.echo(f"added {label} from {count} pictures")
+    typer.echo(
+        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right answers on "
+        "validation pictures flip"
+    )
+    typer.echo(report.best)
+
+
+def _analyse(runs: list[str], run_root: Path, path: Path, device: str, *, as_json: bool) -> None:
+    from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.errors import UsageError
+    from mptctl.inference.named_models import named_checkpoints
+
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
+    outputs = Outputs()
+    outputs.file("--out", path)
+    outputs.check(read_for_models(runs, run_root), prints=as_json)
+    checkpoints, split = named_checkpoints(runs, run_root)
+    from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
+    from mptctl.report.few_shot_figure import save_discriminability
+    from mptctl.report.progress_bars import progress_bars
+
+    with progress_bars() as progress:
+        found = discriminability(checkpoints, split, device=device, progress=progress)
+    save_discriminability(found, path)
+    if as_json:
+        typer.echo(DiscriminabilityReport(runs=found, figure=str(path)).model_dump_json())
+        return
+    from rich.console import Console
+
+    from mptctl.report.few_shot_terminal import print_discriminability
+
+    print_discriminability(found, Console())
+    typer.echo(str(path))

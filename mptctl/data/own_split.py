@@ -1,0 +1,71 @@
+"""The split of a run that knows a class which the split of its run root lacks: the same pictures, one more name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mptctl.data.classes import ClassSplit
+from mptctl.data.split import SPLIT_NAME, Split, load_split
+from mptctl.data.split_file import counts_of, fingerprint_of, manifest_name, parse_split_file
+from mptctl.errors import UsageError
+
+
+def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Split:
+    """The split with further class names, of which it has no picture; nothing is written.
+
+    Args:
+        split: stays as it is.
+        known: classes that count as old.
+        added: classes that come next; those that the split has keep their pictures.
+    """
+    strangers = [name for name in added if name not in set(split.classes.names)]
+    manifest = replace(split.manifest, class_names=(*split.manifest.class_names, *strangers))
+    first = (*known, *added)
+    names = (*first, *(name for name in split.classes.names if name not in set(first)))
+    file = split.file.model_copy(
+        update={
+            "class_names": list(names),
+            "num_old": len(known),
+            "counts": counts_of(manifest),
+            "manifest": manifest_name(manifest),
+            "manifest_fingerprint": manifest.fingerprint,
+            "fingerprint": fingerprint_of(manifest, names, len(known)),
+            "extends": split.fingerprint,
+        }
+    )
+    place = {name: number for number, name in enumerate(names)}
+    moved = [place[name] for name in split.classes.names]
+    labels = split.labels.copy()
+    for old, new in enumerate(moved):
+        labels[split.labels == old] = new
+    return Split(file, manifest, ClassSplit(names, len(known)), labels, file.fingerprint, split.run_root)
+
+
+def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
+    """The split that one of some checkpoints' run folders has of its own; None where they all share the run root's.
+
+    Args:
+        paths: of checkpoints.
+        run_root: where decoded pictures are kept.
+
+    Raises:
+        UsageError: two of them have different ones.
+        DataError: it is damaged.
+    """
+    found: dict[str, Split] = {}
+    for folder in dict.fromkeys(path.resolve().parent for path in paths):
+        file = folder / SPLIT_NAME
+        # A run folder holds a copy of the run root's split, but only one of its own has its manifest beside it.
+        if not file.is_file() or not (folder / "environment.json").is_file():
+            continue
+        if (folder / parse_split_file(file.read_bytes(), file).manifest).is_file():
+            split = replace(load_split(folder), run_root=run_root)
+            found[split.fingerprint] = split
+    if len(found) > 1:
+        raise UsageError(
+            f"{', '.join(map(str, paths))}: have different splits of their own; compare each with the run that it "
+            "was made from"
+        )
+    return next(iter(found.values()), None)

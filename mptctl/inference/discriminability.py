@@ -1,0 +1,116 @@
+"""How far features keep classes apart: variance between classes over variance within them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from mptctl.data.split import Split
+from mptctl.errors import DataError
+from mptctl.files import Model
+from mptctl.inference.few_shot import Progress, features_of, novel_classes
+from mptctl.models.checkpoint import Checkpoint
+from mptctl.names import HeadName
+
+
+class Spread(Model):
+    """Of features of length 1 of some classes, squared distances."""
+
+    between: float = Field(description="mean over pairs of classes of the distance of their means")
+    within: float = Field(description="mean over classes of the mean distance to their own mean")
+    ratio: float | None = Field(description="between / within; null where within is 0")
+    classes: int = Field(description="how many")
+    pictures: int = Field(description="of them, in the test part")
+
+
+class Discriminability(Model):
+    """One run's figures."""
+
+    run: str = Field(description="as it was named")
+    head: HeadName = Field(description="that it was trained with")
+    margin: float = Field(description="m that it was trained with")
+    base: Spread = Field(description="of the classes that it knows")
+    novel: Spread | None = Field(
+        description="of the others of the split; null where there are fewer than two"
+    )
+
+
+class DiscriminabilityReport(Model):
+    """What `fewshot --analysis` prints."""
+
+    runs: list[Discriminability] = Field(description="in the order in which they were named")
+    figure: str = Field(description="the file")
+
+
+def discriminability(
+    checkpoints: Mapping[str, Checkpoint],
+    split: Split,
+    *,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> list[Discriminability]:
+    """Spread of base and novel classes on the test part (Liu et al., ECCV 2020, section 4).
+
+    Args:
+        checkpoints: the models by name.
+        split: whose pictures.
+        device: where they compute.
+        progress: called with (what is under way, done, in all).
+
+    Raises:
+        DataError: fewer than two classes that a model knows have test pictures.
+        CheckpointError, NonFiniteError: see `features_of`.
+    """
+    labels = np.array(split.classes.names, dtype=np.str_)[split.labels[split.indices("test")]]
+    found = []
+    for name, checkpoint in checkpoints.items():
+        features = features_of(checkpoint, split, device=device, progress=progress)
+        novel = np.isin(labels, novel_classes(checkpoint, split))
+        base = spread(features[~novel], labels[~novel])
+        if base is None:
+            raise DataError(
+                f"{checkpoint.path}: the test part has pictures of fewer than two classes that it knows; "
+                "name a run of this split"
+            )
+        model = checkpoint.meta.recipe.model
+        found.append(
+            Discriminability(
+                run=name,
+                head=model.head,
+                margin=model.head_margin,
+                base=base,
+                novel=spread(features[novel], labels[novel]),
+            )
+        )
+    return found
+
+
+def spread(features: NDArray[np.float32], labels: NDArray[np.str_]) -> Spread | None:
+    """Variance between and within classes; None of fewer than two.
+
+    Args:
+        features: (n, D); they are brought to length 1.
+        labels: (n,).
+    """
+    names = np.unique(labels)
+    if len(names) < 2:
+        return None
+    x = features.astype(np.float64)
+    x /= np.maximum(np.linalg.norm(x, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    means = np.stack([x[labels == name].mean(axis=0) for name in names])
+    within = float(
+        np.mean([((x[labels == n] - m) ** 2).sum(axis=1).mean() for n, m in zip(names, means, strict=True)])
+    )
+    # Over ordered pairs of different ones, sum |a - b|^2 is twice the number of classes times their scatter.
+    scatter = float(((means - means.mean(axis=0)) ** 2).sum())
+    between = 2 * scatter / (len(names) - 1)
+    return Spread(
+        between=between,
+        within=within,
+        ratio=between / within if within > 0 else None,
+        classes=len(names),
+        pictures=len(labels),
+    )

@@ -1,0 +1,272 @@
+"""Few-shot accuracy of a trained model: new classes told apart from a few pictures, on features of the test part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.special import ndtri
+from torch import Tensor, nn
+
+from mptctl.data.split import Split
+from mptctl.errors import DataError, NonFiniteError, UsageError, some
+from mptctl.files import Model
+from mptctl.inference.episodes import (
+    Episode,
+    draw_episode,
+    fit_heads,
+    logistic_regressions,
+    nearest_centroids,
+    support_labels,
+)
+from mptctl.inference.predict import compute_outputs, load_onto
+from mptctl.models.checkpoint import Checkpoint, load_model
+from mptctl.models.finished import unfinished
+from mptctl.models.margin_heads import last_linear
+from mptctl.names import Part
+
+Progress = Callable[[str, int, int], None]
+# Numbers of features that are held at once, as float64: 256 MB.
+MOST_NUMBERS = 2**25
+
+
+@dataclass(frozen=True)
+class EpisodeRequest:
+    """Which episodes: `way` classes, `shot` support pictures and `query` queries of each; how many, by which seed."""
+
+    way: int = 5
+    shot: int = 1
+    query: int = 16
+    episodes: int = 600
+    seed: int = 0
+
+
+class Score(Model):
+    """Mean accuracy over episodes."""
+
+    accuracy: float = Field(description="mean over episodes, a fraction")
+    ci95: float | None = Field(
+        description="half width of its 95 % interval, of the normal distribution; null for one episode"
+    )
+
+
+class FewShotReport(Model):
+    """What a model's features are worth for classes that it does not know."""
+
+    run: str = Field(description="the checkpoint")
+    head: str = Field(
+        description="fitted to each episode: linear (s w.f) or cosine, with s = 5 and no margin"
+    )
+    way: int = Field(description="classes of an episode")
+    shot: int = Field(description="support pictures of a class")
+    query: int = Field(description="queries of a class")
+    seed: int = Field(description="of the episodes")
+    episodes: int = Field(description="how many")
+    novel: list[str] = Field(description="classes that they are drawn from")
+    accuracy: float = Field(description="of the fitted head: mean over episodes, a fraction")
+    ci95: float | None = Field(description="half width of its 95 % interval; null for one episode")
+    centroid: Score = Field(description="of the nearest mean of features of length 1")
+    logistic: Score = Field(description="of logistic regression on features of length 1 (C = 1, no bias)")
+    seconds: float = Field(description="that the episodes took, without the features")
+    seconds_features: float = Field(description="that the features took")
+    warnings: list[str] = Field(description="what a reader of the numbers should know")
+
+
+def few_shot(
+    checkpoint: Checkpoint,
+    split: Split,
+    request: EpisodeRequest,
+    *,
+    classes: Sequence[str] | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> FewShotReport:
+    """Accuracy on episodes of novel classes, which are those that the model does not know, of their test part.
+
+    Args:
+        checkpoint: the model.
+        split: whose pictures.
+        request: which episodes.
+        classes: draw from these novel classes alone; None: from all.
+        device: where features are computed; episodes are on the CPU.
+        progress: called with (what is under way, done, in all).
+
+    Raises:
+        UsageError: a class of `classes` that is not novel, or a request for no class, picture or episode.
+        DataError: fewer novel classes than `way`, or fewer pictures of one than shot + query; it is named.
+        CheckpointError, NonFiniteError: see `features_of`.
+    """
+    for flag, value, least in (
+        ("--way", request.way, 2), ("--shot", request.shot, 1),
+        ("--query", request.query, 1), ("--episodes", request.episodes, 1),
+    ):  # fmt: skip
+        if value < least:
+            raise UsageError(f"{flag} {value}: must be at least {least}")
+    if request.seed < 0:
+        raise UsageError(f"--seed {request.seed}: must be at least 0")
+    novel = novel_classes(checkpoint, split, classes)
+    labels = split.labels[split.indices("test")]
+    place = {name: number for number, name in enumerate(split.classes.names)}
+    rows = [np.flatnonzero(labels == place[name]) for name in novel]
+    _refuse_too_few(checkpoint, novel, rows, request)
+
+    began = time.perf_counter()
+    features = torch.from_numpy(features_of(checkpoint, split, device=device, progress=progress))
+    computed = time.perf_counter()
+    cosine = checkpoint.meta.recipe.model.head == "cosine"
+    right = answer_episodes(features, rows, request, cosine=cosine, progress=progress)
+    ended = time.perf_counter()
+    scores = {name: score(accuracies) for name, accuracies in right.items()}
+    end = unfinished(checkpoint.path, checkpoint.meta)
+    return FewShotReport(
+        run=str(checkpoint.path),
+        head="cosine" if cosine else "linear",
+        way=request.way,
+        shot=request.shot,
+        query=request.query,
+        seed=request.seed,
+        episodes=request.episodes,
+        novel=novel,
+        accuracy=scores["head"].accuracy,
+        ci95=scores["head"].ci95,
+        centroid=scores["centroid"],
+        logistic=scores["logistic"],
+        seconds=round(ended - computed, 3),
+        seconds_features=round(computed - began, 3),
+        warnings=[] if end is None else [end.sentence],
+    )
+
+
+def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] | None = None) -> list[str]:
+    """Classes of a split that a model does not know, in the split's order; of `classes` alone where they are given.
+
+    Raises:
+        UsageError: one of `classes` is not among them.
+    """
+    known = set(checkpoint.meta.class_names)
+    novel = [name for name in split.classes.names if name not in known]
+    if classes is None:
+        return novel
+    strangers = [name for name in classes if name not in set(novel)]
+    if strangers:
+        raise UsageError(
+            f"--classes: {some(strangers)}: not among the {len(novel)} classes of the split that the model does not "
+            "know; name some of those"
+        )
+    return [name for name in novel if name in set(classes)]
+
+
+def features_of(
+    checkpoint: Checkpoint,
+    split: Split,
+    *,
+    part: Part = "test",
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """(n, D) what a model's last layer sees of one part, in the order of the split's rows.
+
+    Raises:
+        CheckpointError, DataError: see `mptctl.inference.predict.predict`.
+        NonFiniteError: features that are NaN or infinite.
+    """
+    arch = checkpoint.meta.recipe.model.arch
+    features = compute_outputs(
+        {"model": checkpoint},
+        split,
+        part=part,
+        device=device,
+        progress=progress,
+        load=_without_classifier,
+        width=lambda each: last_linear(load_model(each), arch)[2].in_features,
+    )["model"]
+    if not np.isfinite(features).all():
+        raise NonFiniteError(
+            f"{checkpoint.path}: its features are not finite; train it with a lower optim.lr"
+        )
+    return features
+
+
+def answer_episodes(
+    features: Tensor,
+    rows: Sequence[NDArray[np.int64]],
+    request: EpisodeRequest,
+    *,
+    cosine: bool,
+    progress: Progress | None = None,
+) -> dict[str, NDArray[np.float64]]:
+    """Accuracy in each episode, (episodes,) by classifier: ``head``, ``centroid`` and ``logistic``.
+
+    Args:
+        features: (n, D).
+        rows: of each novel class, its rows of the features.
+        request: which episodes.
+        cosine: whether the fitted head is one of cosines.
+        progress: called with (what is under way, done, in all).
+    """
+    way, width = request.way, features.shape[1]
+    truth = support_labels(way, request.query)
+    numbers = way * (request.shot + request.query) * width
+    at_once = max(1, MOST_NUMBERS // numbers)
+    found: dict[str, list[NDArray[np.float64]]] = {"head": [], "centroid": [], "logistic": []}
+    for first in range(0, request.episodes, at_once):
+        some_of = range(first, min(first + at_once, request.episodes))
+        drawn = [
+            draw_episode(
+                rows, way=way, shot=request.shot, query=request.query, width=width, seed=request.seed, number=number
+            )
+            for number in some_of
+        ]  # fmt: skip
+        support, query, orders, initial = _stack(features, drawn)
+        logits = {
+            "head": fit_heads(support, query, initial, orders, cosine=cosine),
+            "centroid": nearest_centroids(support, query, way),
+            "logistic": logistic_regressions(support, query, way),
+        }
+        for name, each in logits.items():
+            found[name].append((each.argmax(dim=2) == truth).double().mean(dim=1).numpy())
+        if progress is not None:
+            progress("episodes", some_of.stop, request.episodes)
+    return {name: np.concatenate(each) for name, each in found.items()}
+
+
+def score(accuracies: NDArray[np.float64]) -> Score:
+    """Mean of (episodes,) accuracies, and the half width of its 95 % interval: 1.96 s / sqrt(episodes)."""
+    count = len(accuracies)
+    half = None if count < 2 else float(-ndtri(0.025) * accuracies.std(ddof=1) / np.sqrt(count))
+    return Score(accuracy=float(accuracies.mean()), ci95=half)
+
+
+def _stack(features: Tensor, drawn: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Support (E, S, D) and queries (E, Q, D) in float64, orders (E, passes, S) and initial weights (E, way, D)."""
+    support, query, orders, initial = (torch.from_numpy(np.stack(each)) for each in zip(*drawn, strict=True))
+    return features[support.flatten(1)].double(), features[query.flatten(1)].double(), orders, initial
+
+
+def _refuse_too_few(
+    checkpoint: Checkpoint, novel: Sequence[str], rows: Sequence[NDArray[np.int64]], request: EpisodeRequest
+) -> None:
+    if request.way > len(novel):
+        raise DataError(
+            f"--way {request.way}: {checkpoint.path} leaves {len(novel)} novel classes ({some(novel) or 'none'}); "
+            "name a run that knows fewer classes of the split, or lower --way"
+        )
+    needed = request.shot + request.query
+    for name, pictures in zip(novel, rows, strict=True):
+        if len(pictures) < needed:
+            raise DataError(
+                f"class {name}: {len(pictures)} test pictures, and --shot {request.shot} with --query {request.query} "
+                f"needs {needed}; lower one of them, or add pictures"
+            )
+
+
+def _without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    model = load_onto(checkpoint, device)
+    parent, leaf, _ = last_linear(model, checkpoint.meta.recipe.model.arch)
+    setattr(parent, leaf, nn.Identity())
+    return model

@@ -1,0 +1,227 @@
+"""A trained run that knows further classes, from a few pictures of each, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mptctl.data.own_split import extend_split
+from mptctl.data.sources import class_folders
+from mptctl.data.split import Split
+from mptctl.data.unlabelled import unlabelled_split
+from mptctl.errors import DataError, UsageError, some
+from mptctl.inference.few_shot import features_of
+from mptctl.inference.named_models import named_checkpoints
+from mptctl.machine.facts import git_commit, versions
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
+from mptctl.models.margin_heads import add_rows, last_linear
+from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
+from mptctl.models.run_folder import RunDir
+from mptctl.release.add_report import AddReport
+from mptctl.release.imprinting import imprint, smallest_constant
+from mptctl.release.new_run import refuse_unfit, write_run
+
+# Part of the right answers on validation samples that new classes may take over.
+LIMIT = 0.01
+
+
+@dataclass(frozen=True)
+class AddRequest:
+    """What `fewshot --add` is asked to do.
+
+    Attributes:
+        run: the run to begin with: its name, its folder or a checkpoint of it.
+        run_root: where runs and the split are.
+        pictures: a folder with a folder of pictures for each new class.
+        name: of the new run folder below the run root.
+        device: where the model computes.
+        overwrite: throw away the run that is in the folder.
+    """
+
+    run: str
+    run_root: Path
+    pictures: Path
+    name: str
+    device: str = "auto"
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """Validation samples as the run sees them: (n, D) features, and (n,) names of their classes."""
+
+    features: Tensor
+    labels: list[str]
+
+
+def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] | None = None) -> AddReport:
+    """Imprint rows for the classes of a folder, hold them back by a constant, and write a run folder.
+
+    Args:
+        request: what was asked for.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        CheckpointError: no such run, or one of another split.
+        UsageError: no validation part, a run that is not finished, a class that it knows, or a name that is taken.
+        DataError: no class folder, one without pictures, damaged ones, or no right answer on validation samples.
+        StorageError: the folder cannot be written.
+    """
+    checkpoints, split = named_checkpoints([request.run], request.run_root)
+    checkpoint = checkpoints[request.run]
+    refuse_unfit(checkpoint, split)
+    run = RunDir(run_folder(split.run_root, request.name))
+    refuse_own_inputs(run.path, (checkpoint.path,))
+    existing: Existing = "replace" if request.overwrite else "refuse"
+    run.refuse_unusable(existing)
+
+    known = checkpoint.meta.class_names
+    names = _new_names(request.pictures, known, split)
+    shown = _features_by_class(checkpoint, request, names, progress)
+    validation = _validation(checkpoint, split, request.device, progress)
+    model = load_model(checkpoint)
+    arch = checkpoint.meta.recipe.model.arch
+    before = _logits(model, arch, validation.features)
+    rows = imprint([shown[name] for name in names], last_linear(model, arch)[2].weight.detach())
+    add_rows(model, arch, rows, 0.0)
+    constant = _constant(before, _logits(model, arch, validation.features), validation.labels, known, request)
+    model = load_model(checkpoint)
+    add_rows(model, arch, rows, constant)
+    after = _logits(model, arch, validation.features)
+
+    strangers = [name for name in names if name not in set(split.classes.names)]
+    own = extend_split(split, known, names) if strangers else None
+    counts = _counts(before, after, validation.labels, (*known, *names), len(known))
+    report = AddReport(
+        run=str(run.path),
+        best=str(run.best),
+        classes={name: len(shown[name]) for name in names},
+        constant=constant,
+        flips=counts["val_flips"],
+        right=counts["right"],
+        limit=LIMIT,
+        new_right=counts["new_right"],
+        new_samples=counts["new_samples"],
+        own_split=bool(strangers),
+        warnings=[f"{some(strangers)}: not in the split, so no test picture of it is asked"]
+        if strangers
+        else [],
+    )
+    meta = _meta(checkpoint, own, split, (*known, *names), counts)
+    notes = write_run(run, existing, meta, model, own or split)
+    return report.model_copy(update={"warnings": [*report.warnings, *notes]})
+
+
+def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str]:
+    """The classes of a folder: those of the split in its order, then the others."""
+    folder = pictures.expanduser()
+    found = class_folders(folder)
+    if not found:
+        raise DataError(f"{folder}: holds no folder of a class; give DIR/CLASS/PICTURE")
+    twice = [name for name in found if name in set(known)]
+    if twice:
+        raise UsageError(f"{folder}: {some(twice)}: the run knows it already; leave only new classes there")
+    ours = [name for name in split.classes.names if name in set(found)]
+    return ours + [name for name in found if name not in set(ours)]
+
+
+def _features_by_class(
+    checkpoint: Checkpoint,
+    request: AddRequest,
+    names: list[str],
+    progress: Callable[[str, int, int], None] | None,
+) -> dict[str, Tensor]:
+    """(pictures, D) by new class."""
+    folder = request.pictures.expanduser().resolve()
+    shown, _ = unlabelled_split(folder, checkpoint.meta.class_names)
+    ids = shown.ids(shown.indices("test")).tolist()
+    loose = [name for name in ids if "/" not in name]
+    if loose:
+        raise DataError(f"{folder}: {some(loose)}: in no folder of a class; move or remove it")
+    # Not `resident`, which would keep what it decodes on disk, in the folder of the pictures.
+    recipe = checkpoint.meta.recipe
+    recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"loader": "threaded"})})
+    seen_once = replace(checkpoint, meta=checkpoint.meta.model_copy(update={"recipe": recipe}))
+    features = torch.from_numpy(features_of(seen_once, shown, device=request.device, progress=progress))
+    classes = np.array([name.partition("/")[0] for name in ids], dtype=np.str_)
+    by_class = {name: features[torch.from_numpy(classes == name)] for name in names}
+    for name, each in by_class.items():
+        if not len(each):
+            raise DataError(f"{folder / name}: holds no picture; add some or remove the folder")
+    return by_class
+
+
+def _validation(
+    checkpoint: Checkpoint, split: Split, device: str, progress: Callable[[str, int, int], None] | None
+) -> _Validation:
+    features = features_of(checkpoint, split, part="val", device=device, progress=progress)
+    labels = [split.classes.names[label] for label in split.labels[split.indices("val")]]
+    return _Validation(torch.from_numpy(features), labels)
+
+
+@torch.no_grad()
+def _logits(model: nn.Module, arch: str, features: Tensor) -> Tensor:
+    """(n, C) of the classifier alone."""
+    found: Tensor = last_linear(model, arch)[2](features)
+    return found
+
+
+def _constant(
+    before: Tensor, after: Tensor, labels: list[str], known: tuple[str, ...], request: AddRequest
+) -> float:
+    """The smallest constant off the new logits at which few enough right answers are lost."""
+    places = torch.tensor([known.index(label) if label in known else -1 for label in labels])
+    right = before.argmax(dim=1) == places
+    if not right.any():
+        raise DataError(
+            f"{request.run}: answers no validation picture right, so none can be kept; train it longer"
+        )
+    lead = after[right, len(known) :].amax(dim=1).double() - before[right].amax(dim=1).double()
+    return smallest_constant(lead.numpy(), LIMIT)
+
+
+def _counts(
+    before: Tensor, after: Tensor, labels: list[str], names: tuple[str, ...], num_known: int
+) -> dict[str, int]:
+    """What validation samples say of the run before and after."""
+    place = {name: number for number, name in enumerate(names)}
+    truth = torch.tensor([place.get(label, -1) for label in labels])
+    was, now = before.argmax(dim=1) == truth, after.argmax(dim=1) == truth
+    new, asked = truth >= num_known, truth >= 0
+    return {
+        "right": int(was.sum()),
+        "new_right": int((now & new).sum()),
+        "new_samples": int(new.sum()),
+        "val_flips": int((was & ~now).sum()),
+        "val_errors": int((asked & ~now).sum()),
+        "val_samples": int(asked.sum()),
+        "val_samples_old": int((asked & ~new).sum()),
+    }
+
+
+def _meta(
+    checkpoint: Checkpoint, own: Split | None, split: Split, names: tuple[str, ...], counts: dict[str, int]
+) -> CheckpointMeta:
+    """What the new run's checkpoint says of itself: the run that it was made from is its old model."""
+    metrics: dict[str, float | None] = {
+        "val_error": counts["val_errors"] / counts["val_samples"],
+        "val_nfr": counts["val_flips"] / counts["val_samples_old"],
+        **{key: counts[key] for key in ("val_errors", "val_samples", "val_flips", "val_samples_old")},
+    }
+    return checkpoint.meta.model_copy(
+        update={
+            "class_names": names,
+            "num_old": checkpoint.meta.num_old if own is None else own.classes.num_old,
+            "split_fingerprint": (own or split).fingerprint,
+            "metrics": metrics,
+            "best_error": metrics["val_error"],
+            "teachers": {"old": checkpoint.digest},
+            "versions": versions(),
+            "git_commit": git_commit(),
+        }
+    )

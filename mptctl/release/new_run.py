@@ -1,0 +1,75 @@
+"""A run that was made from another one without training: from which it may be, and how its folder is written."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from mptctl.data.split import Split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.machine.device import choose_device
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, save_checkpoint
+from mptctl.models.finished import unfinished
+from mptctl.models.metrics_log import MetricsLine, append_metrics
+from mptctl.models.ownership import Existing, left_alone
+from mptctl.models.run_folder import RunDir
+
+
+def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
+    """Refuse a model for which the validation part is not what its training held out, or that is not yet one.
+
+    Raises:
+        CheckpointError: it is of another split.
+        UsageError: the split has no validation part, or the model's run is not finished.
+    """
+    meta = checkpoint.meta
+    if meta.split_fingerprint not in (None, split.fingerprint):
+        raise CheckpointError(
+            f"{checkpoint.path}: was trained on the split {str(meta.split_fingerprint)[:12]}, that of {split.run_root} "
+            f"is {split.fingerprint[:12]}: its validation pictures may have trained it; use its own split, "
+            "with --run-root"
+        )
+    if not len(split.indices("val")):
+        raise UsageError(
+            f"{split.run_root}: the split has no validation part, by which this is decided; "
+            "run mptctl split again with --val-fraction 0.1, and train"
+        )
+    end = unfinished(checkpoint.path, meta)
+    if end is not None and end.certain:
+        raise UsageError(f"{end.sentence}; finish it with --resume first")
+
+
+def write_run(
+    run: RunDir,
+    existing: Existing,
+    meta: CheckpointMeta,
+    model: nn.Module,
+    split: Split,
+    first_line: MetricsLine | None = None,
+) -> list[str]:
+    """Write a run folder whole; one of a split of its own holds that split's manifest as well.
+
+    Args:
+        run: the folder.
+        existing: what becomes of a run that is in it.
+        meta: of the checkpoint; its metrics are the last line of the log.
+        model: its weights.
+        split: that the run is of.
+        first_line: of the log; None: the last is the only one.
+
+    Returns:
+        Notes on what is left in the folder that no run wrote.
+
+    Raises:
+        UsageError, StorageError: see `RunDir.locked`.
+    """
+    with run.locked(existing):
+        notes = left_alone(run.empty()) if existing == "replace" else []
+        run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
+        if split.file.extends is not None:
+            split.manifest.save(run.path / split.file.manifest)
+        if first_line is not None:
+            append_metrics(run.metrics, first_line)
+        save_checkpoint(run.best, meta, model.state_dict())
+        done = {"event": "done", "epoch": max(meta.epoch, 1), "step": meta.global_step, **meta.metrics}
+        append_metrics(run.metrics, MetricsLine.model_validate(done))
+    return notes

@@ -1,0 +1,52 @@
+"""What `fewshot` says to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mptctl.inference.discriminability import Discriminability, Spread
+from mptctl.inference.few_shot import FewShotReport
+
+
+def print_few_shot(report: FewShotReport, console: Console) -> None:
+    """A row for each classifier, with what its accuracy is of."""
+    console.print(
+        f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, {report.shot} shot, "
+        f"{report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
+    )
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table.add_column("classifier")
+    table.add_column("accuracy", justify="right")
+    table.add_column("95 % interval", justify="right")
+    rows = (
+        (f"fitted {report.head} head", report.accuracy, report.ci95),
+        ("nearest centroid", report.centroid.accuracy, report.centroid.ci95),
+        ("logistic regression", report.logistic.accuracy, report.logistic.ci95),
+    )
+    for name, accuracy, half in rows:
+        interval = "n/a" if half is None else f"±{100 * half:.2f}"
+        table.add_row(name, f"{100 * accuracy:.2f} %", interval)
+    console.print(table)
+
+
+def print_discriminability(runs: Sequence[Discriminability], console: Console) -> None:
+    """A row for each run: variance between over within classes."""
+    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    for column in ("run", "head"):
+        table.add_column(column)
+    for column in ("margin", "base classes", "novel classes"):
+        table.add_column(column, justify="right")
+    for run in runs:
+        table.add_row(run.run, run.head, f"{run.margin:g}", _ratio(run.base), _ratio(run.novel))
+    console.print(table)
+
+
+def _ratio(spread: Spread | None) -> str:
+    if spread is None:
+        return "n/a"
+    value = "n/a" if spread.ratio is None else f"{spread.ratio:.3f}"
+    return f"{value} ({spread.classes} classes)"
