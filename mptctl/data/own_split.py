@@ -28,7 +28,7 @@ def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Sp
         update={
             "class_names": list(names),
             "num_old": len(known),
-            "counts": counts_of(manifest),
+            "counts": counts_of(manifest, names),
             "manifest": manifest_name(manifest),
             "manifest_fingerprint": manifest.fingerprint,
             "fingerprint": fingerprint_of(manifest, names, len(known)),
