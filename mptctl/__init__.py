@@ -8,10 +8,10 @@ __version__ = "0.1.0"
 # What Python programs use, and where it is: brought in when it is first asked for, so that importing stays light.
 # `__init__.pyi` says the same to type checkers.
 _OFFERED = {
-    "Report": "mptctl.api",
-    "evaluate": "mptctl.api",
-    "load": "mptctl.api",
-    "runs": "mptctl.api",
+    "Report": "mptctl.integrations.api",
+    "evaluate": "mptctl.integrations.api",
+    "load": "mptctl.integrations.api",
+    "runs": "mptctl.integrations.api",
 }
 
 

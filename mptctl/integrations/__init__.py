@@ -1,4 +1,4 @@
-"""Training loops of others: flips against stored old answers after each validation."""
+"""What other Python programs use: arrays compared, models loaded, and flips watched in training loops of theirs."""
 
 from mptctl.integrations.flip_monitor import FlipMonitor
 
