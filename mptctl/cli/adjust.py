@@ -59,9 +59,7 @@ def adjust(
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
     overwrite: opt.Overwrite = False,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
 ) -> None:
     """Take a bias off the new classes' logits so that a budget of flips is met, and write the model as a new run.

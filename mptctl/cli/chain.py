@@ -35,9 +35,7 @@ def chain(
             rich_help_panel="More output",
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
 ) -> None:
     """Follow updates of updates: each against the one before it and against the first, sample by sample.
 

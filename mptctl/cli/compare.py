@@ -46,9 +46,7 @@ def compare(
     markdown: Annotated[Path | None, _file("--markdown", "a Markdown table")] = None,
     report: Annotated[Path | None, _file("--report", "one HTML page", ".html")] = None,
     run_root: opt.RunRoot = Path("runs"),
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
 ) -> None:
     """Compare updates over seeds: flips, errors, cost, and which differences are more than noise.
 

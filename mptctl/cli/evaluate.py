@@ -160,9 +160,7 @@ def evaluate(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, hidden=True, help="Has no effect any more.")] = 0,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
 ) -> None:
     """Compare the model in production with its replacement, and gate the release; or measure one model.
 

@@ -69,9 +69,7 @@ def fewshot(
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
     overwrite: opt.Overwrite = False,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
 ) -> None:
     """Few-shot accuracy on classes of the split that a run does not know, on their test part.

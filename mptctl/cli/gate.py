@@ -29,9 +29,7 @@ def init(
             "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
         ),
     ] = None,
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
 ) -> None:
     """Write a commented gate file whose limits this comparison just keeps to.
 

@@ -58,6 +58,9 @@ Device = Annotated[
     str | None,
     typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. (default: the recipe's)"),
 ]
+ModelDevice = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, say what would be done, write nothing.")
 ]
