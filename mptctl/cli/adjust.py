@@ -77,6 +77,13 @@ def adjust(
     """
     budget = _budget(max_nfr, max_er_increase, confidence)
     _check_figure(figure, [new, old], run_root, as_json, drawn=budget is not None)
+    from mptctl.models.run_folder import find_checkpoint
+
+    for run in (new, old):
+        if (
+            run is not None
+        ):  # torch takes seconds to import, and that a model is not there is to be said at once
+            find_checkpoint(run, run_root)
     from mptctl.release.adjusting import AdjustRequest
     from mptctl.release.adjusting import adjust as adjust_run
     from mptctl.report.adjust_terminal import describe_adjustment

@@ -59,13 +59,15 @@ def compare(
 
         mptctl compare no-treatment mpt-kl mpt-lm --json
     """
+    from mptctl.studies.run_folders import named_folder
+
+    folders = [named_folder(name, run_root) for name in studies_or_runs]
+    # Here, because they take a second to import, and that a study is not there is to be said at once.
     from mptctl.cli.outputs import Outputs
     from mptctl.report.comparison_files import ComparisonFiles
     from mptctl.report.progress_bars import progress_bars
     from mptctl.studies.compare import compare_runs
-    from mptctl.studies.run_folders import named_folder
 
-    folders = [named_folder(name, run_root) for name in studies_or_runs]
     files = ComparisonFiles(csv, latex, markdown, report)
     outputs = Outputs()
     for flag, path in (("--csv", csv), ("--latex", latex), ("--markdown", markdown), ("--report", report)):

@@ -141,6 +141,9 @@ def _episodes(
 def _add(
     run: str, run_root: Path, pictures: Path, name: str, device: str, *, overwrite: bool, as_json: bool
 ) -> None:
+    from mptctl.models.run_folder import find_checkpoint
+
+    find_checkpoint(run, run_root)  # before torch, which takes seconds to import
     from mptctl.release.adding import AddRequest, add_classes
     from mptctl.report.progress_bars import progress_bars
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
@@ -70,4 +71,9 @@ def _value_of(flag: str, words: Sequence[str]) -> str:
 
 def _path(context: typer.Context) -> str:
     """``mptctl train-mpt``, however the program was started."""
-    return " ".join(["mptctl", *context.command_path.split()[1:]]) if context.parent else "mptctl"
+    verbs: list[str] = []
+    level: Any = context  # a parent is of a type that typer does not show
+    while level.parent is not None:
+        verbs.insert(0, level.info_name)
+        level = level.parent
+    return " ".join(["mptctl", *verbs])

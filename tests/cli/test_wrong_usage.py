@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.split import Split
-from tests.common import CommandLine
+from tests.common import CommandLine, mptctl_process
 
 LINES = [
     ("train-mpt --epochs 3", "no such flag: --epochs; did you mean --set optim.epochs=3? mptctl train-mpt --help"),
@@ -41,6 +41,14 @@ def test_what_was_meant_is_named_in_one_line(
     done = mptctl(*(places.get(word, word) for word in line.split()))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert said in done.stderr
+
+
+def test_the_program_is_called_by_its_name_however_it_was_started() -> None:
+    done = mptctl_process("train-mpt", "--epochs", "3")
+    assert done.stderr == (
+        "mptctl: no such flag: --epochs; did you mean --set optim.epochs=3? mptctl train-mpt --help lists what there "
+        "is\n"
+    )
 
 
 def test_a_missing_run_says_what_makes_it_and_which_are_there(digits: Split, mptctl: CommandLine) -> None:
