@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.text import Text
 
 from mptctl.report.chain_terminal import print_chain
 from mptctl.report.comparison_terminal import print_comparison
+from mptctl.report.live import follow
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line
 from mptctl.report.tables import make_table
 from mptctl.report.wording import duration
@@ -22,18 +23,13 @@ STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its
 STYLES = {"done": "green", "running": "bold", "failed": "red", "blocked": "red", "waiting": "dim"}
 
 
-@contextmanager
-def watching(console: Console) -> Iterator[Callable[[Board], None]]:
+def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]]:
     """A watcher of a study: a table that follows it in a terminal, lines in a log.
 
     Args:
         console: on standard error.
     """
-    if not console.is_terminal:
-        yield _Plain(console)
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda board: live.update(board_view(board, console), refresh=True)
+    return follow(console, partial(board_view, console=console), _Plain(console))
 
 
 def board_view(board: Board, console: Console) -> Group:

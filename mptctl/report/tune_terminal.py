@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from mptctl.report.live import follow
 from mptctl.report.tables import make_table
 from mptctl.report.wording import format_count, format_interval, p_value, percent
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
@@ -17,18 +18,13 @@ from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
 
 
-@contextmanager
-def watching(console: Console) -> Iterator[Callable[[TuneReport], None]]:
+def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
     """A watcher of a search: a table that follows it in a terminal, a line for each change of state in a log.
 
     Args:
         console: on standard error.
     """
-    if not console.is_terminal:
-        yield _Plain(console)
-        return
-    with Live(console=console, transient=True, auto_refresh=False) as live:
-        yield lambda report: live.update(trials_table(report, console), refresh=True)
+    return follow(console, partial(trials_table, console=console), _Plain(console))
 
 
 def print_tune(report: TuneReport, console: Console) -> None:
