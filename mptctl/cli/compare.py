@@ -37,8 +37,10 @@ def compare(
         ),
     ] = None,
     by: Annotated[
-        Literal["seed", "split"],
-        typer.Option("--by", help="seed: one table over seeds; split: a table for each split."),
+        Literal["seed", "split", "old"],
+        typer.Option(
+            "--by", help="seed: one table over seeds; split: a table for each split; old: for each old model."
+        ),
     ] = "seed",
     as_json: opt.Json = False,
     csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,

@@ -10,8 +10,11 @@ from pathlib import Path
 from mptctl.files import writing
 from mptctl.report.comparison_wording import (
     BEST,
+    CALIBRATION_SENTENCE,
+    CALIBRATION_TITLES,
     DIGITS,
     TITLES,
+    calibration_text,
     cost_text,
     counts_text,
     mark,
@@ -21,7 +24,7 @@ from mptctl.report.comparison_wording import (
     spread_text,
 )
 from mptctl.report.flips_markdown import escape
-from mptctl.studies.comparison import COLUMNS, Column, Comparison, ComparisonRow, Spread
+from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow, Spread
 
 # Rates of the CSV: those of the table, and what else a row has.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
@@ -61,7 +64,7 @@ class ComparisonFiles:
 
 def render_csv(comparison: Comparison) -> str:
     """One line a row: rates as fractions in full precision, values over seeds divided by spaces, n/a empty or nan."""
-    columns = ["name", "method", "split", "seeds"]
+    columns = ["name", "method", "split", "old", "seeds"]
     columns += [f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")]
     columns += [
         "flips",
@@ -78,7 +81,7 @@ def render_csv(comparison: Comparison) -> str:
     writer.writerow(columns)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [row.name, row.method, row.split, _joined(row.seeds)]
+        cells: list[object] = [row.name, row.method, row.split, row.old, _joined(row.seeds)]
         for spread in spreads:
             values = ["nan" if value is None else value for value in spread.values]
             cells += [spread.mean, spread.std, _joined(values)]
@@ -101,12 +104,13 @@ def render_latex(comparison: Comparison) -> str:
         " & ".join(["method", *(latex(f"{title} %") for title in TITLES.values()), "cost", "parameters"])
         + " \\\\",
     ]
-    for split in dict.fromkeys(row.split for row in comparison.rows):
+    for part in dict.fromkeys(row.part for row in comparison.rows):
         lines.append("\\midrule")
-        if split is not None:
-            lines += [f"\\multicolumn{{7}}{{l}}{{{latex(split)}}} \\\\", "\\midrule"]
-        lines += [_latex_row(row) for row in comparison.rows if row.split == split]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""])
+        if part is not None:
+            lines += [f"\\multicolumn{{7}}{{l}}{{{latex(part)}}} \\\\", "\\midrule"]
+        lines += [_latex_row(row) for row in comparison.rows if row.part == part]
+    lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
+    return "\n".join([*lines, *_latex_calibration(comparison.calibration or [])])
 
 
 def latex(text: str) -> str:
@@ -125,13 +129,38 @@ def render_markdown(comparison: Comparison) -> str:
         "parameters",
     ]
     lines = []
-    for split in dict.fromkeys(row.split for row in comparison.rows):
-        lines += [f"#### {escape(split)}", ""] if split is not None else []
+    for part in dict.fromkeys(row.part for row in comparison.rows):
+        lines += [f"#### {escape(part)}", ""] if part is not None else []
         lines += [f"| {' | '.join(headings)} |", f"|---|{'--:|' * (len(headings) - 1)}"]
-        lines += [f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.split == split]
+        lines += [f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.part == part]
         lines.append("")
-    lines += [escape(_caption(comparison)), "", *(f"- {escape(line)}" for line in remarks(comparison))]
+    if comparison.calibration:
+        lines += [
+            f"| old model | {' | '.join(CALIBRATION_TITLES.values())} |",
+            f"|---|{'--:|' * len(CALIBRATION_TITLES)}",
+        ]
+        for row in comparison.calibration:
+            cells = [calibration_text(row, column) for column in CALIBRATION_TITLES]
+            lines.append(f"| {escape(row.old)} | {' | '.join(cells)} |")
+        lines += ["", CALIBRATION_SENTENCE, ""]
+    if comparison.rows:
+        lines += [escape(_caption(comparison)), ""]
+    lines += [f"- {escape(line)}" for line in remarks(comparison)]
     return "\n".join([*lines, ""])
+
+
+def _latex_calibration(rows: list[CalibrationRow]) -> list[str]:
+    if not rows:
+        return []
+    lines = [
+        "\\begin{table}", "\\centering", f"\\caption{{{latex(CALIBRATION_SENTENCE)}}}",
+        "\\begin{tabular}{lrrrrrr}", "\\toprule",
+        " & ".join(["old model", *map(latex, CALIBRATION_TITLES.values())]) + " \\\\", "\\midrule",
+    ]  # fmt: skip
+    for row in rows:
+        cells = [calibration_text(row, column, r" $\pm$ ") for column in CALIBRATION_TITLES]
+        lines.append(" & ".join([latex(row.old), *cells]) + " \\\\")
+    return [*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
 
 
 def _latex_row(row: ComparisonRow) -> str:

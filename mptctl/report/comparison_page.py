@@ -6,8 +6,11 @@ from matplotlib.figure import Figure
 
 from mptctl.report.comparison_wording import (
     BEST,
+    CALIBRATION_SENTENCE,
+    CALIBRATION_TITLES,
     DIGITS,
     TITLES,
+    calibration_text,
     cost_text,
     counts_text,
     mark,
@@ -29,10 +32,10 @@ CAPTION = "NFR against error on all classes; a small mark for each seed, a large
 def render_comparison(comparison: Comparison) -> str:
     """The page as text."""
     figures = []
-    splits = list(dict.fromkeys(row.split for row in comparison.rows))
-    for number, split in enumerate(splits):
-        rows = [row for row in comparison.rows if row.split == split]
-        caption = CAPTION if split is None else f"{split}. {CAPTION}"
+    parts = list(dict.fromkeys(row.part for row in comparison.rows))
+    for number, part in enumerate(parts):
+        rows = [row for row in comparison.rows if row.part == part]
+        caption = CAPTION if part is None else f"{part}. {CAPTION}"
         figures.append(inline_figure(f"trade-{number}", caption, draw_trade_off(rows)))
     return render_page(
         "comparison",
@@ -43,7 +46,7 @@ def render_comparison(comparison: Comparison) -> str:
         titles=list(TITLES.values()),
         columns=COLUMNS,
         digits=DIGITS,
-        groups=[(split, [row for row in comparison.rows if row.split == split]) for split in splits],
+        groups=[(part, [row for row in comparison.rows if row.part == part]) for part in parts],
         best=BEST,
         mark=mark,
         spread=spread_text,
@@ -51,6 +54,10 @@ def render_comparison(comparison: Comparison) -> str:
         seeds=seeds_text,
         cost=cost_text,
         parameters=parameters_text,
+        calibration=comparison.calibration or [],
+        calibration_titles=CALIBRATION_TITLES,
+        calibration_sentence=CALIBRATION_SENTENCE,
+        calibration_text=calibration_text,
     )
 
 

@@ -8,8 +8,11 @@ from rich.text import Text
 
 from mptctl.report.comparison_wording import (
     BEST,
+    CALIBRATION_SENTENCE,
+    CALIBRATION_TITLES,
     DIGITS,
     TITLES,
+    calibration_text,
     cost_text,
     counts_text,
     mark,
@@ -20,7 +23,7 @@ from mptctl.report.comparison_wording import (
     spread_text,
 )
 from mptctl.report.tables import make_table
-from mptctl.studies.comparison import COLUMNS, Column, Comparison, ComparisonRow
+from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
@@ -30,14 +33,26 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         comparison: what is printed.
         console: where; its width is kept to.
     """
-    for split in dict.fromkeys(row.split for row in comparison.rows):
-        if split is not None:
-            console.print(Text(f"\n{split}", style="bold"))
-        console.print(_table([row for row in comparison.rows if row.split == split], console))
+    for part in dict.fromkeys(row.part for row in comparison.rows):
+        if part is not None:
+            console.print(Text(f"\n{part}", style="bold"))
+        console.print(_table([row for row in comparison.rows if row.part == part], console))
     console.print()
-    console.print(marks_sentence(comparison), highlight=False, markup=False)
+    if comparison.rows:
+        console.print(marks_sentence(comparison), highlight=False, markup=False)
+    if comparison.calibration:
+        console.print(_calibration_table(comparison.calibration, console))
+        console.print(f"\n{CALIBRATION_SENTENCE}", highlight=False, markup=False)
     for line in remarks(comparison):
         console.print(line, highlight=False, markup=False)
+
+
+def _calibration_table(rows: list[CalibrationRow], console: Console) -> Table:
+    table = make_table(console, "old model", *CALIBRATION_TITLES.values())
+    # Below the value: seven columns of deviations beside them are more than 80 characters.
+    for row in rows:
+        table.add_row(row.old, *(calibration_text(row, column, "\n± ") for column in CALIBRATION_TITLES))
+    return table
 
 
 def _table(rows: list[ComparisonRow], console: Console) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mptctl.report.wording import NOT_DEFINED
-from mptctl.studies.comparison import BIAS_ROW, Column, Comparison, ComparisonRow, Spread
+from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Column, Comparison, ComparisonRow, Spread
 
 # How the columns of rates are called, in percent.
 TITLES: dict[Column, str] = {
@@ -15,6 +15,19 @@ TITLES: dict[Column, str] = {
 # Rel-NFR is a ratio of two rates: its second decimal says nothing.
 DIGITS: dict[Column, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
 BEST, NOISE = "*", "~"
+# Those of the old models' calibration; all but the temperature in percent.
+CALIBRATION_TITLES: dict[str, str] = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "aece": "AECE",
+    "temperature": "T",
+    "scaled_ece": "ECE at T",
+    "scaled_aece": "AECE at T",
+}
+CALIBRATION_SENTENCE = (
+    "The old models by themselves, on test samples of old classes, in percent but for T, the temperature fitted on the "
+    "validation part; calibration errors with 15 bins."
+)
 
 
 def spread_text(spread: Spread, digits: int = 2, between: str = " ± ") -> str:
@@ -23,6 +36,16 @@ def spread_text(spread: Spread, digits: int = 2, between: str = " ± ") -> str:
         return NOT_DEFINED
     mean = f"{100 * spread.mean:.{digits}f}"
     return mean if spread.std is None else f"{mean}{between}{100 * spread.std:.{digits}f}"
+
+
+def calibration_text(row: CalibrationRow, column: str, between: str = " ± ") -> str:
+    """One cell of the table of the old models."""
+    spread: Spread = getattr(row, column)
+    if column != "temperature":
+        return spread_text(spread, between=between)
+    if spread.mean is None:
+        return NOT_DEFINED
+    return f"{spread.mean:.2f}" if spread.std is None else f"{spread.mean:.2f}{between}{spread.std:.2f}"
 
 
 def mark(row: ComparisonRow, column: Column) -> str:
@@ -73,12 +96,12 @@ def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models, on the row of the bias, and the notes."""
     lines = []
     for old in comparison.old:
-        where = f" of {old.split}" if old.split else ""
+        where = f" of {old.split}" if old.split else f" {old.old}" if old.old else ""
         lines.append(
             f"The old models{where} err on {spread_text(old.er_old)} % of the test samples of old classes."
         )
-    for split, row in comparison.bias_held_against.items():
-        where = "" if split == "all" else f" of {split}"
+    for part, row in comparison.bias_held_against.items():
+        where = "" if part == "all" else f" of {part}"
         lines.append(
             f"“{BIAS_ROW}”{where}: a constant off the new classes' logits of the plain update, chosen on "
             f"validation at no more error than {row}; it costs no training."

@@ -16,8 +16,10 @@ from mptctl.errors import CheckpointError, StorageError
 from mptctl.names import Part
 from mptctl.studies.answers_file import (
     ANSWERS_NAME,
+    PARTS,
     SCHEMA_VERSION,
     AnswersHead,
+    KeptCalibration,
     no_answers,
     read_answers,
     round_answers,
@@ -29,6 +31,7 @@ from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.work import RunWork, count_run, steps_of
 
 if TYPE_CHECKING:
+    from mptctl.evaluation.predictions import Predictions
     from mptctl.models.checkpoint import Checkpoint
 
 Progress = Callable[[str, int, int], None]
@@ -128,12 +131,16 @@ def _ask(
     from mptctl.inference.predict import predict
 
     names, old = split.classes.names, frozenset(split.classes.old)
+    asked = {
+        part: predict({"run": checkpoint}, split, part=part, device=device, progress=progress)["run"]
+        for part in PARTS
+        if part == "test" or len(split.indices(part))
+    }
 
     def answers(part: Part) -> PartAnswers:
-        rows = split.indices(part)
-        if part == "val" and not len(rows):
+        if part not in asked:
             return no_answers()
-        found = predict({"run": checkpoint}, split, part=part, device=device, progress=progress)["run"]
+        rows, found = split.indices(part), asked[part]
         pairing = pair({"run": found})
         scores = score(pairing, "run", old)
         assert scores is not None  # a checkpoint has logits
@@ -164,5 +171,21 @@ def _ask(
         request=split.file.request,
         split_fingerprint=split.fingerprint,
         work=_count(folder, checkpoint),
+        calibration=_calibration(asked["test"], asked.get("val")),
     )
     return RunAnswers(folder, meta.recipe, head, answers("val"), answers("test"))
+
+
+def _calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
+    from mptctl.evaluation.calibration_report import measure_calibration
+
+    found = measure_calibration(test, validation)
+    return KeptCalibration(
+        n=found.n,
+        accuracy=found.accuracy,
+        ece=found.ece,
+        aece=found.aece,
+        temperature=found.temperature,
+        scaled_ece=None if found.scaled is None else found.scaled.ece,
+        scaled_aece=None if found.scaled is None else found.scaled.aece,
+    )

@@ -20,12 +20,24 @@ from mptctl.recipe import Recipe, load_recipe
 from mptctl.studies.work import RunWork
 
 ANSWERS_NAME = "answers.npz"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # The parts in the file, and the arrays of each.
 PARTS: tuple[Part, ...] = ("val", "test")
 ARRAYS = ("index", "label", "old_answer", "new_answer", "old_logit", "gap", "confidence")
 # The smallest number above zero that half precision has: the gap of an answer that is only just a new class.
 LEAST = np.float16(2.0**-24)
+
+
+class KeptCalibration(Model):
+    """What a model's confidence is worth, on test samples of the classes that it knows; errors are fractions."""
+
+    n: int = Field(description="of these samples")
+    accuracy: float = Field(description="right answers / n")
+    ece: float = Field(description="expected calibration error, 15 bins of equal width")
+    aece: float = Field(description="adaptive calibration error, 15 bins of equal count")
+    temperature: float | None = Field(description="fitted on the validation part; null where there is none")
+    scaled_ece: float | None = Field(description="`ece` with that temperature")
+    scaled_aece: float | None = Field(description="`aece` with that temperature")
 
 
 class AnswersHead(Model):
@@ -40,6 +52,7 @@ class AnswersHead(Model):
     request: SplitRequest = Field(description="what the split was asked for")
     split_fingerprint: str = Field(description="of the split")
     work: RunWork = Field(description="what training it took, counted")
+    calibration: KeptCalibration = Field(description="what its confidence is worth, from all its logits")
 
 
 @dataclass(frozen=True)

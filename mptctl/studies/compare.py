@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import (
     LEVEL,
@@ -21,6 +22,7 @@ from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
     By,
+    CalibrationRow,
     Column,
     Comparison,
     ComparisonRow,
@@ -33,6 +35,9 @@ from mptctl.studies.comparison import (
 from mptctl.studies.free_rival import take_bias_off
 from mptctl.studies.groups import PLAIN, Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.updates import Update, find_updates
+
+# What of an old model's calibration has a mean over seeds.
+CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "scaled_aece")
 
 
 def compare_runs(
@@ -48,34 +53,41 @@ def compare_runs(
     Args:
         folders: a study's folder, run roots, or run folders.
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
-        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; or each split apart.
+        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with each old
+            model apart; or each split apart.
         device: where models compute that did not answer yet.
         progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: no update there, an old model that is missing, or runs of other splits.
-        UsageError, DataError, NonFiniteError: see `run_answers`.
+        UsageError: one old model for all updates, and each apart.
+        DataError, NonFiniteError: see `run_answers`.
     """
-    found = find_updates(folders, old, device=device, progress=progress)
-    if by == "seed":
+    if old is not None and by == "old":
+        raise UsageError(
+            "--old: with --by old each update is held against the old models beside it; give one"
+        )
+    found = find_updates(folders, old, by_old=by == "old", device=device, progress=progress)
+    if by != "split" and found.updates:
         refuse_other_splits(found.updates)
     groups = group_updates(found.updates, by)
     notes, held_against = list(found.notes), {}
     rows: list[ComparisonRow] = []
-    for split in dict.fromkeys(group.split for group in groups):
-        inside = [group for group in groups if group.split == split]
+    for part in dict.fromkeys(group.part for group in groups):
+        inside = [group for group in groups if group.part == part]
         notes += missing_seeds(inside)
         rival, target, more = take_bias_off(inside)
         notes += more
         if rival is not None and target is not None:
-            held_against[split or "all"] = target
+            held_against[part or "all"] = target
             at = next(i for i, group in enumerate(inside) if group.method == PLAIN)
             inside.insert(at + 1, rival)
-        rows += _rows(inside)
+        rows += _rows(inside, by)
     return Comparison(
         rows=rows,
         by=by,
-        old=_old_models(groups),
+        old=_old_models(groups, by),
+        calibration=_calibration(found.old_models) if by == "old" else None,
         noise=Noise(
             over="seeds and samples" if any(len(g.updates) > 1 for g in groups) else "samples",
             resamples=RESAMPLES,
@@ -86,13 +98,13 @@ def compare_runs(
     )
 
 
-def _rows(groups: Sequence[Group]) -> list[ComparisonRow]:
-    """Rows of one split, with the best of each column and what is within noise of it."""
+def _rows(groups: Sequence[Group], by: By) -> list[ComparisonRow]:
+    """Rows of one part of the table, with the best of each column and what is within noise of it."""
     plain: dict[tuple[str, int], Update] = {}
     for group in groups:
         for update in group.updates if group.method == PLAIN else ():
             plain.setdefault(update.replicate, update)
-    rows = [_row(group, plain) for group in groups]
+    rows = [_row(group, plain, by) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     most = max(len(group.updates) for group in groups)
@@ -125,7 +137,7 @@ def _draws(one: Group, other: Group) -> dict[str, FloatArray] | None:
     return differences(cells) if cells else None
 
 
-def _row(group: Group, plain: dict[tuple[str, int], Update]) -> ComparisonRow:
+def _row(group: Group, plain: dict[tuple[str, int], Update], by: By) -> ComparisonRow:
     updates = group.updates
     counts = [update.counts for update in updates]
     rates = [flip_rates(c, 0) for c in counts]
@@ -140,7 +152,8 @@ def _row(group: Group, plain: dict[tuple[str, int], Update]) -> ComparisonRow:
     return ComparisonRow(
         name=group.name,
         method=group.method,
-        split=group.split,
+        split=None if by == "old" else group.part,
+        old=group.part if by == "old" else None,
         seeds=[u.run.recipe.runtime.seed for u in updates],
         runs=[str(u.run.folder) for u in updates],
         nfr=spread([r.nfr.value for r in rates]),
@@ -187,11 +200,32 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return spread(values).mean
 
 
-def _old_models(groups: Sequence[Group]) -> list[OldModels]:
+def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
     found: dict[str | None, dict[tuple[str, str], float | None]] = {}
     for group in groups:
         for update in group.updates:
             key = (update.run.head.split_fingerprint, update.old.head.digest)
             wrong = update.counts.total - update.counts.old_right
-            found.setdefault(group.split, {})[key] = wrong / update.counts.total
-    return [OldModels(split=split, er_old=spread(list(errors.values()))) for split, errors in found.items()]
+            found.setdefault(group.part, {})[key] = wrong / update.counts.total
+    return [
+        OldModels(
+            split=None if by == "old" else part,
+            old=part if by == "old" else None,
+            er_old=spread(list(errors.values())),
+        )
+        for part, errors in found.items()
+    ]
+
+
+def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[CalibrationRow]:
+    return [
+        CalibrationRow(
+            old=name,
+            seeds=[run.head.request.seed for run in runs],
+            **{
+                field: spread([getattr(run.head.calibration, field) for run in runs])
+                for field in CALIBRATION_FIELDS
+            },
+        )
+        for name, runs in old_models.items()
+    ]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from mptctl.files import Model
 
-By = Literal["seed", "split"]
+By = Literal["seed", "split", "old"]
 # The rates among which a best one is looked for; the less the better.
 Column = Literal["nfr", "rel_nfr", "er_old", "er_all"]
 COLUMNS: tuple[Column, ...] = ("nfr", "rel_nfr", "er_old", "er_all")
@@ -47,6 +47,7 @@ class ComparisonRow(Model):
     name: str = Field(description="of its runs where all have one name, else of the method")
     method: str = Field(description="of its recipe; or that a bias was taken off the plain update")
     split: str | None = Field(description="which split it is of, with --by split")
+    old: str | None = Field(None, description="run of the old model that it is held against, with --by old")
     seeds: list[int] = Field(description="of its runs, in the order of all values")
     runs: list[str] = Field(description="their folders")
     nfr: Spread = Field(description="negative flips / test samples of old classes (Eq. 7)")
@@ -71,6 +72,11 @@ class ComparisonRow(Model):
         None, description="what was taken off the logits of new classes, for the row of the bias"
     )
 
+    @property
+    def part(self) -> str | None:
+        """What its part of the table is about: a split, or an old model; None where the table has one part."""
+        return self.split or self.old
+
 
 class Noise(Model):
     """How noise was judged."""
@@ -86,7 +92,21 @@ class OldModels(Model):
     """The old models that the updates replace."""
 
     split: str | None = Field(description="which split they are of, with --by split")
+    old: str | None = Field(None, description="name of their runs, with --by old")
     er_old: Spread = Field(description="their error on test samples of old classes, one value a split")
+
+
+class CalibrationRow(Model):
+    """The old models of one name: what their confidence is worth, on test samples of old classes, over seeds."""
+
+    old: str = Field(description="name of their runs")
+    seeds: list[int] = Field(description="of their splits, in the order of all values")
+    accuracy: Spread = Field(description="right answers / samples")
+    ece: Spread = Field(description="expected calibration error, 15 bins of equal width")
+    aece: Spread = Field(description="adaptive calibration error, 15 bins of equal count")
+    temperature: Spread = Field(description="fitted on the validation part; null where there is none")
+    scaled_ece: Spread = Field(description="`ece` with that temperature")
+    scaled_aece: Spread = Field(description="`aece` with that temperature")
 
 
 class Comparison(Model):
@@ -95,8 +115,11 @@ class Comparison(Model):
     rows: list[ComparisonRow] = Field(description="updates only")
     by: By = Field(description="what rows are grouped over")
     old: list[OldModels] = Field(description="what the updates replace")
+    calibration: list[CalibrationRow] | None = Field(
+        None, description="of the old models, with --by old: one row for each name"
+    )
     noise: Noise = Field(description="how noise was judged")
     bias_held_against: dict[str, str] = Field(
-        description="by split, or under all: the row whose validation error the bias was chosen at"
+        description="by split, by old model, or under all: the row whose validation error the bias was chosen at"
     )
     notes: list[str] = Field(description="what a reader of the numbers should know")

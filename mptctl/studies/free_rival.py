@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     for update in plain.updates:
         if update.replicate in errors:
             bias, reached = bias_at_error(update.run.val, errors[update.replicate])
-            biased.append(Update(update.run, update.old, bias))
+            biased.append(replace(update, bias=bias))
             missed += not reached
     if not biased:
         return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
@@ -53,7 +54,7 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
         f"in {missed} of {len(biased)} seeds no bias brings the plain update to the validation error of {best.name}; "
         "there the one with the lowest error is taken"
     ]
-    return Group(BIAS_ROW, BIAS_ROW, plain.split, biased), best.name, notes if missed else []
+    return Group(BIAS_ROW, BIAS_ROW, plain.part, biased), best.name, notes if missed else []
 
 
 def bias_at_error(part: PartAnswers, error: float) -> tuple[float, bool]:

@@ -18,11 +18,17 @@ PLAIN = "no-treatment"
 
 
 class Group(NamedTuple):
-    """Runs that differ in their seed alone."""
+    """Runs that differ in their seed alone.
+
+    Attributes:
+        name, method: of the runs.
+        part: what its part of the table is about: a split, or an old model; None where the table has one part.
+        updates: one a seed.
+    """
 
     name: str
     method: str
-    split: str | None
+    part: str | None
     updates: list[Update]
 
 
@@ -57,10 +63,10 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
     for update in updates:
-        split = labels.get(update.run.head.split_fingerprint)
-        alike.setdefault((split, _settings(update.run)), []).append(update)
+        part = update.old_name or labels.get(update.run.head.split_fingerprint)
+        alike.setdefault((part, _settings(update.run)), []).append(update)
     groups = []
-    for (split, _), members in alike.items():
+    for (part, _), members in alike.items():
         named: dict[str, list[Update]] = {}
         twice = len({m.replicate for m in members}) < len(members)
         for member in members:
@@ -69,9 +75,12 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
             method = several[0].run.recipe.method.name
             names = {m.run.folder.name for m in several}
             several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
-            groups.append(Group(names.pop() if len(names) == 1 else method, method, split, several))
+            groups.append(Group(names.pop() if len(names) == 1 else method, method, part, several))
     order = {name: i for i, name in enumerate(METHOD_NAMES)}
-    return sorted(groups, key=lambda g: (g.split or "", order[g.method], g.name))
+    parts = list(dict.fromkeys(group.part for group in groups))
+    if by == "split":
+        parts.sort(key=lambda part: part or "")
+    return sorted(groups, key=lambda g: (parts.index(g.part), order[g.method], g.name))
 
 
 def missing_seeds(groups: Sequence[Group]) -> list[str]:

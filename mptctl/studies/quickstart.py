@@ -20,7 +20,8 @@ from mptctl.inference.named_models import load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
-from mptctl.studies.study_file import OLD, load_study
+from mptctl.studies.study_file import load_study
+from mptctl.studies.study_pieces import OLD
 from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_report import Board
 

@@ -98,9 +98,14 @@ def run_study(
                 _train(request, board, log, stop)
                 done = board.runs_of("done")
                 updates = [board.folder(run) for run in done if run.is_update]
-                is_chain = request.study.file.generations is not None
-                comparison = compare_runs(updates) if updates and not is_chain else None
-                chain = report_chains([*map(board.folder, done)]) if updates and is_chain else None
+                comparison = chain = None
+                if request.study.file.generations is not None:
+                    chain = report_chains([*map(board.folder, done)]) if updates else None
+                elif request.study.file.old_models is not None:
+                    of_old = [board.folder(run) for run in done if run.only_old_classes]
+                    comparison = compare_runs(updates or of_old, by="old") if done else None
+                elif updates:
+                    comparison = compare_runs(updates)
         except KeyboardInterrupt:
             raise Stopped(
                 f"{root}: stopped; what is done is kept; go on with the same command",

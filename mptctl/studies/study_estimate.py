@@ -15,7 +15,7 @@ from mptctl.data.source_size import SourceSize
 from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
-from mptctl.studies.study_file import StudySplit
+from mptctl.studies.study_pieces import StudySplit
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
 from mptctl.training.torch_settings import torch_settings

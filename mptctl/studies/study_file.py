@@ -7,77 +7,25 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError
 from mptctl.files import Model
-from mptctl.names import MethodName, Order, Source
+from mptctl.methods.rows import ROWS
+from mptctl.names import Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import preset_folder, read_mapping
 from mptctl.recipe.validation import nearest
+from mptctl.studies.study_pieces import ENSEMBLE, OLD, OldModel, RecipeChange, StudySplit, Update
 
-# Runs that every seed of a study has, and what else lies beside them: no update may be called so.
-OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
-TAKEN = (OLD, REF, ENSEMBLE, "cache")
 # Keys of a recipe that a study decides in other ways.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
 # Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below 2**31.
 LARGEST_SEED = 2**31 - 100_000
 # More would leave the seeds of a study's runs no room.
 MOST_GENERATIONS = 20
-
-
-class StudySplit(Model):
-    """Which data, and how they are divided; each seed of the study makes its own split with its own seed."""
-
-    source: Source = Field(description="where the pictures come from")
-    data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
-    old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
-    class_fraction: float = Field(
-        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
-    )
-    val_fraction: float | None = Field(
-        None,
-        ge=0,
-        lt=1,
-        description="part of each class's training pictures to hold out; default: as mptctl split",
-    )
-    order: Order = Field("given", description="take the first classes as old, or random ones")
-
-
-class RecipeChange(Model):
-    """Another recipe, or other values of some of its keys, for the reference, the ensemble and the updates."""
-
-    recipe: str | None = Field(None, description="preset or file; default: the study's")
-    set: dict[str, Any] = Field({}, description="recipe keys and their values")
-
-
-class Update(Model):
-    """One row of the table: a method with its settings. A name alone stands for the method of that name."""
-
-    method: MethodName = Field(description="method")
-    name: str = Field("", description="of its runs; default: the method's")
-    set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
-    ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, content: object) -> object:
-        content = {"method": content} if isinstance(content, str) else content
-        if isinstance(content, Mapping) and not content.get("name"):
-            return {**content, "name": content.get("method", "")}
-        return content
-
-    @field_validator("name")
-    @classmethod
-    def _is_a_folder(cls, name: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN:
-            raise ValueError(
-                f"{name!r} names no update: letters, digits, . _ and -, and none of {', '.join(TAKEN)}"
-            )
-        return name
 
 
 class StudyFile(Model):
@@ -103,9 +51,12 @@ class StudyFile(Model):
     new: RecipeChange = Field(
         RecipeChange(), description="what differs in the reference, the ensemble and the updates"
     )
-    updates: list[Update] = Field(
-        min_length=1, description="the rows of the table, in the order in which they are trained"
+    old_models: list[OldModel] | None = Field(
+        None,
+        min_length=1,
+        description="several old models; an update that learns from none of them is held against each; default: one",
     )
+    updates: list[Update] = Field(description="the rows of the table, in the order in which they are trained")
     ensemble: PositiveInt | None = Field(
         None, description="members of the ensemble, for updates with ref: ensemble"
     )
@@ -160,7 +111,39 @@ class StudyFile(Model):
             )
         if self.ensemble is not None and not asked:
             raise ValueError(f"ensemble: {self.ensemble} members, and no update has ref: ensemble")
+        self._old_models_fit()
         return self
+
+    def _old_models_fit(self) -> None:
+        """Refuse updates of an old model that is not there in each seed."""
+        several = self.old_models or []
+        if not several and not self.updates:
+            raise ValueError("updates: there is none; name a method, or several old_models to compare these")
+        if several and self.generations is not None:
+            raise ValueError("old_models: a chain has one old model; leave generations or old_models out")
+        names = [model.name for model in several]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"old_models: {min(twice)} stands there twice; give one of them another name")
+        for update in self.updates:
+            learns = Role.OLD in ROWS[update.method].teachers
+            if update.old and not learns:
+                raise ValueError(
+                    f"updates: {update.name}: old: {update.method} learns from no old model, and is held against each"
+                )
+            if update.old and update.old not in names:
+                raise ValueError(
+                    f"updates: {update.name}: old: {update.old}: no such old model{nearest(update.old, names)}"
+                )
+            if several and self.old_of(update).seeds is not None:
+                raise ValueError(
+                    f"updates: {update.name}: its old model {self.old_of(update).name} has not all seeds; leave its "
+                    "seeds out"
+                )
+
+    def old_of(self, update: Update) -> OldModel:
+        """The old model of an update, where there are several."""
+        assert self.old_models
+        return next((model for model in self.old_models if model.name == update.old), self.old_models[0])
 
 
 @dataclass(frozen=True)
@@ -170,14 +153,14 @@ class Study:
     Attributes:
         name: of its file.
         file: what stands in it.
-        old: recipe of the old model, before its seed.
+        old: recipe of each old model by the name of its run, before its seed.
         new: recipe of the reference and of the ensemble's members, before their seeds.
         updates: recipe of each update by its name, before its seed.
     """
 
     name: str
     file: StudyFile
-    old: Recipe
+    old: dict[str, Recipe]
     new: Recipe
     updates: dict[str, Recipe]
 
@@ -237,7 +220,12 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
     return Study(
         name=name,
         file=file,
-        old=recipe("old model", file.recipe, plain, file.set),
+        old={
+            model.run: recipe(f"old model {model.name}", file.recipe, plain, file.set, model.set)
+            for model in file.old_models
+        }
+        if file.old_models
+        else {OLD: recipe("old model", file.recipe, plain, file.set)},
         new=recipe("new", new, plain, file.set, file.new.set),
         updates={
             update.name: recipe(update.name, new, update.method, file.set, file.new.set, update.set)
@@ -275,7 +263,9 @@ def _explain(error: ValidationError) -> str:
     place = first["loc"]
     key = ".".join(str(part) for part in place)
     if first["type"] == "extra_forbidden":
-        inner: dict[str, type[Model]] = {"split": StudySplit, "new": RecipeChange, "updates": Update}
+        inner: dict[str, type[Model]] = {
+            "split": StudySplit, "new": RecipeChange, "updates": Update, "old_models": OldModel,
+        }  # fmt: skip
         model: type[Model] = inner[str(place[0])] if len(place) > 1 else StudyFile
         return f"unknown key {key}{nearest(str(place[-1]), list(model.model_fields))}"
     message = str(first["msg"]).removeprefix("Value error, ")

@@ -12,7 +12,8 @@ from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.studies.study_file import ENSEMBLE, OLD, REF, Study, Update
+from mptctl.studies.study_file import Study
+from mptctl.studies.study_pieces import ENSEMBLE, REF, Update
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
@@ -163,8 +164,11 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
     def named(name: str) -> str:
         return f"{stage}/{name}" if stage else name
 
-    if generation == 1:
-        yield PlannedRun(seed, named(OLD), seeded(study.old, OLD_SEED_OFFSET), only_old_classes=True)
+    # Several old models of a seed differ in their recipes alone, and begin with the same weights.
+    absent = {m.run for m in study.file.old_models or () if m.seeds is not None and seed not in m.seeds}
+    old_models = [name for name in study.old if name not in absent]
+    for name in old_models if generation == 1 else ():
+        yield PlannedRun(seed, named(name), seeded(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(named(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
     references = {None: (), REF: (named(REF),), ENSEMBLE: members}
     wanted = [_reference(update) for update in study.file.updates]
@@ -176,7 +180,9 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
             for i, name in enumerate(members):
                 yield PlannedRun(seed, name, seeded(study.new, ENSEMBLE_SEED_OFFSET + i))
         recipe = seeded(study.updates[update.name], 0)
-        old = named(OLD) if generation == 1 else f"{generation - 1}/{update.name}"
+        old = f"{generation - 1}/{update.name}"
+        if generation == 1:
+            old = named(study.file.old_of(update).run if study.file.old_models else old_models[0])
         yield PlannedRun(seed, named(update.name), recipe, old, references[reference])
 
 

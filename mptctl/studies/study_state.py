@@ -13,7 +13,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_file import StudySplit
+from mptctl.studies.study_pieces import StudySplit
 from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 

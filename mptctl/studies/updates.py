@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
+from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
@@ -28,11 +29,13 @@ class Update:
     Attributes:
         run, old: their answers, to the same samples.
         bias: taken off the logits of the new classes.
+        old_name: of the old model, where there are several to tell apart.
     """
 
     run: RunAnswers
     old: RunAnswers
     bias: float = 0.0
+    old_name: str | None = None
 
     @property
     def replicate(self) -> tuple[str, int]:
@@ -58,14 +61,24 @@ class Update:
 
 @dataclass(frozen=True)
 class Found:
-    """The updates that folders hold, and sentences on runs that were left out."""
+    """The updates that folders hold, and sentences on runs that were left out.
+
+    Attributes:
+        old_models: with each of several, all that lie beside the updates or in the folders, by the names of their runs.
+    """
 
     updates: list[Update]
     notes: list[str]
+    old_models: dict[str, list[RunAnswers]]
 
 
 def find_updates(
-    folders: Sequence[Path], old: Path | None, *, device: str = "auto", progress: Progress | None = None
+    folders: Sequence[Path],
+    old: Path | None,
+    *,
+    by_old: bool = False,
+    device: str = "auto",
+    progress: Progress | None = None,
 ) -> Found:
     """Every update in some folders, with its answers and those of its old model.
 
@@ -74,6 +87,7 @@ def find_updates(
     Args:
         folders: a study's folder, run roots, or run folders.
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
+        by_old: there are several old models, and an update that learnt from none of them is held against each.
         device, progress: for models that did not answer yet; see `run_answers`.
 
     Raises:
@@ -89,12 +103,15 @@ def find_updates(
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     notes: list[str] = []
     updates: list[Update] = []
+    beside = _old_models(chosen, device, progress) if by_old else {}
     for run, named in chosen.items():
         teachers = recorded_teachers(run)
         if not named and Role.OLD.value not in teachers:
             continue
         if (state := unfinished(run)) is not None:
             notes.append(f"{run}: left out: {state}")
+            continue
+        if run in beside.get(run.parent, {}):
             continue
         replaced = _old_of(run, teachers.get(Role.OLD), old)
         if replaced.resolve() == run:
@@ -107,14 +124,41 @@ def find_updates(
                 f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that it is no "
                 "update; name updates, and the model that they replace with --old"
             )
-        updates.append(_against(answers, replaced, device, progress))
-    if not updates:
+        if not by_old:
+            updates.append(_against(answers, replaced, device, progress))
+            continue
+        learns = Role.OLD in ROWS[answers.recipe.method.name].teachers
+        several = [replaced] if learns else list(beside[run.parent])
+        updates += [
+            replace(_against(answers, each, device, progress), old_name=each.name) for each in several
+        ]
+    found: dict[str, list[RunAnswers]] = {}
+    for models in beside.values():
+        for folder, model in models.items():
+            found.setdefault(folder.name, []).append(model)
+    if not updates and not found:
         names = ", ".join(str(folder) for folder in folders)
         left = f" ({'; '.join(notes)})" if notes else ""
         raise CheckpointError(
             f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
         )
-    return Found(updates, notes)
+    return Found(updates, notes, found)
+
+
+def _old_models(
+    runs: Collection[Path], device: str, progress: Progress | None
+) -> dict[Path, dict[Path, RunAnswers]]:
+    """Finished runs that know the old classes alone, by the run root that they lie in."""
+    found: dict[Path, dict[Path, RunAnswers]] = {}
+    for root in dict.fromkeys(run.parent for run in runs):
+        models = found.setdefault(root, {})
+        for run in runs_below(root):
+            if recorded_teachers(run) or unfinished(run) is not None:
+                continue
+            answers = run_answers(run, device=device, progress=progress)
+            if answers.head.num_known == answers.head.num_old:
+                models[run] = answers
+    return found
 
 
 def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | None) -> Update:

@@ -11,12 +11,24 @@ from numpy.typing import NDArray
 from mptctl.data.split_file import SplitRequest
 from mptctl.files import write_atomically
 from mptctl.recipe import load_recipe
-from mptctl.studies.answers_file import AnswersHead, PartAnswers, RunAnswers, round_answers, write_answers
+from mptctl.studies.answers_file import (
+    SCHEMA_VERSION,
+    AnswersHead,
+    KeptCalibration,
+    PartAnswers,
+    RunAnswers,
+    round_answers,
+    write_answers,
+)
 from mptctl.studies.work import RunWork, TeacherWork
 
 NUM_OLD, CLASSES = 3, 6
 # What one picture costs, and how many pictures a run is trained on.
 FORWARD, STEP, PICTURES = 10, 30, 1000
+
+CALIBRATION = KeptCalibration(
+    n=10, accuracy=0.5, ece=0.2, aece=0.25, temperature=2.0, scaled_ece=0.1, scaled_aece=0.125
+)
 
 Part = Mapping[str, NDArray[np.float64]]
 
@@ -60,6 +72,7 @@ def made_run(
     split: Mapping[str, object] | None = None,
     fingerprint: str | None = None,
     settings: Mapping[str, object] | None = None,
+    calibration: KeptCalibration | None = None,
 ) -> RunAnswers:
     """Write a run; its digest is its folder's name and seed, as are those of its teachers."""
     recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed, **(settings or {})})
@@ -79,7 +92,7 @@ def made_run(
         folder,
         recipe,
         AnswersHead(
-            schema_version=1,
+            schema_version=SCHEMA_VERSION,
             digest=f"{folder.name}-{seed}",
             teachers=teachers,
             class_names=tuple(map(str, range(classes))),
@@ -95,6 +108,7 @@ def made_run(
                 taught_pictures=PICTURES,
                 teachers=dict(asked),
             ),
+            calibration=calibration or CALIBRATION,
         ),
         val,
         test,

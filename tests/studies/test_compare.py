@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
@@ -20,7 +20,16 @@ from mptctl.studies.answers_file import PartAnswers, no_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, Comparison, ComparisonRow
 from tests.common import CommandLine, Train, short_recipe
-from tests.studies.made_runs import CLASSES, FORWARD, NUM_OLD, STEP, made_part, made_run, made_seed
+from tests.studies.made_runs import (
+    CALIBRATION,
+    CLASSES,
+    FORWARD,
+    NUM_OLD,
+    STEP,
+    made_part,
+    made_run,
+    made_seed,
+)
 
 EXACT = 1e-12
 
@@ -92,6 +101,49 @@ def test_by_hand(tmp_path: Path) -> None:
     assert mpt.cost == pytest.approx(1 + (4 + FORWARD) / STEP + 1, abs=EXACT)
     assert mpt.parameters == 1234
     assert comparison.noise.over == "samples"
+
+
+def test_by_old_a_plain_update_is_held_against_each_old_model_and_others_against_their_own(
+    tmp_path: Path,
+) -> None:
+    by_hand(tmp_path / "1")
+    root, label = tmp_path / "1", np.array(LABEL)
+    shutil.move(root / "old", root / "old-ce")
+    # This one is right on the third and the sixth sample of old classes alone, and better calibrated.
+    other = made_part(label, np.eye(CLASSES)[[1, 1, 0, 0, 0, 2, 0, 0, 0, 0]][:, :NUM_OLD])
+    kept = CALIBRATION.model_copy(update={"ece": 0.05})
+    made_run(
+        root / "old-ls", "no-treatment", 1, other, other, old=None, num_known=NUM_OLD, calibration=kept,
+        settings={"criterion.name": "ls"},
+    )  # fmt: skip
+    comparison = compare_runs([tmp_path], by="old")
+    # mpt-kl records old-1, the digest of what is now old-ce.
+    assert [(each.old, each.name) for each in comparison.rows] == [
+        ("old-ce", "no-treatment"), ("old-ce", BIAS_ROW), ("old-ce", "mpt-kl"), ("old-ls", "no-treatment"),
+    ]  # fmt: skip
+    assert [each.flips.values for each in comparison.rows if each.name == "no-treatment"] == [
+        [(2, 6)],
+        [(0, 6)],
+    ]
+    assert row(comparison, "mpt-kl").flips.values == [(1, 6)]
+    assert [(old.old, old.er_old.values) for old in comparison.old] == [
+        ("old-ce", [1 / 6]),
+        ("old-ls", [4 / 6]),
+    ]
+    assert comparison.calibration is not None
+    assert [(each.old, each.ece.values, each.temperature.mean) for each in comparison.calibration] == [
+        ("old-ce", [0.2], 2.0), ("old-ls", [0.05], 2.0),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="--old: with --by old"):
+        compare_runs([tmp_path], by="old", old=Path("old-ce"))
+
+
+def test_old_models_without_an_update_have_their_calibration_alone(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    for name in ("no-treatment", "mpt-kl"):
+        shutil.rmtree(tmp_path / name)
+    comparison = compare_runs([tmp_path], by="old")
+    assert (comparison.rows, [each.old for each in comparison.calibration or []]) == ([], ["old"])
 
 
 def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ CLASSES = {
     "demo": 62,
     "pct-own": 100,
     "chain": 100,
+    "tiny-imagenet-calibration": 200,
+    "tiny-imagenet-calibration-32": 100,
+    "cub": 200,
 }
 COUNT = 2  # the fewest pictures that batch normalisation takes
 STEPS = 2
@@ -77,7 +80,7 @@ def test_every_run_of_a_study_takes_steps(name: str) -> None:
         loss = loss_of_a_step(recipe, model_of(*kind), known, num_old)
         assert torch.isfinite(loss), run.key
         taken, learnt = taken + 1, learnt or run.is_update
-    assert learnt
+    assert learnt or not study.file.updates
     assert taken >= STEPS
 
 

@@ -14,6 +14,7 @@ from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
 from tests.common import ROOT
 
+OLDS = "old_models: [{name: ce}, {name: ls, set: {criterion.name: ls}, seeds: [1]}]\n"
 HEAD = "description: x\nsplit: {source: digits}\nrecipe: digits\n"
 
 
@@ -62,7 +63,7 @@ def test_the_first_table_has_every_method_and_an_ensemble_of_eight() -> None:
 
 def test_a_larger_network_replaces_a_smaller_one() -> None:
     study = load_study("imagenet-r18-r50")
-    assert study.old.model.arch == "resnet18"
+    assert study.old["old"].model.arch == "resnet18"
     assert study.new.model.arch == "resnet50"
     assert {recipe.model.arch for recipe in study.updates.values()} == {"resnet50"}
 
@@ -74,16 +75,16 @@ def test_settings_of_an_update_win_over_those_of_the_study(tmp_path: Path) -> No
         "updates: [mpt-kl, {name: other, method: mpt-lm, set: {optim: {epochs: 5}, method.k: 2}}]\n"
     )
     study = load_study(write(tmp_path, text))
-    assert [recipe.optim.epochs for recipe in (study.old, study.new)] == [3, 4]
+    assert [recipe.optim.epochs for recipe in (study.old["old"], study.new)] == [3, 4]
     assert {name: recipe.optim.epochs for name, recipe in study.updates.items()} == {"mpt-kl": 4, "other": 5}
-    assert {recipe.optim.lr for recipe in (study.old, *study.updates.values())} == {0.2}
+    assert {recipe.optim.lr for recipe in (study.old["old"], *study.updates.values())} == {0.2}
     assert (study.updates["other"].method.name, study.updates["other"].method.k) == ("mpt-lm", 2.0)
 
 
 def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("optim: {epochs: 9}\n", encoding="utf-8")
     path = write(tmp_path, "description: x\nsplit: {source: digits}\nrecipe: mine.yaml\nupdates: [mpt-kl]\n")
-    assert load_study(path).old.optim.epochs == 9
+    assert load_study(path).old["old"].optim.epochs == 9
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,20 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
             "generations: [0.5, 0.7, 1]",
             "split.old_fraction: 0.4: generations say which classes",
         ),
-        (HEAD + "updates: []", "updates"),
+        (HEAD + "updates: []", "updates: there is none"),
+        (HEAD + OLDS + "updates: [{method: mpt-kl, old: c}]", "mpt-kl: old: c: no such old model"),
+        (HEAD + OLDS + "updates: [{method: mpt-kl, old: ls}]", "mpt-kl: its old model ls has not all seeds"),
+        (HEAD + OLDS + "updates: [{method: no-treatment, old: ce}]", "learns from no old model"),
+        (HEAD + "updates: [{method: mpt-kl, old: ce}]", "mpt-kl: old: ce: no such old model"),
+        (HEAD + OLDS + "updates: [{name: old-ls, method: mpt-kl}]", "nothing that begins with old-"),
+        (HEAD + "old_models: [{name: a}, {name: a}]\nupdates: []", "old_models: a stands there twice"),
+        (HEAD + "old_models: [{name: a/b}]\nupdates: []", "names no old model"),
+        (HEAD + "old_models: [{nam: a}]\nupdates: []", "unknown key old_models.0.nam; did you mean name?"),
+        (HEAD + OLDS + "updates: [mpt-kl]\ngenerations: [0.5, 0.75, 1]", "a chain has one old model"),
+        (
+            HEAD + "old_models: [{name: ls, set: {criterion.name: lss}}]\nupdates: []",
+            "old model ls: .*criterion.name",
+        ),
         (HEAD, "updates: is missing"),
         ("[1]", "must be a mapping"),
         ("split: [", "own.yaml"),
@@ -125,6 +139,15 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
 def test_what_is_not_valid_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_study(write(tmp_path, text))
+
+
+def test_old_models_differ_in_what_is_set_for_them_alone(tmp_path: Path) -> None:
+    study = load_study(write(tmp_path, HEAD + OLDS + "updates: [mpt-kl]\n"))
+    assert {name: recipe.criterion.name for name, recipe in study.old.items()} == {
+        "old-ce": "ce",
+        "old-ls": "ls",
+    }
+    assert {study.new.criterion.name, study.updates["mpt-kl"].criterion.name} == {"ce"}
 
 
 def test_an_unknown_study_is_refused_with_the_nearest_name() -> None:

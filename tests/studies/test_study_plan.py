@@ -12,7 +12,8 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_estimate import makespan
-from mptctl.studies.study_file import Study, StudyFile, StudySplit, settle
+from mptctl.studies.study_file import Study, StudyFile, settle
+from mptctl.studies.study_pieces import StudySplit
 from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
 from mptctl.studies.study_state import existing_split, make_splits, standings
 from mptctl.training.train import train
@@ -24,6 +25,7 @@ def study(
     *updates: object,
     ensemble: int | None = None,
     generations: list[float] | None = None,
+    old_models: list[object] | None = None,
     **settings: object,
 ) -> Study:
     file = StudyFile.model_validate(
@@ -35,6 +37,7 @@ def study(
             "updates": list(updates),
             "ensemble": ensemble,
             "generations": generations,
+            "old_models": old_models,
         }
     )
     return settle("hand", file, "study hand")
@@ -93,6 +96,25 @@ def test_each_update_of_a_chain_replaces_the_one_before_by_the_same_method(tmp_p
         tmp_path / "3" / "1" / "mpt-kl" / "best.pt",
         tmp_path / "3" / "2" / "ref" / "best.pt",
     )
+
+
+def test_several_old_models_begin_alike_and_each_update_learns_from_one() -> None:
+    several = [{"name": "ce"}, {"name": "ls", "set": {"criterion.name": "ls"}}, {"name": "fl", "seeds": [1]}]
+    of_ls = {"name": "mpt-kl-ls", "method": "mpt-kl", "old": "ls"}
+    runs = {
+        run.key: run for run in plan_study(study("no-treatment", "mpt-kl", of_ls, old_models=several), [1, 2])
+    }
+    assert {key: run.teachers for key, run in runs.items()} == {
+        "1/old-ce": (), "1/old-ls": (), "1/old-fl": (), "1/ref": (),
+        "1/no-treatment": ("1/old-ce",), "1/mpt-kl": ("1/old-ce", "1/ref"), "1/mpt-kl-ls": ("1/old-ls", "1/ref"),
+        "2/old-ce": (), "2/old-ls": (), "2/ref": (),
+        "2/no-treatment": ("2/old-ce",), "2/mpt-kl": ("2/old-ce", "2/ref"), "2/mpt-kl-ls": ("2/old-ls", "2/ref"),
+    }  # fmt: skip
+    assert [key for key, run in runs.items() if run.only_old_classes] == [
+        "1/old-ce", "1/old-ls", "1/old-fl", "2/old-ce", "2/old-ls",
+    ]  # fmt: skip
+    assert {runs[f"1/old-{name}"].recipe.runtime.seed for name in ("ce", "ls", "fl")} == {2001}
+    assert runs["1/old-ls"].recipe.criterion.name == "ls"
 
 
 def test_a_run_that_ends_before_its_method_begins_is_refused(digits: Split) -> None:
