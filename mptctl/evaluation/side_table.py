@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
+from mptctl.evaluation.arrow import text_array
 from mptctl.evaluation.columns import as_text, first, shown
 from mptctl.evaluation.join import NAMED
 from mptctl.evaluation.npz_file import read_npz
@@ -133,12 +134,12 @@ def _arrays(part: Path, wanted: Sequence[str]) -> tuple[str, list[str], str]:
         if values.ndim != 1 or len(values) != len(found["id"]):
             raise DataError(f"{part}: `{column}` has shape {values.shape}; write one value for each id")
         try:
-            arrays[f"a{i}"] = pa.array(_as_text(values, column, str(part)), pa.string())
+            arrays[f"a{i}"] = text_array(_as_text(values, column, str(part)))
         except UnicodeError as error:
             raise _unreadable(part, error) from error
     work = current()
     name = work.name()
-    work.connection.register(name, pa.table(arrays))
+    work.connection.register(name, pa.Table.from_arrays([*arrays.values()], names=[*arrays]))
     return name, list(arrays), name
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.arrow import number_array, text_array
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
 from mptctl.evaluation.paired_answers import PairedAnswers
@@ -124,8 +125,8 @@ class SliceSource:
         names = np.array([f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)])
         work = current()
         name, rows = work.name(), self.answers.pairing.rows["old"]
-        table = pa.table({"row": pa.array(rows), "band": pa.array(names[place].astype(str), pa.string())})
-        work.connection.register(name, table)
+        columns = [number_array(rows), text_array(names[place])]
+        work.connection.register(name, pa.Table.from_arrays(columns, names=["row", "band"]))
         self._joins += f" JOIN {name} AS bands ON bands.row = old.row"
 
     @property
