@@ -56,10 +56,10 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
         whole: the flip table of all samples.
         fdr: ``bh`` or ``by``.
     """
-    from scipy.stats import false_discovery_control, hypergeom  # takes a second to import
-
     if not slices:
         return []
+    from scipy.stats import false_discovery_control, hypergeom  # takes a second to import
+
     # Of equal counts the test is the same, and of many slices many are alike.
     sizes = np.array([(each.counts.negative_flips, each.counts.total) for each in slices])
     kinds, kind = np.unique(sizes, axis=0, return_inverse=True)
