@@ -1,4 +1,4 @@
-"""Write a few training pictures of each new class of a split to DIR/CLASS, as `mptctl fewshot RUN --add DIR` takes them.
+"""Write a few training pictures of each new class of a split to DIR/CLASS, as `mptctl fewshot --add DIR` takes them.
 
 python examples/few_pictures.py RUN_ROOT DIR [--count 5]
 """
