@@ -37,7 +37,9 @@ Refs = Annotated[
         help="Reference model, or an ensemble's folder; repeated, an ensemble. (default: ref)",
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run that is in the folder.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in the folder, by its own recipe.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
 Seed = Annotated[
     int | None,

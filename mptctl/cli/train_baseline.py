@@ -43,7 +43,7 @@ def train_baseline(
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
-    inputs = read_inputs(flags)
+    inputs = read_inputs(flags, method)
     from mptctl.errors import UsageError
     from mptctl.methods.rows import ROWS
     from mptctl.recipe import validate_method

@@ -45,17 +45,17 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    inputs = read_inputs(flags)
+    inputs = read_inputs(flags, method_with(distance))
     method = method_with(distance, inputs.recipe)
     keys = method_keys(method, k, cache_teachers)
     run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"])
 
 
-def method_with(distance: Distance | None, recipe: Recipe) -> MethodName:
+def method_with(distance: Distance | None, recipe: Recipe | None = None) -> MethodName:
     """The method with a distance: that of the flag, or of the recipe's own method, or kl.
 
     So a recipe that was tuned needs no flag.
     """
     from mptctl.methods.rows import distance_of, mpt_method
 
-    return mpt_method(distance or distance_of(recipe.method.name) or "kl")
+    return mpt_method(distance or (recipe and distance_of(recipe.method.name)) or "kl")

@@ -24,9 +24,10 @@ def train_old(flags: TrainingFlags) -> None:
     from mptctl.training.request import OLD_SEED_OFFSET
 
     run_training(
-        read_inputs(flags),
+        read_inputs(flags, "old"),
         {"method.name": "no-treatment", "method.init": "fresh"},
         name="old",
         only_old_classes=True,
         seed_offset=OLD_SEED_OFFSET,
+        then="train-ref",
     )

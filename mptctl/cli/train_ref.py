@@ -24,8 +24,9 @@ def train_ref(flags: TrainingFlags) -> None:
     from mptctl.training.request import REF_SEED_OFFSET
 
     run_training(
-        read_inputs(flags),
+        read_inputs(flags, "ref"),
         {"method.name": "no-treatment", "method.init": "fresh"},
         name="ref",
         seed_offset=REF_SEED_OFFSET,
+        then="train-mpt",
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mptctl.recipe import Recipe
     from mptctl.training.dry_run import DryRun
 
-DEFAULT_OLD = "old"
+DEFAULT_OLD, DEFAULT_REF = "old", "ref"
 
 prints_run = prints(
     {"--json": "mptctl.training.result:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
@@ -34,12 +34,14 @@ class Inputs:
         split: of the run root.
         recipe: the preset or file with ``--set``, before the verb's own keys.
         recipe_name: for messages.
+        resumes: the recipe is that of the run itself, which goes on.
     """
 
     flags: TrainingFlags
     split: Split
     recipe: Recipe
     recipe_name: str
+    resumes: bool = False
 
     def with_keys(self, verb_keys: dict[str, Any], seed_offset: int = 0) -> Recipe:
         """The recipe of the run.
@@ -54,12 +56,17 @@ class Inputs:
         if self.flags.device is not None:
             keys["runtime.device"] = self.flags.device
         # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
-        seed = self.recipe.runtime.seed + seed_offset if self.flags.seed is None else self.flags.seed
+        offset = 0 if self.resumes else seed_offset
+        seed = self.recipe.runtime.seed + offset if self.flags.seed is None else self.flags.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
 
-def read_inputs(flags: TrainingFlags) -> Inputs:
-    """Read the split and the recipe.
+def read_inputs(flags: TrainingFlags, run: str | None = None) -> Inputs:
+    """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
+
+    Args:
+        flags: as they were given.
+        run: name of the run where ``--name`` gives none; None for a verb whose folder is no run.
 
     Raises:
         UsageError: flags that contradict each other, no split, or a recipe that is not valid.
@@ -70,10 +77,16 @@ def read_inputs(flags: TrainingFlags) -> Inputs:
     if flags.resume and flags.overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
     split = load_split(flags.run_root)
+    from mptctl.models.ownership import run_folder
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
 
+    overrides = flags.overrides or ()
+    if flags.resume and flags.recipe is None and run is not None:
+        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / "recipe.yaml"
+        if own.is_file():
+            return Inputs(flags, split, load_recipe(str(own), overrides), str(own), resumes=True)
     name = flags.recipe or DEFAULT_PRESET[split.file.source]
-    return Inputs(flags, split, load_recipe(name, flags.overrides or ()), name)
+    return Inputs(flags, split, load_recipe(name, overrides), name)
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
@@ -96,6 +109,7 @@ def run_training(
     needs_old: bool = True,
     only_old_classes: bool = False,
     seed_offset: int = 0,
+    then: str | None = None,
 ) -> None:
     """Do what a training verb says.
 
@@ -107,6 +121,7 @@ def run_training(
         needs_old: the method uses the old model; else it only measures flips in validation, where it is there.
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed where no --seed was given.
+        then: the verb that a person will want to type next; default: evaluate the run against the old model.
     """
     flags, split = inputs.flags, inputs.split
     recipe = inputs.with_keys(verb_keys, seed_offset)
@@ -117,11 +132,17 @@ def run_training(
         typer.echo(recipe.to_yaml(), nl=False)
         return
     from mptctl.models.run_folder import find_checkpoint, find_references
+    from mptctl.names import Role
     from mptctl.training.request import RunRequest, refuse_too_short
 
     refuse_too_short(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
+    recorded = recorded_teachers(folder) if inputs.resumes else {}
+    if old == DEFAULT_OLD and Role.OLD in recorded:
+        old = str(recorded[Role.OLD])
+    if refs == [DEFAULT_REF] and (own := [str(path) for role, path in recorded.items() if role != Role.OLD]):
+        refs = own
     request = RunRequest(
         recipe=recipe,
         split=split,
@@ -151,8 +172,28 @@ def run_training(
         return
     if flags.as_json:
         typer.echo(result.summary().model_dump_json())
-    else:
-        typer.echo(str(result.run.best))
+        return
+    root = [] if flags.run_root == Path("runs") else ["--run-root", str(flags.run_root)]
+    command = shlex.join(
+        ["mptctl", *(then.split() if then else ("evaluate", old or DEFAULT_OLD, folder.name)), *root]
+    )
+    typer.echo(f"next: {command}", err=True)
+    typer.echo(str(result.run.best))
+
+
+def recorded_teachers(folder: Path) -> dict[str, Path]:
+    """The teachers of a run that goes on, by role, of those whose checkpoints lie beside it."""
+    from mptctl.errors import CheckpointError
+    from mptctl.models.run_folder import RunDir
+    from mptctl.studies.run_folders import find_by_digest
+    from mptctl.training.resume import newest_checkpoint
+
+    try:
+        teachers = newest_checkpoint(RunDir(folder))[0].meta.teachers
+    except CheckpointError:
+        return {}  # said when the run is put together
+    found = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
+    return {role: path / "best.pt" for role, path in found.items() if path is not None}
 
 
 def describe(plan: DryRun) -> list[str]:

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
+from mptctl.report.wording import duration
 from mptctl.training.observer import Observer
 from mptctl.training.observer import Silent as Silent
 from mptctl.training.result import FitResult
@@ -59,8 +60,9 @@ class Plain(Silent):
             self._say(f"{self.name}: epoch {line.epoch}: {validation_text(line)}{training}")
 
     def finished(self, result: FitResult) -> None:
-        """Say how long it took."""
-        self._say(f"{self.name}: done, {result.steps} steps in {result.seconds:.0f} s; {result.data}")
+        """Say what the run came to."""
+        for text in result_lines(result):
+            self._say(text)
 
     def _say(self, text: str) -> None:
         self._last = time.monotonic()
@@ -118,17 +120,38 @@ class Live(Silent):
             self.progress.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
 
     def finished(self, result: FitResult) -> None:
-        """Say how long it took."""
+        """Say what the run came to."""
         self.progress.stop()
-        self.console.print(
-            f"{result.run.path.name}: {result.steps} steps in {result.seconds:.0f} s; {result.data}",
-            highlight=False,
-            markup=False,
-        )
+        for text in result_lines(result):
+            self.console.print(text, highlight=False, markup=False)
 
     def closed(self) -> None:
         """Give the terminal back, also after an error."""
         self.progress.stop()
+
+
+def result_lines(result: FitResult) -> list[str]:
+    """What a run came to: how long it took, its best epoch with counts, and what held it up."""
+    name = result.run.path.name
+    if result.steps and not result.trained:
+        lines = [f"{name}: already finished: {result.steps:,} steps; nothing was left to train"]
+    else:
+        lines = [f"{name}: done, {result.trained:,} steps in {duration(result.seconds)}"]
+    if (best := result.best) is not None:
+        counted = (
+            ("val error", best.val_error, best.val_errors, best.val_samples),
+            ("old classes", best.val_error_old, best.val_errors_old, best.val_samples_old),
+            ("NFR", best.val_nfr, best.val_flips, best.val_samples_old),
+        )
+        figures = [
+            f"{what} {100 * rate:.2f} % ({count:,} of {of:,})"
+            for what, rate, count, of in counted
+            if rate is not None and count is not None and of
+        ]
+        lines.append(f"{name}: best epoch {best.epoch} of {result.epochs}: {', '.join(figures)}")
+    if result.data is not None:
+        lines.append(f"{name}: {result.data}")
+    return lines
 
 
 def step_text(line: MetricsLine) -> str:

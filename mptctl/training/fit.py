@@ -10,7 +10,9 @@ from typing import NoReturn
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import COUNTS
+from mptctl.methods.rows import start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.networks import set_training_mode
 from mptctl.training.meter import MetricsLogger
 from mptctl.training.observer import Observer
@@ -23,6 +25,8 @@ from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
 SYNC_EVERY = 10
+# What held a run up is said where it took more than a minute and waited for more than a twentieth of it.
+LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
@@ -40,16 +44,45 @@ def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
     """
     started = time.monotonic()
     context, state = run.context, run.state
+    first = state.global_step
     observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
     logger = MetricsLogger(context, state, observer)
     try:
         _Loop(run, stop, logger).run()
     finally:
         logger.close()
-    seconds, data = time.monotonic() - started, context.train.bottleneck()
-    result = FitResult(context.folder, state.global_step, state.validation, state.best_error, seconds, data)
+    seconds = time.monotonic() - started
+    waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
+    result = FitResult(
+        run=context.folder,
+        steps=state.global_step,
+        trained=state.global_step - first,
+        epochs=-(-context.total_steps // context.train.steps_per_epoch),
+        validation=state.validation,
+        best=_best_epoch(run) if context.group.is_main else None,
+        best_error=state.best_error,
+        seconds=seconds,
+        data=context.train.bottleneck() if waited else None,
+    )
     observer.finished(result)
     return result
+
+
+def _best_epoch(run: Run) -> MetricsLine | None:
+    """The epoch whose weights ``best.pt`` has: the latest of those with the lowest error in which the method was on."""
+    first = start_epoch(run.context.recipe.method)
+    return (
+        next(
+            (
+                line
+                for line in reversed(read_metrics(run.context.folder.metrics))
+                if line.event == "epoch" and line.epoch > first and line.val_error == run.state.best_error
+            ),
+            None,
+        )
+        if run.state.best_error is not None
+        else None
+    )
 
 
 class _Loop:

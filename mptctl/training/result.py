@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from mptctl.files import Model
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.training.validate import Validation
 
@@ -23,6 +24,9 @@ class TrainSummary(Model):
     best_val_error: float | None = Field(
         description="validation error of `best`; null without a validation part"
     )
+    best_epoch: int | None = Field(
+        None, description="epoch of `best`, counted from 1; null without a validation part"
+    )
     seconds: float = Field(description="of this process")
 
 
@@ -34,17 +38,23 @@ class FitResult:
         run: its folder.
         steps: optimizer steps done in all.
         validation: of the last epoch.
+        trained: those of this process.
+        epochs: of the whole run.
+        best: the epoch of ``best.pt``; None without a validation part.
         best_error: validation error of ``best.pt``; None without a validation part.
         seconds: of this process.
-        data: what held the pictures up, and which setting moves it.
+        data: what held the pictures up, and which setting moves it; None where that is not worth a word.
     """
 
     run: RunDir
     steps: int
+    trained: int
+    epochs: int
     validation: Validation
+    best: MetricsLine | None
     best_error: float | None
     seconds: float
-    data: str
+    data: str | None
 
     def summary(self) -> TrainSummary:
         """The same as plain values."""
@@ -58,5 +68,6 @@ class FitResult:
                 if key in TrainSummary.model_fields
             },
             best_val_error=self.best_error,
+            best_epoch=None if self.best is None else self.best.epoch,
             seconds=round(self.seconds, 3),
         )

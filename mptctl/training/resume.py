@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import torch
 
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import steps_logged_after
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import differences, may_change_between_starts
+from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
 from mptctl.training.validate import NOT_VALIDATED, Validation
+
+# Keys by which a run may be made longer where nothing that is done depends on them.
+LENGTH = ("optim.epochs", "optim.max_steps")
 
 
 class Resumed(NamedTuple):
@@ -121,11 +124,18 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
 
     Raises:
         CheckpointError: names what differs, of all that changes more than rounding.
+        UsageError: it is longer than it was, and what was trained so far would have been trained otherwise.
     """
+    changes = differences(before.recipe, now.recipe)
+    longer = {
+        key for key, was, is_now in changes if key in LENGTH and (is_now is None or (was or 0) < is_now)
+    }
+    if longer:
+        _refuse_extension(before.recipe, min(longer), path)
     lines = [
         f"{key}: {was} -> {is_now}"
-        for key, was, is_now in differences(before.recipe, now.recipe)
-        if key not in may_change_between_starts()
+        for key, was, is_now in changes
+        if key not in may_change_between_starts() | longer
     ]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
@@ -135,6 +145,23 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     if lines:
         raise CheckpointError(
             f"{path}: this is another run: {'; '.join(lines)}; resume it as it was, or use another --name"
+        )
+
+
+def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
+    """Refuse to make a run longer whose learning rate or bias depends on where it ends."""
+    spans = [
+        name
+        for name, whole in (
+            ("optim.schedule cosine", recipe.optim.schedule == "cosine"),
+            (f"method.k_schedule {recipe.method.k_schedule}", recipe.method.k_schedule != "constant"),
+        )
+        if whole
+    ]
+    if spans:
+        raise UsageError(
+            f"{path}: {key}: {' and '.join(spans)} spans the whole run, which was planned shorter; train a run of that "
+            f"length, which may begin with these weights: --set model.pretrained={path.parent / 'best.pt'} --name NEW"
         )
 
 

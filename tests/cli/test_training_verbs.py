@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from dataclasses import fields
@@ -150,6 +151,47 @@ def test_a_run_is_trained_and_named(mptctl: CommandLine, digits_root: Path, tmp_
     )
     assert plain.returncode == 0, plain.stderr
     assert yaml.safe_load(plain.stdout)["best"] == str(tmp_path / "mine" / "best.pt")
+
+
+def test_a_run_goes_on_by_its_own_recipe_and_its_own_teachers(mptctl: CommandLine, tmp_path: Path) -> None:
+    """Nothing but its name is said again, although recipe, seed and teachers were not those taken by default."""
+    make_split("digits", run_root=tmp_path)
+    root, keys = (
+        ("--run-root", tmp_path),
+        ("--set", "optim.max_steps=1", "--set", "runtime.threads=1", "--device", "cpu"),
+    )
+    for verb, name in (("train-old", "first"), ("train-ref", "second"), ("train-ref", "third")):
+        done = mptctl(verb, *root, *keys, "--name", name, "--seed", len(name))
+        assert done.returncode == 0, done.stderr
+    teachers = ("--old", "first", "--ref", "third", "--ref", "second")
+    lr = ("--set", "optim.lr=0.01", "--seed", 7)
+    done = mptctl("train-mpt", "--distance", "lm", "--k", 2, "--name", "mine", *root, *keys, *lr, *teachers)
+    assert done.returncode == 0, done.stderr
+    again = mptctl("train-mpt", "--name", "mine", "--resume", *root)
+    assert (again.returncode, again.stdout) == (0, f"{tmp_path / 'mine' / 'best.pt'}\n"), again.stderr
+    assert "mine: already finished: 1 steps; nothing was left to train" in again.stderr
+    other = mptctl("train-mpt", "--name", "mine", "--resume", "--set", "optim.lr=0.02", *root)
+    assert (other.returncode, "optim.lr: 0.01 -> 0.02" in other.stderr) == (5, True)
+    twin = mptctl("train-ref", "--name", "second", "--resume", *root)  # its seed is not moved again
+    assert twin.returncode == 0, twin.stderr
+
+
+def test_a_run_ends_with_its_best_epoch_and_the_next_command(mptctl: CommandLine, tmp_path: Path) -> None:
+    make_split("digits", run_root=tmp_path)
+    root, keys = (
+        ("--run-root", tmp_path),
+        ("--set", "optim.epochs=2", "--set", "runtime.threads=1", "--device", "cpu"),
+    )
+    old = mptctl("train-old", *root, *keys)
+    assert old.returncode == 0, old.stderr
+    *_, result, following = old.stderr.splitlines()
+    assert re.fullmatch(r"old: best epoch [12] of 2: val error .* % \(\d+ of 45\), old classes .*", result)
+    assert following == f"next: mptctl train-ref --run-root {tmp_path}"
+    assert "brought" not in old.stderr  # what the loader did is said where it held up a long run
+    new = mptctl("train-baseline", "no-treatment", *root, *keys)
+    *_, result, following = new.stderr.splitlines()
+    assert re.search(r", NFR .* % \(\d+ of \d+\)$", result)
+    assert following == f"next: mptctl evaluate old no-treatment --run-root {tmp_path}"
 
 
 def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(

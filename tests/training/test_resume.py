@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
+from mptctl.report.training_progress import result_lines
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import (
@@ -197,6 +199,52 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
     run(short_recipe(), "run")
     again, _ = run(short_recipe("runtime.checkpoint_every_steps=5"), "run", resume=True)
     assert again.steps == 24
+
+
+LONGER = {"optim.schedule": "step", "optim.milestones": [1], "optim.epochs": 2}
+
+
+def test_a_run_made_longer_is_the_run_that_was_long_from_the_start(run: Train) -> None:
+    whole, _ = run(short_recipe(**(LONGER | {"optim.epochs": 4})), "whole")
+    run(short_recipe(**LONGER), "grown")
+    grown, _ = run(short_recipe(**(LONGER | {"optim.epochs": 4})), "grown", resume=True)
+    assert (whole.steps, grown.steps, grown.trained) == (48, 48, 24)
+    assert_same_run(whole.run, grown.run)
+
+
+@pytest.mark.parametrize(
+    ("keys", "spans"),
+    [
+        (
+            {"optim.schedule": "cosine", "optim.milestones": None},
+            r"optim\.schedule cosine spans the whole run",
+        ),
+        ({"method.k_schedule": "linear-to-zero"}, r"method\.k_schedule linear-to-zero spans the whole run"),
+    ],
+)
+def test_a_run_planned_as_a_whole_is_not_made_longer_but_its_weights_begin_another(
+    keys: dict[str, object], spans: str, run: Train
+) -> None:
+    before = LONGER | keys
+    done, _ = run(short_recipe(**before), "run")
+    longer = short_recipe(**(before | {"optim.epochs": 4}))
+    with pytest.raises(UsageError, match=spans) as refused:
+        run(longer, "run", resume=True)
+    key, _, value = str(refused.value).partition("--set ")[2].partition(" ")[0].partition("=")
+    assert (key, value) == ("model.pretrained", str(done.run.best))
+    another, _ = run(short_recipe(**(before | {key: value, "optim.epochs": 0})), "another")
+    weights = [load_checkpoint(path).model for path in (done.run.best, another.run.best)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_what_is_finished_is_not_trained_again(run: Train) -> None:
+    first, _ = run(short_recipe(), "run")
+    again, _ = run(short_recipe(), "run", resume=True)
+    assert (first.trained, again.trained, again.steps) == (24, 0, 24)
+    assert first.best == again.best
+    assert first.best is not None
+    assert first.best.val_error == first.best_error
+    assert result_lines(again)[0] == "run: already finished: 24 steps; nothing was left to train"
 
 
 def test_resume_on_another_split_is_refused(run: Train, tmp_path: Path, digits: Split) -> None:
