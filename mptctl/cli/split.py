@@ -26,7 +26,7 @@ def split(
         typer.Argument(
             metavar="SOURCE",
             help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or "
-            "imagefolder (train/ and val/ with one folder per class).",
+            "imagefolder (train/ and val/ with one folder per class; with test/ too, val/ is the validation part).",
         ),
     ],
     data_root: Annotated[
@@ -65,7 +65,8 @@ def split(
         typer.Option(
             "--val-fraction",
             metavar="PART",
-            help="Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2)",
+            help="Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2; with test/ "
+            "beside val/ none)",
         ),
     ] = None,
     verify: Annotated[
@@ -154,4 +155,6 @@ def _print(summary: SplitSummary) -> None:
     console.print(table)
     if summary.quarantined:
         typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")
+    for note in summary.notes:
+        typer.echo(note)
     typer.echo(f"fingerprint {summary.fingerprint}")

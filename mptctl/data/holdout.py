@@ -17,7 +17,7 @@ def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.u
     changes at most one other row.
 
     Args:
-        manifest: with parts TRAIN, TEST and BAD.
+        manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.
         val_fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
         seed: of the draw.
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mptctl.data.characters import CLASS_NAMES, TEST_PER_CLASS, TRAIN_PER_CLASS
-from mptctl.data.sources import class_folders, picture_files, read_array
+from mptctl.data.manifest import TEST, TRAIN
+from mptctl.data.sources import class_folders, parts_of, picture_files, read_array
 from mptctl.errors import DataError, UsageError
 from mptctl.names import Source
 
@@ -49,5 +50,9 @@ def count_source(source: Source, root: Path | None) -> SourceSize:
         raise DataError(
             f"{root}: holds no class folder below train/; name the folder that holds train/ and val/"
         )
-    train, test = (sum(len(picture_files(root / part / name)) for name in names) for part in ("train", "val"))
+    folders = {code: folder for folder, code in parts_of(root).items()}
+    train, test = (
+        sum(len(picture_files(root / folders[code] / name)) for name in names) if code in folders else 0
+        for code in (TRAIN, TEST)
+    )
     return SourceSize(len(names), train, test)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
-from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, Manifest, content_digest, pack_paths
+from mptctl.data.manifest import ARRAY, BAD, TEST, TRAIN, VAL, Manifest, content_digest, pack_paths
 from mptctl.data.plan import random_keys
 from mptctl.data.verify import Progress, check_files
 from mptctl.errors import DataError, UsageError, some
@@ -68,7 +68,8 @@ def read_source(
         cache_dir: where the characters are kept for `array_of`; None: nowhere.
 
     Returns:
-        The manifest, with parts TRAIN, TEST and BAD, and one line for each file that is kept out.
+        The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each file that
+        is kept out.
 
     Raises:
         UsageError: no data root where one is needed, or a source that cannot be fetched.
@@ -106,23 +107,26 @@ def scan_folder(
     needs_test: bool = True,
     progress: Progress | None = None,
 ) -> tuple[Manifest, list[str]]:
-    """List and check ``train/CLASS/*`` and ``val/CLASS/*``; ``val/`` becomes the test part.
+    """List and check ``train/CLASS/*``, and ``val/CLASS/*`` and ``test/CLASS/*`` as `parts_of` says.
 
-    Args and errors: as `read_source`; without ``needs_test`` the folder ``val/`` may be missing.
+    Args and errors: as `read_source`; without ``needs_test`` there may be ``train/`` alone.
     """
     names = class_folders(root / "train")
     if not names:
         raise DataError(f"{root}: holds no class folder below train/; expected {_expected('imagefolder')}")
-    if needs_test and not (root / "val").is_dir():
-        raise DataError(f"{root}: holds no val/; expected {_expected('imagefolder')}")
-    strangers = sorted(set(class_folders(root / "val")) - set(names))
-    if strangers:
-        raise DataError(
-            f"{root / 'val'}: classes that train/ does not have: {some(strangers)}; give both the same folders"
-        )
+    folders = parts_of(root)
+    if needs_test and TEST not in folders.values():
+        raise DataError(f"{root}: holds no val/ or test/; expected {_expected('imagefolder')}")
+    for folder in folders:
+        strangers = sorted(set(class_folders(root / folder)) - set(names))
+        if strangers:
+            raise DataError(
+                f"{root / folder}: classes that train/ does not have: {some(strangers)}; give both the same folders"
+            )
     paths: list[str] = []
     labels: list[int] = []
-    for part in ("train", "val"):
+    codes: list[int] = []
+    for part, code in folders.items():
         for label, name in enumerate(names):
             files = picture_files(root / part / name)
             if part == "train" and not files:
@@ -132,15 +136,13 @@ def scan_folder(
                 )
             paths += [f"{part}/{name}/{file}" for file in files]
             labels += [label] * len(files)
-        if part == "train":
-            first_test = len(paths)
-    if needs_test and first_test == len(paths):
-        raise DataError(
-            f"{root / 'val'}: holds no picture in its class folders; expected {_expected('imagefolder')}"
-        )
+            codes += [code] * len(files)
+        if needs_test and code not in codes:
+            raise DataError(
+                f"{root / part}: holds no picture in its class folders; expected {_expected('imagefolder')}"
+            )
     found = check_files(str(root), paths, verify=verify, progress=progress)
-    parts = np.full(len(paths), TRAIN, dtype=np.uint8)
-    parts[first_test:] = TEST
+    parts = np.array(codes, dtype=np.uint8)
     problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
     if problems and on_bad == "fail":
         raise BadPictures(problems, len(paths))
@@ -161,6 +163,21 @@ def scan_folder(
         mtimes=found.mtimes,
     )
     return manifest, problems
+
+
+def parts_of(root: Path) -> dict[str, int]:
+    """Which folder of an image folder is which part, those of training first and those of the test last.
+
+    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class folders too,
+    it is the test part, and ``val/``, if there is one, the validation part.
+    """
+    folders = {"train": TRAIN}
+    has_test = bool(class_folders(root / "test"))
+    if (root / "val").is_dir():
+        folders["val"] = VAL if has_test else TEST
+    if has_test:
+        folders["test"] = TEST
+    return folders
 
 
 @lru_cache(maxsize=1)
@@ -289,5 +306,5 @@ def picture_files(folder: Path) -> list[str]:
 
 def _expected(source: str) -> str:
     if source == "imagefolder":
-        return "train/ and val/ with one folder of pictures per class"
+        return "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
     return f"{_CIFAR[source][1]}/, as torchvision keeps it"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.holdout import hold_out, refuse_empty_classes
-from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
-from mptctl.data.sources import EMBEDDED, load_array, read_source
+from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
+from mptctl.data.sources import EMBEDDED, load_array, parts_of, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
@@ -135,7 +135,7 @@ def make_split(
             `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default: a tenth,
-            and of characters a fifth.
+            of characters a fifth, and none where the source has a validation part of its own.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         overwrite: replace an existing split.
@@ -147,11 +147,17 @@ def make_split(
         DataError: no data, another layout than expected, or bad files.
         StorageError: ``run_root`` cannot be written.
     """
+    root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
+    has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
+    if has_own and val_fraction:
+        raise UsageError(
+            f"--val-fraction {val_fraction:g}: {root} has val/ and test/, so val/ is the validation part; leave it out"
+        )
     if val_fraction is None:
         val_fraction = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
+        val_fraction = 0.0 if has_own else val_fraction
     if not 0.0 <= val_fraction < 1.0:
         raise UsageError(f"--val-fraction {val_fraction}: must be at least 0 and below 1")
-    root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from mptctl.data.manifest import BAD
 from mptctl.data.split import SPLIT_NAME, Split
+from mptctl.errors import some
 from mptctl.files import Model
 from mptctl.names import Order, Part
 
@@ -34,6 +35,7 @@ class SplitSummary(Model):
     new_classes: list[str] = Field(description="new classes, in the order of the logits that follow")
     parts: dict[Part, PartCounts] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
     fingerprint: str = Field(description="digest that checkpoints of this split carry")
 
 
@@ -63,5 +65,33 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         new_classes=list(classes.new),
         parts=parts,
         quarantined=split.file.quarantined,
+        notes=[*_folders(split), *_lacking(split)],
         fingerprint=split.fingerprint,
     )
+
+
+def _folders(split: Split) -> list[str]:
+    """Which folder of an image folder became which part, as the paths of its pictures say."""
+    if not split.manifest.has_files:
+        return []
+    words: dict[Part, str] = {"train": "for training", "val": "for validation", "test": "for the test"}
+    found: list[str] = []
+    for part, what in words.items():
+        rows = split.indices(part)
+        if len(rows):
+            folder = split.manifest.relative_path(int(rows[0])).partition("/")[0]
+            held_out = "part of " if part == "val" and folder == "train" else ""
+            found.append(f"{held_out}{folder}/ is {what}")
+    return found
+
+
+def _lacking(split: Split) -> list[str]:
+    """Classes of which a part has no picture, where the part has pictures at all."""
+    notes = []
+    parts: tuple[Part, ...] = ("val", "test")
+    for part in parts:
+        counts = np.bincount(split.labels[split.indices(part)], minlength=len(split.classes.names))
+        without = [split.classes.names[i] for i in np.flatnonzero(counts == 0)]
+        if without and counts.any():
+            notes.append(f"warning: no {'validation' if part == 'val' else part} picture of {some(without)}")
+    return notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,23 @@ def test_bad_pictures_are_listed_or_kept_out(mptctl: CommandLine, tmp_path: Path
         "val": 0,
         "test": 5,
     }
+
+
+def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(
+    mptctl: CommandLine, own_folder: Path, tmp_path: Path
+) -> None:
+    words = ("split", "imagefolder", "--data-root", own_folder, "--run-root")
+    held_out = mptctl(*words, tmp_path / "a", "--val-fraction", "0.2")
+    for line in ("train/ is for training", "part of train/ is for validation", "val/ is for the test"):
+        assert line in held_out.stdout.splitlines()
+    shutil.copytree(own_folder / "val", own_folder / "test")
+    shutil.rmtree(own_folder / "test" / "class1")
+    own = mptctl(*words, tmp_path / "b")
+    lines = own.stdout.splitlines()
+    assert [line for line in lines if "/ is for" in line] == [
+        "train/ is for training", "val/ is for validation", "test/ is for the test",
+    ]  # fmt: skip
+    assert "warning: no test picture of class1" in lines
+    refused = mptctl(*words, tmp_path / "c", "--val-fraction", "0.1")
+    assert refused.returncode == 2
+    assert "has val/ and test/, so val/ is the validation part; leave it out" in refused.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,22 @@ def test_a_folder_gives_classes_in_order_and_val_as_test_part(folder: Path) -> N
     assert not (manifest.kinds == NONSTANDARD).any()
 
 
+def test_a_test_folder_of_classes_is_the_test_part_and_val_the_validation_part(own_folder: Path) -> None:
+    shutil.copytree(own_folder / "val", own_folder / "test")
+    assert np.bincount(scan_folder(own_folder)[0].parts).tolist() == [40, 16, 16]
+    shutil.rmtree(own_folder / "val")
+    manifest, _ = scan_folder(own_folder)
+    assert np.bincount(manifest.parts).tolist() == [40, 0, 16]
+    assert manifest.ids(np.array([55]))[0] == "test/class3/003.jpg"
+
+
+def test_a_test_folder_without_labels_is_left_alone(own_folder: Path) -> None:
+    """As ImageNet's, which is a heap of pictures without class folders."""
+    (own_folder / "test").mkdir()
+    shutil.copy(own_folder / "val" / "class0" / "000.jpg", own_folder / "test" / "000.jpg")
+    assert np.bincount(scan_folder(own_folder)[0].parts).tolist() == [40, 0, 16]
+
+
 def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) -> None:
     for name in ("notes.txt", ".hidden.jpg", "thumbs.db"):
         (own_folder / "train" / "class0" / name).write_text("x")
@@ -129,8 +146,6 @@ def test_files_that_are_not_pictures_by_name_are_left_alone(own_folder: Path) ->
 def test_a_folder_of_another_layout_is_refused_with_what_was_expected(
     tmp_path: Path, own_folder: Path, case: str
 ) -> None:
-    import shutil
-
     root = own_folder
     if case == "missing":
         root = tmp_path / "nowhere"
