@@ -173,12 +173,20 @@ def run_training(
     if flags.as_json:
         typer.echo(result.summary().model_dump_json())
         return
-    root = [] if flags.run_root == Path("runs") else ["--run-root", str(flags.run_root)]
-    command = shlex.join(
-        ["mptctl", *(then.split() if then else ("evaluate", old or DEFAULT_OLD, folder.name)), *root]
-    )
-    typer.echo(f"next: {command}", err=True)
+    words = then.split() if then else ["evaluate", old or DEFAULT_OLD, folder.name]
+    typer.echo(next_command(words, flags.run_root), err=True)
     typer.echo(str(result.run.best))
+
+
+def next_command(words: list[str], run_root: Path) -> str:
+    """The line that says what a person will want to type next.
+
+    Args:
+        words: verb and arguments.
+        run_root: named where it is not the one that is taken by default.
+    """
+    root = [] if run_root == Path("runs") else ["--run-root", str(run_root)]
+    return f"next: {shlex.join(['mptctl', *words, *root])}"
 
 
 def recorded_teachers(folder: Path) -> dict[str, Path]:

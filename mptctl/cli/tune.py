@@ -247,6 +247,12 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     for path in written:
         typer.echo(f"wrote {path}", err=True)
     refuse_if_none(report)
+    if report.best_recipe is not None and not as_json:
+        from mptctl.cli.training_verbs import next_command
+
+        typer.echo(
+            next_command(["train-mpt", "--recipe", report.best_recipe], request.split.run_root), err=True
+        )
 
 
 def _say_what_would_be_done(request: TuneRequest, as_json: bool) -> None:

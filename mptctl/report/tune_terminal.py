@@ -37,8 +37,8 @@ def print_tune(report: TuneReport, console: Console) -> None:
 
 def trials_table(report: TuneReport, console: Console) -> Table:
     """Every trial with its figures on the validation part."""
-    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", "")
-    table = make_table(console, *headings, left=("state", ""))
+    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", "is")
+    table = make_table(console, *headings, left=("state", "is"))
     for trial in report.trials:
         nfr = trial.val_nfr
         table.add_row(
@@ -73,8 +73,8 @@ def sentences(report: TuneReport) -> list[str]:
         if report.second is not None:
             lines.append(_second(report.second))
     lines.append(
-        f"Bound on the error: {percent(bound)}, which is the reference's {percent(reference.value)} "
-        f"({format_count(reference)}) and {100 * report.max_er_increase:g} points."
+        f"Bound on the error: {percent(bound)} (what is over it is not chosen), which is the reference's "
+        f"{percent(reference.value)} ({format_count(reference)}) and {100 * report.max_er_increase:g} points."
     )
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
@@ -100,7 +100,7 @@ def _mark(trial: Trial, report: TuneReport) -> str:
     if trial.name == report.choice:
         return "best"
     if trial.within_bound is False:
-        return "error"
+        return "over"
     return "front" if trial.name in report.front else ""
 
 

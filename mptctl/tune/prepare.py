@@ -85,7 +85,14 @@ def measure_baseline(
             log(note)
         assert teachers.computed is not None, "a search has teachers"
         assert kept.validation is not None, "a search has an old model"
-        report = _begin(request, plan, teachers.digests, _reference_errors(teachers.computed, val))
+        metas = [teachers.computed.metas[path] for path in request.refs]
+        epochs = min((meta.recipe.optim.epochs for meta in metas if meta.origin == "trained"), default=None)
+        reference = Reference(
+            runs=[str(path) for path in request.refs],
+            val_error=rate(_reference_errors(teachers.computed, val), plan.val_samples[0]),
+            epochs=epochs,
+        )
+        report = _begin(request, plan, teachers.digests, reference)
         if request.resume:
             report = _resumed(report, request.folder / TRIALS_NAME)
         kept.validation.open()
@@ -99,8 +106,8 @@ def first_run(request: TuneRequest, points: list[TrialSettings] | None) -> RunRe
     return RunRequest(recipe_of(request.recipe, settings), request.split, folder, request.old, request.refs)
 
 
-def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], errors: int) -> TuneReport:
-    """The search before its first trial; ``errors`` are the reference's on the validation part."""
+def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], reference: Reference) -> TuneReport:
+    """The search before its first trial."""
     samples, samples_old = plan.val_samples
     return TuneReport(
         search=request.search,
@@ -108,7 +115,7 @@ def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], errors
         asha=request.asha,
         epochs=-(-plan.total_steps // plan.train.steps_per_epoch),
         max_er_increase=request.max_er_increase,
-        reference=Reference(runs=[str(path) for path in request.refs], val_error=rate(errors, samples)),
+        reference=reference,
         samples=samples,
         samples_old=samples_old,
         recipe=request.recipe,

@@ -103,8 +103,18 @@ def refuse_if_none(report: TuneReport) -> None:
     raise GateFailed(
         f"no trial has a validation error of at most {100 * report.error_bound:.2f} % (the reference's plus "
         f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} %, of "
-        f"{lowest}; no recipe was written; widen the search, or raise --max-er-increase"
+        f"{lowest}; no recipe was written; {_what_to_do(report)}"
     )
+
+
+def _what_to_do(report: TuneReport) -> str:
+    longer = report.reference.epochs
+    if longer is not None and report.epochs < longer:
+        return (
+            f"trials of {report.epochs} epochs are held against a reference of {longer}, which is the likely cause: "
+            f"search with --set optim.epochs={longer}"
+        )
+    return "widen the search, or raise --max-er-increase"
 
 
 def _run_trials(

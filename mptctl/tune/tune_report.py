@@ -35,6 +35,9 @@ class Reference(Model):
 
     runs: list[str] = Field(description="its checkpoints; of several, the mean of the logits")
     val_error: Rate = Field(description="error on all classes of the validation part")
+    epochs: int | None = Field(
+        None, description="that it was trained for, the fewest of several; null if imported"
+    )
 
 
 class Comparison(Model):

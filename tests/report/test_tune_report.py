@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from mptctl.errors import GateFailed
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
 from mptctl.report.tune_page import render_tune_html, save_tune_figure
 from mptctl.report.tune_terminal import print_tune, sentences, watching
 from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
 
 REFERENCE = rate(2600, 5000)
@@ -85,7 +87,8 @@ def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: Tun
         in text
     )
     assert (
-        "Bound on the error: 52.50%, which is the reference's 52.00% (2,600 / 5,000) and 0.5 points." in text
+        "Bound on the error: 52.50% (what is over it is not chosen), which is the reference's 52.00% (2,600 / 5,000) "
+        "and 0.5 points." in text
     )
     assert "Pareto front of error and NFR: kl-k0" in text
 
@@ -121,6 +124,15 @@ def test_failed_and_unfinished_trials_are_shown() -> None:
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "No trial is within the bound" in page
+
+
+def test_trials_shorter_than_the_reference_are_said_to_be_the_cause() -> None:
+    content = report([trial("kl", 4, 4000, 1)])
+    with pytest.raises(GateFailed, match="widen the search, or raise --max-er-increase"):
+        refuse_if_none(content)
+    longer = content.model_copy(update={"reference": content.reference.model_copy(update={"epochs": 30})})
+    with pytest.raises(GateFailed, match=r"of 10 epochs .* reference of 30, .* --set optim\.epochs=30"):
+        refuse_if_none(longer)
 
 
 def test_a_log_has_one_line_a_change() -> None:
