@@ -56,7 +56,8 @@ def fewshot(
     analysis: Annotated[
         bool,
         typer.Option(
-            "--analysis", help="Variance between over within classes, base and novel, by the runs' margins."
+            "--analysis",
+            help="Accuracy, and variance between over within classes, base and novel, by the runs' margins.",
         ),
     ] = False,
     out: Annotated[
@@ -99,7 +100,8 @@ def fewshot(
     if not analysis and len(runs) > 1:
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
     if analysis:
-        _analyse(runs, run_root, out or run_root / FIGURE, device, as_json=as_json)
+        numbers = (way, shot, query, episodes, seed)
+        _analyse(runs, run_root, out or run_root / FIGURE, numbers, device, as_json=as_json)
     elif add is not None and name is not None:
         _add(runs[0], run_root, add, name, device, overwrite=overwrite, as_json=as_json)
     else:
@@ -164,7 +166,15 @@ def _add(
     typer.echo(report.best)
 
 
-def _analyse(runs: list[str], run_root: Path, path: Path, device: str, *, as_json: bool) -> None:
+def _analyse(
+    runs: list[str],
+    run_root: Path,
+    path: Path,
+    numbers: tuple[int, int, int, int, int],
+    device: str,
+    *,
+    as_json: bool,
+) -> None:
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
     from mptctl.inference.named_models import named_checkpoints
@@ -176,11 +186,13 @@ def _analyse(runs: list[str], run_root: Path, path: Path, device: str, *, as_jso
     outputs.check(read_for_models(runs, run_root), prints=as_json)
     checkpoints, split = named_checkpoints(runs, run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
+    from mptctl.inference.few_shot import EpisodeRequest
     from mptctl.report.few_shot_figure import save_discriminability
     from mptctl.report.progress_bars import progress_bars
 
     with progress_bars() as progress:
-        found = discriminability(checkpoints, split, device=device, progress=progress)
+        request = EpisodeRequest(*numbers)
+        found = discriminability(checkpoints, split, request, device=device, progress=progress)
     save_discriminability(found, path)
     if as_json:
         typer.echo(DiscriminabilityReport(runs=found, figure=str(path)).model_dump_json())

@@ -1,19 +1,34 @@
-"""How far features keep classes apart: variance between classes over variance within them."""
+"""What margins do: accuracy on base and novel classes, and variance between classes over variance within them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import Field
+from torch import Tensor
 
 from mptctl.data.split import Split
 from mptctl.errors import DataError
 from mptctl.files import Model
-from mptctl.inference.few_shot import Progress, features_of, novel_classes
+from mptctl.inference.few_shot import (
+    EpisodeRequest,
+    Progress,
+    Score,
+    answer_episodes,
+    features_of,
+    novel_classes,
+    score,
+)
+from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.names import HeadName
+
+# Pictures shown of each class, as in the paper's tables.
+SHOTS = (1, 5)
 
 
 class Spread(Model):
@@ -36,6 +51,11 @@ class Discriminability(Model):
     novel: Spread | None = Field(
         description="of the others of the split; null where there are fewer than two"
     )
+    base_accuracy: float = Field(description="right answers / test pictures of the classes that it knows")
+    novel_accuracy: dict[int, Score] = Field(
+        description="by pictures shown of each class: of a head fitted to each episode, as `fewshot` measures it; "
+        "empty where there are too few novel classes or pictures"
+    )
 
 
 class DiscriminabilityReport(Model):
@@ -48,6 +68,7 @@ class DiscriminabilityReport(Model):
 def discriminability(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
+    request: EpisodeRequest,
     *,
     device: str = "auto",
     progress: Progress | None = None,
@@ -57,6 +78,7 @@ def discriminability(
     Args:
         checkpoints: the models by name.
         split: whose pictures.
+        request: which episodes; in place of its shots, `SHOTS` are taken one after the other.
         device: where they compute.
         progress: called with (what is under way, done, in all).
 
@@ -75,6 +97,7 @@ def discriminability(
                 f"{checkpoint.path}: the test part has pictures of fewer than two classes that it knows; "
                 "name a run of this split"
             )
+        known = predict({"run": checkpoint}, split, part="test", device=device, progress=progress)["run"]
         model = checkpoint.meta.recipe.model
         found.append(
             Discriminability(
@@ -83,8 +106,35 @@ def discriminability(
                 margin=model.head_margin,
                 base=base,
                 novel=spread(features[novel], labels[novel]),
+                base_accuracy=float(
+                    (known.preds == known.labels)[np.isin(known.labels, labels[~novel])].mean()
+                ),
+                novel_accuracy=_novel_accuracy(
+                    torch.from_numpy(features),
+                    [np.flatnonzero(labels == name) for name in np.unique(labels[novel])],
+                    request,
+                    cosine=model.head == "cosine",
+                    progress=progress,
+                ),
             )
         )
+    return found
+
+
+def _novel_accuracy(
+    features: Tensor,
+    rows: Sequence[NDArray[np.int64]],
+    request: EpisodeRequest,
+    *,
+    cosine: bool,
+    progress: Progress | None,
+) -> dict[int, Score]:
+    found = {}
+    for shot in SHOTS:
+        if len(rows) < request.way or min(map(len, rows)) < shot + request.query:
+            continue
+        right = answer_episodes(features, rows, replace(request, shot=shot), cosine=cosine, progress=progress)
+        found[shot] = score(right["head"])
     return found
 
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mptctl.inference.discriminability import Discriminability, Spread
+from mptctl.inference.discriminability import SHOTS, Discriminability, Spread
 from mptctl.inference.few_shot import FewShotReport
 
 
@@ -34,19 +34,25 @@ def print_few_shot(report: FewShotReport, console: Console) -> None:
 
 
 def print_discriminability(runs: Sequence[Discriminability], console: Console) -> None:
-    """A row for each run: variance between over within classes."""
+    """A row for each run: accuracy on base and novel classes, and variance between over within classes."""
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     for column in ("run", "head"):
         table.add_column(column)
-    for column in ("margin", "base classes", "novel classes"):
+    shots = [f"{shot} shot" for shot in SHOTS]
+    for column in ("margin", "base", *shots, "variance", "novel"):
         table.add_column(column, justify="right")
     for run in runs:
-        table.add_row(run.run, run.head, f"{run.margin:g}", _ratio(run.base), _ratio(run.novel))
+        novel = [run.novel_accuracy.get(shot) for shot in SHOTS]
+        cells = ["n/a" if score is None else f"{100 * score.accuracy:.1f} %" for score in novel]
+        base = f"{100 * run.base_accuracy:.1f} %"
+        table.add_row(run.run, run.head, f"{run.margin:g}", base, *cells, _ratio(run.base), _ratio(run.novel))
     console.print(table)
+    console.print(
+        "accuracy on base classes, and on novel ones by pictures shown; variance between over within base classes, and "
+        "novel ones",
+        highlight=False,
+    )
 
 
 def _ratio(spread: Spread | None) -> str:
-    if spread is None:
-        return "n/a"
-    value = "n/a" if spread.ratio is None else f"{spread.ratio:.3f}"
-    return f"{value} ({spread.classes} classes)"
+    return "n/a" if spread is None or spread.ratio is None else f"{spread.ratio:.3f}"

@@ -233,7 +233,8 @@ def test_what_cannot_be_added_is_said(root: Path, mptctl: CommandLine, tmp_path:
 
 def test_the_analysis_draws_a_figure_of_several_runs(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
     figure = tmp_path / "margins.png"
-    done = mptctl("fewshot", *HEADS, "--analysis", "--out", figure, "--run-root", root, "--json")
+    few = ("--episodes", 20, "--run-root", root, "--json")
+    done = mptctl("fewshot", *HEADS, "--analysis", "--out", figure, *few)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [(run["run"], run["head"], run["margin"]) for run in found["runs"]] == [
@@ -242,6 +243,13 @@ def test_the_analysis_draws_a_figure_of_several_runs(root: Path, mptctl: Command
     for run in found["runs"]:
         assert (run["base"]["classes"], run["novel"]["classes"]) == (5, 5)
         assert run["base"]["ratio"] > run["novel"]["ratio"] > 0
+        for shot in (1, 5):
+            alone = json.loads(mptctl("fewshot", run["run"], "--shot", shot, *few).stdout)
+            got = run["novel_accuracy"][str(shot)]
+            assert (got["accuracy"], got["ci95"]) == (alone["accuracy"], alone["ci95"])
+        by_itself = json.loads(mptctl("evaluate", run["run"], "--run-root", root, "--json").stdout)
+        assert run["base_accuracy"] == by_itself["accuracy"]
     assert figure.read_bytes()[:4] == b"\x89PNG"
-    done = mptctl("fewshot", "old", "--analysis", "--run-root", root)
+    done = mptctl("fewshot", "old", "--analysis", "--episodes", 2, "--run-root", root)
+    assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
     assert done.stdout.splitlines()[-1] == str(root / "discriminability.png")
