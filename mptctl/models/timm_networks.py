@@ -51,12 +51,6 @@ def build_timm(arch: str, num_classes: int, image_size: int) -> nn.Module:
 
 
 def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """Name and module of what makes a timm network's logits, where it is one linear layer or was made of one."""
+    """Name and module of what makes a timm network's logits; empty where it is several modules or none."""
     found = model.get_classifier()  # type: ignore[operator]
-    return [
-        (name, module)
-        for name, module in model.named_modules()
-        if module is found
-        and isinstance(module, nn.Linear | nn.Sequential)
-        and len(list(module.parameters()))
-    ]
+    return [(name, module) for name, module in model.named_modules() if module is found]
