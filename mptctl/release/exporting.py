@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -109,7 +110,8 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
     _refuse_difference(report)
     described = sidecar(target)
     # First without the description, which would contradict the new file if a kill came between the two.
-    described.unlink(missing_ok=True)
+    with suppress(OSError):  # whatever is wrong with the folder is said by the next line
+        described.unlink()
     write_atomically(target, content)
     write_atomically(described, meta.model_dump_json(indent=2).encode() + b"\n")
     return report.model_copy(update={"bytes": len(content)})

@@ -112,7 +112,7 @@ def test_a_net_of_timm_is_trained(run: Train) -> None:
         "model.arch=timm:resnet10t", "data.image_size=32", "optim.epochs=1", "model.embedding_dim=3"
     )
     result, _ = run(recipe, "new")
-    checkpoint = load_checkpoint(result.best)
+    checkpoint = load_checkpoint(result.run.best)
     model = load_model(checkpoint)
     assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
     assert [len(layer.weight) for layer in find_head(model, "timm:resnet10t")[1].children()] == [3, 10]  # type: ignore[arg-type]
