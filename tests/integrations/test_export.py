@@ -125,7 +125,6 @@ def test_rounding_is_an_update_whose_flips_are_counted(
     assert out.returncode == 0, out.stderr
     assert "right answers are lost" in out.stdout
     assert ExportMeta.model_validate_json(sidecar(file).read_bytes()).quantized == kind
-    whole = exported(exports_root, "onnx", tmp_path / "whole.onnx")
     assert file.stat().st_size < 0.7 * exported_copy(exports_root, "onnx", tmp_path).stat().st_size
 
 
