@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -87,7 +88,7 @@ def import_(
         raise UsageError(
             f"{weights}: nothing says which network these weights are of; name it with --arch, such as --arch resnet18"
         )
-    names = said.class_names if class_names is None else read_class_names(class_names)
+    names: Sequence[str] | None = said.class_names if class_names is None else read_class_names(class_names)
     if names is None:
         raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
     seen = [f"data.{key}={json.dumps(value)}" for key, value in said.data.items()]

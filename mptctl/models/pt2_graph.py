@@ -53,8 +53,11 @@ def safe_graph(content: bytes) -> bytes:
 def safe_config(content: bytes) -> bytes:
     """A list of tensors that lie in the archive as bare bytes; arguments and errors as `safe_graph`."""
     config = json.loads(content)
+    entries = config.get("config") if isinstance(config, dict) else None
+    if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+        raise ValueError("its list of tensors is none")
     _check(config, "")
-    for name, entry in config["config"].items() if isinstance(config, dict) else ():
+    for name, entry in entries.items():
         if entry.get("use_pickle") is not False or not PAYLOAD.fullmatch(str(entry.get("path_name"))):
             raise Unsafe(f"{name[:60]!r} as a pickle or an object")
     return json.dumps(config).encode()

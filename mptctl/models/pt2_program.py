@@ -12,6 +12,7 @@ import re
 import warnings
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -163,7 +164,7 @@ class Pt2Program(nn.Module):
             noise.setLevel(level)
         self.where = where
 
-    def train(self, mode: bool = True) -> Pt2Program:
+    def train(self, mode: bool = True) -> Self:
         """A program is always as it was exported; torch refuses to change it."""
         self.training = False
         return self

@@ -34,6 +34,9 @@ class WithNormalisation(nn.Module):
         mean, std: of each channel, in 0..1.
     """
 
+    offset: Tensor
+    scale: Tensor
+
     def __init__(self, model: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
         super().__init__()
         self.model = model
@@ -92,7 +95,7 @@ def write_onnx(model: nn.Module, size: int, describe: Describe, path: Path, pict
         )
     with _quiet("it cannot be written as ONNX"):
         program = torch.onnx.export(
-            model.eval(), (example,), dynamo=True, dynamic_shapes=(BATCH(),), input_names=["images"],
+            model.eval(), (example,), dynamo=True, dynamic_shapes=(any_number(),), input_names=["images"],
             output_names=["logits"], verbose=False,
         )  # fmt: skip
         assert program is not None
@@ -110,7 +113,7 @@ def write_onnx(model: nn.Module, size: int, describe: Describe, path: Path, pict
     path.write_bytes(proto.SerializeToString())
 
 
-def BATCH() -> dict[int, Any]:
+def any_number() -> dict[int, Any]:
     """Any number of pictures."""
     return {0: torch.export.Dim("batch", min=1)}
 
@@ -146,7 +149,7 @@ def write_pt2(model: nn.Module, size: int, describe: Describe, path: Path) -> No
     packed = io.BytesIO()
     with _quiet("it cannot be written as a program"):
         program = torch.export.export(
-            model.eval(), (torch.zeros(2, 3, size, size),), dynamic_shapes=(BATCH(),)
+            model.eval(), (torch.zeros(2, 3, size, size),), dynamic_shapes=(any_number(),)
         )
         torch.export.save(program, packed)
     meta = describe(pt2_content(packed.getvalue()))
