@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from mptctl.errors import CheckpointError
-from mptctl.models.pt2_graph import Unsafe, safe_graph
+from mptctl.models.pt2_graph import Unsafe, safe_config, safe_graph
 from mptctl.models.pt2_program import GRAPH, SAMPLES, Pt2Program, read_pt2, safe_members
 
 Change = Callable[[dict[str, bytes]], None]
@@ -226,6 +226,12 @@ def test_arithmetic_on_sizes_is_kept(text: str) -> None:
 def test_what_is_no_arithmetic_is_refused(text: str) -> None:
     with pytest.raises(Unsafe):
         safe_graph(json.dumps({"expr_str": text}).encode())
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b'{"config": []}', b'{"config": {"w": []}}', b"null"])
+def test_a_list_of_tensors_that_is_none_is_damaged(content: bytes) -> None:
+    with pytest.raises(ValueError, match="list of tensors"):
+        safe_config(content)
 
 
 @pytest.mark.parametrize(
