@@ -28,6 +28,9 @@ METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
 # Where a method distils, and how the bias k moves over a run.
 Gate = Literal["none", "student-wrong"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
+# How a model leaves, and to what its numbers are rounded then.
+ExportFormat = Literal["onnx", "pt2", "safetensors"]
+Quantization = Literal["int8", "fp16"]
 # How the classes of a split are ordered, its files checked, and bad ones treated.
 Order = Literal["given", "random"]
 Verify = Literal["header", "decode"]

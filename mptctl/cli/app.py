@@ -15,6 +15,7 @@ from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
+from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
 from mptctl.cli.import_ import import_
 from mptctl.cli.predict import predict
@@ -75,6 +76,7 @@ app.command("compare")(compare)
 app.command("chain")(chain)
 app.command("predict")(predict)
 app.command("adjust")(adjust)
+app.command("export")(export)
 app.command("fewshot")(fewshot)
 app.command("tune")(tune)
 app.command("study")(study)

@@ -17,9 +17,7 @@ from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
 
-MODEL = (
-    f"run name, run folder, .pt file, or predictions ({SUFFIXES}: a file, a pattern, or a folder of parts)"
-)
+MODEL = f"run name, run folder, .pt, .onnx or .pt2, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
 
 @prints(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +12,30 @@ from mptctl.cli import options as opt
 
 
 def import_(
-    weights: Annotated[Path, typer.Argument(metavar="WEIGHTS", help="File with a state dict.")],
-    arch: Annotated[str, typer.Option("--arch", metavar="NAME", help="Architecture, by torchvision's name.")],
-    class_names: Annotated[
+    weights: Annotated[
         Path,
-        typer.Option(
-            "--class-names", metavar="FILE", help="Class names, one a line, in the order of the logits."
+        typer.Argument(
+            metavar="WEIGHTS",
+            help="File with a state dict (.pt, .safetensors), an ONNX model, or a folder with model.safetensors and "
+            "the config.json of timm.",
         ),
     ],
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            "--arch",
+            metavar="NAME",
+            help="Architecture, by torchvision's name or as timm:NAME. (default: what config.json says)",
+        ),
+    ] = None,
+    class_names: Annotated[
+        Path | None,
+        typer.Option(
+            "--class-names",
+            metavar="FILE",
+            help="Class names, one a line, in the order of the logits. (default: what the model says)",
+        ),
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", metavar="RUN", help="Run folder below the run root.")
     ] = "old",
@@ -31,14 +48,20 @@ def import_(
 
     Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that. Says what it
     took in and, where there is a split, the error on its validation part; an error at chance level is warned of.
-    Without a split, --recipe is needed.
+    Without a split, --recipe is needed. An ONNX model serves where one is asked, and is never trained.
 
     Examples:
 
         mptctl import production.pt --arch resnet18 --class-names classes.txt
 
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
+
+        mptctl import ~/models/resnet18.a1_in1k --class-names classes.txt
+
+        mptctl import production.onnx --class-names classes.txt
     """
+    import json
+
     from mptctl.data.split import SPLIT_NAME, load_split
     from mptctl.errors import UsageError
 
@@ -52,19 +75,30 @@ def import_(
         )
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
+    from mptctl.models.hub_model import HubModel, find_described
     from mptctl.models.importing import import_model, read_class_names
     from mptctl.models.ownership import refuse_own_inputs, run_folder
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.progress_bars import progress_bars
 
     folder = run_folder(run_root, name)
-    refuse_own_inputs(folder, (weights, class_names))
+    refuse_own_inputs(folder, (weights,) if class_names is None else (weights, class_names))
+    said = find_described(weights.expanduser()) if arch is None else HubModel(weights, arch, None)
+    if said is None:
+        raise UsageError(
+            f"{weights}: nothing says which network these weights are of; name it with --arch, such as --arch resnet18"
+        )
+    names: Sequence[str] | None = said.class_names if class_names is None else read_class_names(class_names)
+    if names is None:
+        raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
+    seen = [f"data.{key}={json.dumps(value)}" for key, value in said.data.items()]
     preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
-    fixed = {"model.arch": arch, "model.pretrained": None, "method.name": "no-treatment"}
+    fixed = {"model.arch": said.arch, "model.pretrained": None, "method.name": "no-treatment"}
     path = import_model(
-        weights,
-        class_names=read_class_names(class_names),
-        recipe=load_recipe(preset, overrides or [], fixed),
+        said.weights,
+        class_names=names,
+        recipe=load_recipe(preset, [*seen, *(overrides or [])], fixed),
+        prefix=said.prefix,
         folder=folder,
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
@@ -74,6 +108,6 @@ def import_(
     )
     with progress_bars() as tell:
         found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))
-    for line in [*found.lines, *([found.warning] if found.warning else [])]:
+    for line in [*said.notes, *found.lines, *([found.warning] if found.warning else [])]:
         typer.echo(f"{name}: {line}", err=True)
     typer.echo(str(path))

@@ -50,8 +50,8 @@ def load_predictions(
     """Predictions of models of any kind.
 
     Args:
-        names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt`` file of
-            ours; a file that is not there is looked for below `run_root`.
+        names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt`` file or
+            export of ours; a file that is not there is looked for below `run_root`.
         run_root: where runs and the split are; run folders of another root, named by path, bring their own.
         part: which pictures of the split models of ours are asked for; a file holds what it holds.
         device: where models of ours compute.

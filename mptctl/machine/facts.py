@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from mptctl.errors import UsageError
 from mptctl.files import Model
 
 
@@ -70,6 +71,18 @@ def has_package(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # the package that it would be in is not there
         return False
+
+
+def require_extra(module: str, extra: str, what: str) -> None:
+    """Raise UsageError where a module of an extra is not installed.
+
+    Args:
+        module: its name in Python.
+        extra: of mptctl, which installs it.
+        what: what needs it.
+    """
+    if not has_package(module):
+        raise UsageError(f"{what}: needs {module}, which is not installed; pip install 'mptctl[{extra}]'")
 
 
 def version_of(package: str) -> str | None:

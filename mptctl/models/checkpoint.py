@@ -17,6 +17,7 @@ from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.adjustment import Adjustment
 from mptctl.models.networks import build_model
+from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
 from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
 
@@ -105,7 +106,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
     Raises:
         CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
+        UsageError: an exported model, and what reads it is not installed.
     """
+    if path.suffix.lower() in EXPORTED:
+        return _exported(path)
     content = load_safely(path, advice=_valid_beside)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(
@@ -130,6 +134,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, meta, model, training, found)
 
 
+def _exported(path: Path) -> Checkpoint:
+    """An exported model as a checkpoint; see `read_exported`."""
+    exported, model, arch = read_exported(path)
+    meta = CheckpointMeta(
+        origin="imported",
+        recipe=exported.recipe(arch),
+        class_names=exported.class_names,
+        num_old=exported.num_old,
+        split_fingerprint=exported.split_fingerprint,
+    )
+    return Checkpoint(path, meta, model, None, _digest(meta.model_dump_json(), model, None))
+
+
 def load_model(checkpoint: Checkpoint) -> nn.Module:
     """Rebuild the model of a checkpoint, on the CPU, with its weights.
 
@@ -137,6 +154,8 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
         CheckpointError: the weights do not fit the architecture that the checkpoint names.
     """
     recipe = checkpoint.meta.recipe
+    if recipe.model.arch in PROGRAMS:
+        return load_program(recipe.model.arch, checkpoint.model, str(checkpoint.path))
     plain = recipe.model.model_copy(update={"pretrained": None})
     model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
     try:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import UsageError
+from mptctl.models.timm_networks import TIMM, timm_classifier
 
 
 def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
@@ -14,7 +15,11 @@ def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
     Raises:
         UsageError: the network does not end in a linear layer.
     """
+    linear: list[tuple[str, nn.Module]]
     linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    if arch.startswith(TIMM):  # which know their classifier; after it may stand layers that are none
+        found = timm_classifier(model)
+        linear = [(name, each) for name, each in found if isinstance(each, nn.Linear | Head)]
     if not linear:
         raise UsageError(
             f"model.arch {arch}: does not end in a linear classifier; choose another architecture"

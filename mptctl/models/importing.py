@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from mptctl.errors import CheckpointError, UsageError, some
@@ -14,7 +15,9 @@ from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.heads import find_head
 from mptctl.models.networks import build_model
+from mptctl.models.onnx_program import read_onnx
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
+from mptctl.models.programs import load_program, program_state
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import Recipe
@@ -29,13 +32,14 @@ def import_model(
     classes: Sequence[str] | None = None,
     num_old: int = 0,
     split_json: str | None = None,
+    prefix: str = "",
     overwrite: bool = False,
     log: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Check a foreign model's weights against its architecture and class names, and write a run folder.
 
     Args:
-        weights: file with a state dict.
+        weights: file with a state dict, or an ONNX model, whose ``model.arch`` is ``onnx``.
         class_names: in the order of the logits.
         recipe: its ``model.arch`` is the model's, its ``data`` group says how the model sees pictures.
         folder: the run folder.
@@ -43,6 +47,7 @@ def import_model(
             in production are.
         num_old: how many of them are old.
         split_json: the split, as it is kept in a run folder.
+        prefix: before the names of the weights, to be left out.
         overwrite: throw away the run that is in the folder; what no run wrote stays.
         log: called with what else the user should know.
 
@@ -61,7 +66,10 @@ def import_model(
         raise CheckpointError(
             f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json has them"
         )
-    state = _fitting_state(weights, class_names, recipe)
+    if recipe.model.arch == "onnx":
+        state = _asked_state(weights, class_names, recipe)
+    else:
+        state = _fitting_state(weights, class_names, recipe, prefix)
     old = set(class_names if classes is None else classes[:num_old])
     meta = CheckpointMeta(
         origin="imported",
@@ -82,7 +90,30 @@ def import_model(
     return run.best
 
 
-def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) -> dict[str, Tensor]:
+@torch.no_grad()
+def _asked_state(weights: Path, class_names: Sequence[str], recipe: Recipe) -> dict[str, Tensor]:
+    """An ONNX model as a state dict, when it has answered two pictures of nothing.
+
+    Raises:
+        CheckpointError: it takes no pictures of the recipe's size, or answers other classes.
+    """
+    state = program_state(*read_onnx(weights))
+    size = recipe.data.image_size
+    logits = load_program("onnx", state, str(weights))(torch.zeros(2, 3, size, size))
+    _refuse_other_count(weights, logits.shape[1], class_names)
+    return state
+
+
+def _refuse_other_count(weights: Path, answers: int, class_names: Sequence[str]) -> None:
+    if answers != len(class_names):
+        raise CheckpointError(
+            f"{weights}: answers {answers} classes, --class-names names {len(class_names)}; name them all, in order"
+        )
+
+
+def _fitting_state(
+    weights: Path, class_names: Sequence[str], recipe: Recipe, prefix: str
+) -> dict[str, Tensor]:
     """The weights, as the state dict of the recipe's network.
 
     Raises:
@@ -90,14 +121,12 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
     """
     names, arch = class_names, recipe.model.arch
     model = build_model(recipe.model, len(names), recipe.data.image_size)
-    state = read_state_dict(weights)
+    state = {key.removeprefix(prefix): tensor for key, tensor in read_state_dict(weights).items()}
     head, _ = find_head(model, arch)
     own = model.state_dict()
     rows = {len(v) for k, v in state.items() if k.startswith(head) and k.endswith("weight")}
     if rows and len(names) not in rows:
-        raise CheckpointError(
-            f"{weights}: answers {max(rows)} classes, --class-names names {len(names)}; name them all, in order"
-        )
+        _refuse_other_count(weights, max(rows), names)
     wrong = [k for k in own if k not in state or state[k].shape != own[k].shape]
     wrong += [k for k in state if k not in own]
     if wrong:

@@ -16,7 +16,9 @@ from mptctl.errors import CheckpointError, UsageError, one_line, some
 from mptctl.models.drop_block import insert_drop_block
 from mptctl.models.heads import find_head, insert_embedding
 from mptctl.models.margin_heads import use_scaled_head
+from mptctl.models.programs import PROGRAMS
 from mptctl.models.state_dict import read_state_dict
+from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
 
 # Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
@@ -127,19 +129,32 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
 
 
 def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
+    model: nn.Module
     if arch in SMALL_NETS:
         return SmallResNet(num_classes, *SMALL_NETS[arch])
+    if arch.startswith(TIMM):
+        model = build_timm(arch, num_classes, image_size)
+        find_head(model, arch)
+        return model
+    if arch in PROGRAMS:
+        raise UsageError(
+            f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
+        )
     names = torchvision.models.list_models(module=torchvision.models)
     if arch not in names:
         close = difflib.get_close_matches(arch, [*names, *SMALL_NETS], n=1)
-        hint = f"did you mean {close[0]}?" if close else "use a classifier of torchvision, such as resnet18"
+        hint = (
+            f"did you mean {close[0]}?"
+            if close
+            else "use a classifier of torchvision, such as resnet18, or timm:NAME"
+        )
         raise UsageError(f"model.arch {arch}: unknown; {hint}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
     settings |= _sized(arch, image_size)
     if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
         settings |= {"aux_logits": False, "init_weights": True}
     try:
-        model: nn.Module = torchvision.models.get_model(arch, **settings)
+        model = torchvision.models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if _sized(arch, image_size):
             _refuse_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
@@ -221,6 +236,10 @@ def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
 
 
 def _torchvision_weights(arch: str) -> dict[str, Tensor]:
+    if arch.startswith(TIMM):
+        raise UsageError(
+            f"model.pretrained torchvision: has no weights for {arch}; name a file with a state dict"
+        )
     weights = torchvision.models.get_model_weights(arch)
     chosen = weights.DEFAULT if hasattr(weights, "DEFAULT") else None
     if chosen is None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from mptctl.errors import CheckpointError, one_line, some
+from mptctl.models.safetensors_file import read_safetensors
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
@@ -26,7 +27,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is missing, damaged, unsafe, or holds no state dict.
     """
-    content = load_safely(path)
+    content: Any = read_safetensors(path)[0] if path.suffix.lower() == ".safetensors" else load_safely(path)
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(content, dict) and isinstance(content.get(key), dict):
             content = content[key]

@@ -110,7 +110,8 @@ class ModelRecipe(Group):
     """Which network is trained, and how much of it."""
 
     arch: str = Field(
-        "resnet18", description="a classifier of torchvision by name, or characters-net or digits-net"
+        "resnet18",
+        description="a classifier of torchvision by name, timm:NAME, or characters-net or digits-net",
     )
     stem: Literal["imagenet", "small"] = Field(
         "imagenet",

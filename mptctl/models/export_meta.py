@@ -1,0 +1,103 @@
+"""What an exported model says of itself: inside its file, and as JSON beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from mptctl.errors import CheckpointError, one_line
+from mptctl.files import Model
+from mptctl.names import Quantization
+from mptctl.recipe import Recipe
+from mptctl.recipe.validation import validate_recipe
+
+# Under which name each format keeps it: a key of the metadata, or a file in the archive.
+KEY = "mptctl"
+
+
+class Preprocessing(Model):
+    """From a decoded RGB picture to what the model takes."""
+
+    resize: int = Field(
+        description="shorter side after resizing, in pixels: bilinear with antialiasing, as torchvision"
+    )
+    crop: int = Field(description="side of the square that is cut from the centre, in pixels")
+    mean: tuple[float, float, float] = Field(
+        description="subtracted from each channel, red first, in 0..1 (grey level / 255)"
+    )
+    std: tuple[float, float, float] = Field(description="each channel is divided by it afterwards")
+    inside: bool = Field(
+        description="mean, std and the order of dimensions are in the graph: it takes (B, crop, crop, 3) uint8; "
+        "else (B, 3, crop, crop) float32"
+    )
+
+
+class ExportMeta(Model):
+    """What an exported model says of itself."""
+
+    schema_version: Literal[1] = Field(1, description="of this object")
+    class_names: tuple[str, ...] = Field(description="in the order of the logits")
+    num_old: int = Field(description="how many of them are old classes")
+    split_fingerprint: str | None = Field(
+        description="of the split that it was trained on; null where unknown"
+    )
+    checkpoint: str = Field(description="digest of the checkpoint that it was made from")
+    preprocessing: Preprocessing = Field(description="what becomes of a picture before the model")
+    model: dict[str, Any] = Field(description="the recipe's group of that name")
+    quantized: Quantization | None = Field(None, description="to what its numbers were rounded")
+    content: str = Field(description="SHA-256 of the rest of the file, in hexadecimal")
+
+    def recipe(self, arch: str | None = None) -> Recipe:
+        """A recipe with its pictures and its network, or with another architecture."""
+        see = self.preprocessing
+        data = {
+            "image_size": see.crop,
+            "eval_resize": see.resize,
+            "mean": list(see.mean),
+            "std": list(see.std),
+        }
+        model = self.model if arch is None else {"arch": arch}
+        return validate_recipe({"data": data, "model": model}, "an exported model")
+
+
+def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
+    """What a file says of itself; None where it says nothing.
+
+    Args:
+        text: JSON from inside the file; None where there is none.
+        path: of the file. Where the JSON file beside it says something else, one of the two was changed.
+
+    Raises:
+        CheckpointError: it is damaged, or the file beside it differs.
+    """
+    if text is None:
+        return None
+    try:
+        meta = ExportMeta.model_validate_json(text)
+        beside = sidecar(path)
+        same = not beside.is_file() or ExportMeta.model_validate_json(beside.read_bytes()) == meta
+    except (ValidationError, OSError) as error:
+        raise CheckpointError(
+            f"{path}: damaged: what it says of itself cannot be read ({one_line(error)[:120]}); export it again"
+        ) from error
+    if not same:
+        raise CheckpointError(
+            f"{path}: changed since it was exported: {beside.name} beside it says something else; export it again"
+        )
+    return meta
+
+
+def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
+    """Raise CheckpointError where the content's SHA-256 is not the one that the file names."""
+    if meta.content != content:
+        raise CheckpointError(
+            f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found {content[:16]}; "
+            "export it again"
+        )
+
+
+def sidecar(path: Path) -> Path:
+    """The JSON file beside an exported model."""
+    return path.with_name(f"{path.name}.json")

@@ -1,0 +1,56 @@
+"""Networks of the package timm, by its names: `timm:NAME`."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from torch import nn
+
+from mptctl.errors import UsageError, one_line
+from mptctl.machine.facts import require_extra
+
+TIMM = "timm:"
+
+
+def build_timm(arch: str, num_classes: int, image_size: int) -> nn.Module:
+    """A network of timm with fresh weights; nothing is downloaded.
+
+    Args:
+        arch: ``timm:`` and a name of timm's, without or with a tag of weights, which is left out.
+        num_classes: width of the classifier.
+        image_size: side of the pictures, in pixels, for networks that are built for one size.
+
+    Raises:
+        UsageError: timm is not installed, has no such network, or cannot build it so.
+    """
+    require_extra("timm", "timm", f"model.arch {arch}")
+    import timm
+
+    name = arch.removeprefix(TIMM).partition(".")[0]
+    if not timm.is_model(name):  # also what names a place to download from
+        close = difflib.get_close_matches(name, timm.list_models(), n=1)
+        hint = (
+            f"did you mean {TIMM}{close[0]}?"
+            if close
+            else "python -c 'import timm; print(timm.list_models())' lists them"
+        )
+        raise UsageError(f"model.arch {arch}: timm has no such network; {hint}")
+    cfg = timm.get_pretrained_cfg(name)
+    settings: dict[str, Any] = {"pretrained": False, "num_classes": num_classes}
+    if cfg is not None and cfg.fixed_input_size:
+        settings["img_size"] = image_size
+    try:
+        model: nn.Module = timm.create_model(name, **settings)
+    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+        raise UsageError(
+            f"model.arch {arch}: cannot be built for pictures of {image_size} x {image_size}: {one_line(error)[:160]}; "
+            "set another data.image_size or architecture"
+        ) from error
+    return model
+
+
+def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Name and module of what makes a timm network's logits; empty where it is several modules or none."""
+    found = model.get_classifier()  # type: ignore[operator]
+    return [(name, module) for name, module in model.named_modules() if module is found]

@@ -1,0 +1,222 @@
+"""From a trained run to a file that other programs run, written only if it answers as the checkpoint does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from mptctl.data.classes import label_map
+from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
+from mptctl.data.split import Split
+from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
+from mptctl.files import output_file, write_atomically
+from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.predict import compute_outputs
+from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
+from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
+from mptctl.models.programs import PROGRAMS, read_exported
+from mptctl.names import ExportFormat, Quantization
+from mptctl.recipe import DataRecipe
+from mptctl.release.export_formats import write_onnx, write_pt2, write_safetensors
+from mptctl.release.export_report import ExportReport
+from mptctl.release.new_run import refuse_unfit
+
+# Largest difference of two logits. Two programs that add the same float32 numbers in another order were seen to
+# differ by far less; a wrong normalisation or a layer in training mode by far more.
+TOLERANCE = 1e-3
+# Training pictures by which int8 chooses its ranges.
+CALIBRATION = 256
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What `export` is asked to do.
+
+    Attributes:
+        run: the run: its name, its folder or a checkpoint of it.
+        run_root: where runs and the split are.
+        format: of the file.
+        out: where it goes; None: beside the checkpoint.
+        with_preprocessing: mean, deviation and the order of dimensions go into the graph.
+        tolerance: largest difference of two logits; None: `TOLERANCE`, and none where numbers are rounded.
+        quantize: round the numbers.
+    """
+
+    run: str
+    run_root: Path
+    format: ExportFormat
+    out: Path | None = None
+    with_preprocessing: bool = False
+    tolerance: float | None = None
+    quantize: Quantization | None = None
+
+    def file(self, checkpoint: Path) -> Path:
+        """Where the export of a checkpoint goes."""
+        if self.out is not None:
+            return self.out.expanduser()
+        rounded = f"-{self.quantize}" if self.quantize else ""
+        return checkpoint.with_name(f"{checkpoint.stem}{rounded}.{self.format}")
+
+
+def refuse_contradictions(request: ExportRequest) -> None:
+    """Raise UsageError where flags do not go together; nothing is read."""
+    if request.format != "onnx" and (request.quantize or request.with_preprocessing):
+        flag = "--quantize" if request.quantize else "--with-preprocessing"
+        raise UsageError(f"{flag}: is for --format onnx, not {request.format}; name that")
+    if request.out is not None and request.out.suffix.lower() != f".{request.format}":
+        raise UsageError(
+            f"--out {request.out}: --format {request.format} wants the ending .{request.format}; name one"
+        )
+    if request.tolerance is not None and not 0 <= request.tolerance < float("inf"):
+        raise UsageError(f"--tolerance {request.tolerance:g}: must be a number from 0 on")
+
+
+def export(request: ExportRequest, progress: Callable[[str, int, int], None] | None = None) -> ExportReport:
+    """Write a run's model for other programs, if it answers the validation pictures as the checkpoint does.
+
+    Args:
+        request: what was asked for.
+        progress: called with (what is under way, pictures done, pictures in all).
+
+    Raises:
+        UsageError: flags that do not go together, a format whose packages are not installed, a network that cannot
+            be exported, no validation part, or a run that is not finished.
+        CheckpointError: no such run, or one of another split.
+        GateFailed: the answers differ by more than the tolerance; nothing is written.
+        NonFiniteError: the export answers NaN; nothing is written.
+        StorageError: it cannot be written.
+    """
+    refuse_contradictions(request)
+    checkpoints, split = named_checkpoints([request.run], request.run_root)
+    checkpoint = checkpoints[request.run]
+    if checkpoint.meta.recipe.model.arch in PROGRAMS:
+        raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")
+    refuse_unfit(checkpoint, split)
+    target = output_file(request.file(checkpoint.path))
+    with tempfile.TemporaryDirectory(prefix="mptctl-export-") as folder:
+        made = Path(folder) / f"model.{request.format}"
+        _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
+        exported = load_checkpoint(made)
+        report = _compare(request, checkpoint, exported, split, target, progress)
+        content, meta = made.read_bytes(), read_exported(made)[0]
+    _refuse_difference(report)
+    described = sidecar(target)
+    # First without the description, which would contradict the new file if a kill came between the two.
+    with suppress(OSError):  # whatever is wrong with the folder is said by the next line
+        described.unlink()
+    write_atomically(target, content)
+    write_atomically(described, meta.model_dump_json(indent=2).encode() + b"\n")
+    return report.model_copy(update={"bytes": len(content)})
+
+
+def _write(
+    request: ExportRequest, checkpoint: Checkpoint, split: Split, model: nn.Module, path: Path
+) -> None:
+    meta, data = checkpoint.meta, checkpoint.meta.recipe.data
+
+    def describe(content: str) -> ExportMeta:
+        return ExportMeta(
+            class_names=meta.class_names,
+            num_old=meta.num_old,
+            split_fingerprint=meta.split_fingerprint,
+            checkpoint=checkpoint.digest,
+            preprocessing=Preprocessing(
+                resize=data.eval_resize or data.image_size,
+                crop=data.image_size,
+                mean=data.mean,
+                std=data.std,
+                inside=request.with_preprocessing,
+            ),
+            model=meta.recipe.model.model_copy(update={"pretrained": None}).model_dump(mode="json"),
+            quantized=request.quantize,
+            content=content,
+        )
+
+    if request.format == "safetensors":
+        write_safetensors(model, describe, path)
+    elif request.format == "pt2":
+        write_pt2(model, data.image_size, describe, path)
+    else:
+        pictures = _calibration(split, data) if request.quantize == "int8" else None
+        write_onnx(model, data.image_size, describe, path, pictures)
+
+
+def _calibration(split: Split, data: DataRecipe) -> Tensor:
+    """(n, 3, S, S) training pictures, evenly from the whole part, as evaluation sees them."""
+    rows = split.indices("train")
+    if not len(rows):
+        raise DataError(
+            "the split has no train picture, by which int8 chooses its ranges; use --quantize fp16"
+        )
+    chosen = rows[np.linspace(0, len(rows) - 1, min(CALIBRATION, len(rows))).astype(np.int64)]
+    size = data.image_size
+    cut = [
+        resize_and_crop(torch.from_numpy(split.picture(int(row))), data.eval_resize or size, size)
+        for row in chosen
+    ]
+    return channels_first(Normalisation(data, torch.device("cpu"))(torch.stack(cut)))
+
+
+def _compare(
+    request: ExportRequest,
+    checkpoint: Checkpoint,
+    exported: Checkpoint,
+    split: Split,
+    target: Path,
+    progress: Callable[[str, int, int], None] | None,
+) -> ExportReport:
+    """Both on the validation pictures, on the CPU, in one pass."""
+    # What only says how pictures are loaded is the checkpoint's, so that both see the same ones.
+    recipe = exported.meta.recipe
+    told, own = recipe.data, checkpoint.meta.recipe.data
+    assert (told.image_size, told.mean, told.std) == (own.image_size, own.mean, own.std)
+    same = exported.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": own})})
+    pair = {"checkpoint": checkpoint, "export": replace(exported, meta=same)}
+    logits = compute_outputs(pair, split, part="val", device="cpu", progress=progress)
+    before, after = logits["checkpoint"], logits["export"]
+    if bad := int((~np.isfinite(after)).any(axis=1).sum()):
+        raise NonFiniteError(
+            f"{target.name}: {bad} of {len(after)} answers are not finite; not written; export without --quantize"
+        )
+    answers_before, answers_after = before.argmax(axis=1), after.argmax(axis=1)
+    truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
+    was, now = answers_before == truth, answers_after == truth
+    tolerance = request.tolerance
+    if tolerance is None and request.quantize is None:
+        tolerance = TOLERANCE
+    return ExportReport(
+        run=str(checkpoint.path),
+        file=str(target),
+        described=str(sidecar(target)),
+        format=request.format,
+        quantized=request.quantize,
+        bytes=0,
+        pictures=len(truth),
+        max_difference=_largest_difference(before, after),
+        tolerance=tolerance,
+        answers_differ=int((answers_before != answers_after).sum()),
+        right_before=int(was.sum()),
+        right_after=int(now.sum()),
+        negative_flips=int((was & ~now).sum()),
+        positive_flips=int((~was & now).sum()),
+    )
+
+
+def _largest_difference(before: NDArray[np.float32], after: NDArray[np.float32]) -> float:
+    return float(np.abs(before.astype(np.float64) - after).max())
+
+
+def _refuse_difference(report: ExportReport) -> None:
+    if report.tolerance is not None and not report.max_difference <= report.tolerance:
+        raise GateFailed(
+            f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the checkpoint's, "
+            f"--tolerance is {report.tolerance:g}; {report.answers_differ} of {report.pictures} answers differ"
+        )

@@ -1,0 +1,54 @@
+"""A small run to export, and its exports: each is made once for all tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.models.export_meta import sidecar
+from mptctl.release.export_report import ExportReport
+from mptctl.release.exporting import ExportRequest, export
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import Log, short_recipe
+
+# What each format needs beside torch.
+NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "pt2": (), "safetensors": ("safetensors",)}
+
+
+def need(format_: str) -> None:
+    """Skip where what a format needs is not installed."""
+    for package in NEEDS[format_]:
+        pytest.importorskip(package, reason=f"{package} is not installed (make test-integrations)")
+
+
+def trained_run(root: Path) -> Path:
+    """A run root with a split of the digits, an old model of two epochs, and a new one."""
+    split = make_split("digits", run_root=root)
+    for name in ("old", "new"):
+        request = RunRequest(
+            recipe=short_recipe(), split=split, folder=root / name, only_old_classes=name == "old"
+        )
+        train(request, Log())
+    return root
+
+
+def exported(root: Path, format_: str, out: Path, **keys: object) -> ExportReport:
+    """Export the new run."""
+    need(format_)
+    return export(ExportRequest("new", root, format_, out, **keys))  # type: ignore[arg-type]
+
+
+_MADE: dict[str, Path] = {}
+
+
+def exported_copy(root: Path, format_: str, folder: Path) -> Path:
+    """A copy of the new run's export, which is made once: the exporter to ONNX takes seconds."""
+    need(format_)
+    if format_ not in _MADE:
+        _MADE[format_] = Path(exported(root, format_, root.parent / f"new.{format_}").file)
+    shutil.copy(sidecar(_MADE[format_]), folder)
+    return Path(shutil.copy(_MADE[format_], folder))

@@ -1,0 +1,233 @@
+"""`mptctl export`: what is written answers as the checkpoint, says what it is, and is refused once it is changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.pictures import resize_and_crop
+from mptctl.data.split import load_split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.inference.loaded import load_run
+from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
+from mptctl.models.export_meta import ExportMeta, sidecar
+from mptctl.models.networks import SMALL_NETS, build_model
+from tests.common import CommandLine
+from tests.integrations.exports import exported, exported_copy, need
+
+FORMATS = ("onnx", "pt2", "safetensors")
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_export_answers_as_its_checkpoint(
+    format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    need(format_)
+    file = tmp_path / f"model.{format_}"
+    flags = ("--format", format_, "--out", file, "--run-root", exports_root)
+    out = mptctl("export", "new", *flags, "--json")
+    assert out.returncode == 0, out.stderr
+    report = json.loads(out.stdout)
+    split = load_split(exports_root)
+    assert (report["format"], report["pictures"]) == (format_, len(split.indices("val")))
+    assert report["max_difference"] <= 1e-4
+    assert (report["answers_differ"], report["negative_flips"]) == (0, 0)
+    meta = ExportMeta.model_validate_json(sidecar(file).read_bytes())
+    checkpoint = load_checkpoint(exports_root / "new" / "best.pt")
+    assert meta.class_names == checkpoint.meta.class_names
+    assert meta.split_fingerprint == split.fingerprint
+    # Any number of pictures, and what reads the file by itself says the same of it.
+    again, model = load_checkpoint(file), load_model(load_checkpoint(file)).eval()
+    assert again.meta.class_names == meta.class_names
+    assert (again.meta.recipe.data.mean, again.meta.recipe.data.image_size) == (meta.preprocessing.mean, 8)
+    images = torch.randn(7, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        wanted = load_model(checkpoint).eval()(images)
+        for count in (1, 7):
+            torch.testing.assert_close(model(images[:count]), wanted[:count], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_evaluate_takes_an_export(
+    format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    file = exported_copy(exports_root, format_, tmp_path)
+    reports = []
+    for new in ("new", file):
+        out = mptctl("evaluate", "old", new, "--run-root", exports_root, "--json")
+        assert out.returncode == 0, out.stderr
+        reports.append(json.loads(out.stdout))
+    assert reports[0]["counts"] == reports[1]["counts"]
+    assert reports[0]["n"] == reports[1]["n"] > 0
+
+
+def test_onnx_as_both_sides_is_one_model(exports_root: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    file = exported_copy(exports_root, "onnx", tmp_path)
+    out = mptctl("evaluate", file, file, "--run-root", exports_root, "--max-nfr", "50", "--json")
+    assert out.returncode == 3
+    assert json.loads(out.stdout)["identical"]
+
+
+@pytest.mark.parametrize("arch", sorted(SMALL_NETS.keys() - {"digits-net"}))
+@pytest.mark.parametrize("format_", FORMATS)
+def test_every_small_network_can_be_exported(
+    format_: str, arch: str, exports_root: Path, tmp_path: Path
+) -> None:
+    need(format_)
+    root = tmp_path / "runs"
+    shutil.copytree(exports_root, root)
+    old = load_checkpoint(root / "new" / "best.pt")
+    size = 16
+    recipe = old.meta.recipe.model_copy(
+        update={
+            "model": old.meta.recipe.model.model_copy(update={"arch": arch}),
+            "data": old.meta.recipe.data.model_copy(update={"image_size": size, "eval_resize": size + 2}),
+        }
+    )
+    torch.manual_seed(5)
+    model = build_model(recipe.model, len(old.meta.class_names), size)
+    meta = old.meta.model_copy(update={"recipe": recipe})
+    save_checkpoint(root / "new" / "best.pt", meta, model.state_dict())
+    report = exported(root, format_, tmp_path / f"x.{format_}")
+    assert report.max_difference < 1e-4
+    assert load_checkpoint(Path(report.file)).meta.recipe.data.eval_resize == size + 2
+
+
+def test_preprocessing_goes_into_the_graph(exports_root: Path, tmp_path: Path) -> None:
+    report = exported(exports_root, "onnx", tmp_path / "x.onnx", with_preprocessing=True)
+    assert report.max_difference <= 1e-4
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(report.file, providers=["CPUExecutionProvider"])
+    assert [(each.type, each.shape[1:]) for each in session.get_inputs()] == [("tensor(uint8)", [8, 8, 3])]
+    split = load_split(exports_root)
+    rows = split.indices("val")[:5]
+    pictures = [resize_and_crop(torch.from_numpy(split.picture(int(row))), 8, 8).numpy() for row in rows]
+    (logits,) = session.run(None, {"images": np.stack(pictures)})
+    run = load_run("new", exports_root)
+    wanted = run.predict([split.picture(int(row)) for row in rows]).logits
+    np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["int8", "fp16"])
+def test_rounding_is_an_update_whose_flips_are_counted(
+    kind: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    need("onnx")
+    file = tmp_path / "x.onnx"
+    flags = ("--format", "onnx", "--quantize", kind, "--out", file, "--run-root", exports_root)
+    out = mptctl("export", "new", *flags)
+    assert out.returncode == 0, out.stderr
+    assert "right answers are lost" in out.stdout
+    assert ExportMeta.model_validate_json(sidecar(file).read_bytes()).quantized == kind
+    assert file.stat().st_size < 0.7 * exported_copy(exports_root, "onnx", tmp_path).stat().st_size
+
+
+def test_a_tolerance_is_kept(exports_root: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    file = exported_copy(exports_root, "onnx", tmp_path)
+    before = file.read_bytes()
+    flags = ("--out", file, "--tolerance", "1e-9", "--run-root", exports_root)
+    out = mptctl("export", "new", "--format", "onnx", *flags)
+    assert (out.returncode, out.stdout) == (3, "")
+    assert "logits differ by up to" in out.stderr
+    assert file.read_bytes() == before
+    assert sidecar(file).is_file()
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_export_that_says_something_else_is_not_written(
+    format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(format_)
+    import mptctl.release.exporting as exporting
+
+    def damaged(checkpoint: object) -> torch.nn.Module:  # as an exporter that loses a layer's bias would
+        model = load_model(checkpoint)  # type: ignore[arg-type]
+        with torch.no_grad():
+            model.get_submodule("fc").bias[3] += 0.5
+        return model
+
+    monkeypatch.setattr(exporting, "load_model", damaged)
+    file = tmp_path / f"x.{format_}"
+    out = mptctl("export", "new", "--format", format_, "--out", file, "--run-root", exports_root)
+    assert (out.returncode, out.stdout) == (3, "")
+    assert "not written" in out.stderr and "0.5" in out.stderr
+    assert not file.exists() and not sidecar(file).exists()
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_changed_export_is_refused(
+    format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    file = exported_copy(exports_root, format_, tmp_path)
+    content = bytearray(file.read_bytes())
+    weight = load_checkpoint(exports_root / "new" / "best.pt").model["fc.bias"].numpy().tobytes()
+    place = bytes(content).find(weight)
+    assert place > 0
+    content[place + 2] ^= 1
+    file.write_bytes(content)
+    out = mptctl("evaluate", "old", file, "--run-root", exports_root)
+    assert (out.returncode, out.stdout) == (5, "")
+    assert str(file) in out.stderr
+    with pytest.raises(CheckpointError):
+        load_checkpoint(file)
+
+
+def test_a_description_that_was_edited_is_refused(exports_root: Path, tmp_path: Path) -> None:
+    file = exported_copy(exports_root, "pt2", tmp_path)
+    told = sidecar(file)
+    told.write_text(told.read_text().replace('"0"', '"1"', 1))
+    with pytest.raises(CheckpointError, match="says something else"):
+        load_checkpoint(file)
+    told.unlink()
+    load_checkpoint(file)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (("--format", "pt2", "--quantize", "int8"), 2, "--quantize: is for --format onnx"),
+        (("--format", "pt2", "--with-preprocessing"), 2, "--with-preprocessing: is for --format onnx"),
+        (("--format", "pt2", "--out", "x.onnx"), 2, "ending .pt2"),
+        (("--format", "pt2", "--tolerance", "nan"), 2, "--tolerance nan"),
+        (("--format", "tflite"), 2, "tflite"),
+        (("--format", "pt2", "--out", "/dev/null/x.pt2"), 7, "x.pt2"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    flags: tuple[str, ...], code: int, message: str, exports_root: Path, mptctl: CommandLine
+) -> None:
+    out = mptctl("export", "new", *flags, "--run-root", exports_root)
+    assert (out.returncode, out.stdout) == (code, ""), out.stderr
+    assert message in out.stderr
+
+
+def test_what_is_not_installed_is_named(
+    exports_root: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mptctl.machine.facts as facts
+
+    monkeypatch.setattr(facts, "has_package", lambda module: not module.startswith("onnx"))
+    out = mptctl("export", "new", "--format", "onnx", "--run-root", exports_root)
+    assert (out.returncode, out.stdout) == (2, "")
+    assert "pip install 'mptctl[export]'" in out.stderr
+    (tmp_path / "x.onnx").write_bytes(b"anything")
+    out = mptctl("evaluate", "old", tmp_path / "x.onnx", "--run-root", exports_root)
+    assert out.returncode == 2
+    assert "pip install 'mptctl[export]'" in out.stderr
+
+
+def test_a_program_cannot_be_exported_again(exports_root: Path, tmp_path: Path) -> None:
+    file = exported_copy(exports_root, "pt2", tmp_path)
+    root = tmp_path / "runs"
+    shutil.copytree(exports_root, root)
+    shutil.copy(file, root / "new" / "best.pt2")
+    from mptctl.release.exporting import ExportRequest, export
+
+    with pytest.raises(UsageError, match="is a program already"):
+        export(ExportRequest(str(root / "new" / "best.pt2"), root, "safetensors"))

@@ -1,0 +1,174 @@
+"""ONNX models from elsewhere: taken in, asked as teachers, never trained; their data lie in their own folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.split import make_split
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.models.checkpoint import load_checkpoint, load_model
+from mptctl.models.networks import build_model
+from mptctl.models.onnx_program import OnnxProgram, read_onnx
+from mptctl.recipe import ModelRecipe
+from tests.common import CommandLine, Train, short_recipe
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed (make test-integrations)")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (make test-integrations)")
+
+CLASSES = 5
+
+
+def linear_model(batch: str | int = "batch") -> tuple[Any, np.ndarray[Any, Any]]:
+    """One linear layer over 8 x 8 pictures, as ONNX, and its weights (192, 5)."""
+    weight = np.random.default_rng(3).normal(size=(192, CLASSES)).astype(np.float32)
+    helper = onnx.helper
+    graph = helper.make_graph(
+        [
+            helper.make_node("Flatten", ["pictures"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "weight"], ["out"]),
+        ],
+        "linear",
+        [helper.make_tensor_value_info("pictures", onnx.TensorProto.FLOAT, [batch, 3, 8, 8])],
+        [helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, [batch, CLASSES])],
+        [onnx.numpy_helper.from_array(weight, "weight")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return model, weight
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> tuple[Path, Path]:
+    """A model of somebody who knows nothing of mptctl, and the names of its classes."""
+    onnx.save(linear_model()[0], str(tmp_path / "production.onnx"))
+    (tmp_path / "classes.txt").write_text("0\n1\n2\n3\n4\n")
+    return tmp_path / "production.onnx", tmp_path / "classes.txt"
+
+
+@pytest.mark.parametrize("batch", ["batch", 1, 4])
+def test_it_answers_as_numpy_does_for_any_number_of_pictures(batch: str | int) -> None:
+    model, weight = linear_model(batch)
+    network = OnnxProgram(model.SerializeToString(), None, "x.onnx")
+    images = torch.randn(7, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    wanted = images.reshape(7, -1).numpy() @ weight
+    np.testing.assert_allclose(network(images).numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_it_serves_as_old_model_and_teacher_and_is_not_trained(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path, run: Train
+) -> None:
+    model, classes = foreign
+    root = tmp_path / "runs"
+    out = mptctl("evaluate", model, model, "--run-root", root)
+    assert out.returncode == 5
+    assert "--class-names FILE" in out.stderr
+    out = mptctl("import", model, "--class-names", classes, "--run-root", root, "--set", "runtime.device=cpu")
+    assert (out.returncode, out.stdout) == (0, f"{root / 'old' / 'best.pt'}\n"), out.stderr
+    old = load_checkpoint(root / "old" / "best.pt")
+    images = torch.randn(3, 3, 8, 8)
+    wanted = images.reshape(3, -1).numpy() @ linear_model()[1]
+    np.testing.assert_allclose(load_model(old)(images).numpy(), wanted, rtol=1e-4, atol=1e-4)
+    run(short_recipe("optim.epochs=1", method="pct-naive"), "new", old=old.path)
+    assert load_checkpoint(root / "new" / "best.pt").meta.teachers == {"old": old.digest}
+    out = mptctl("evaluate", "old", "new", "--run-root", root, "--json")
+    assert json.loads(out.stdout)["n_old"] > 0
+    with pytest.raises(UsageError, match="is asked and never trained"):
+        build_model(ModelRecipe.model_validate({"arch": "onnx"}), CLASSES, 8)
+    out = mptctl("adjust", "old", "--temperature", "--run-root", root)
+    assert out.returncode == 2
+    out = mptctl("export", "old", "--format", "onnx", "--run-root", root)
+    assert out.returncode == 2
+    assert "is a program already" in out.stderr
+
+
+def test_other_classes_and_other_pictures_are_said(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, classes = foreign
+    make_split("digits", run_root=tmp_path / "runs")
+    flags = ("--run-root", tmp_path / "runs")
+    out = mptctl("import", model, *flags)
+    assert (out.returncode, out.stdout) == (2, "")
+    assert "give --class-names FILE" in out.stderr
+    out = mptctl("import", model, "--class-names", classes, *flags, "--set", "data.image_size=16")
+    assert (out.returncode, out.stdout) == (5, "")
+    assert "cannot compute pictures of (3, 16, 16)" in out.stderr
+    classes.write_text("0\n1\n")
+    out = mptctl("import", model, "--class-names", classes, *flags)
+    assert out.returncode == 5
+    assert "answers 5 classes, --class-names names 2" in out.stderr
+
+
+def outside(entry: Any, folder: Path) -> None:
+    entry.value = "../secret.bin"
+
+
+def absolute(entry: Any, folder: Path) -> None:
+    entry.value = str(folder.parent / "secret.bin")
+
+
+def linked(entry: Any, folder: Path) -> None:
+    entry.value = "link.bin"
+    os.symlink(folder.parent / "secret.bin", folder / "link.bin")
+
+
+def linked_folder(entry: Any, folder: Path) -> None:
+    entry.value = "inner/secret.bin"
+    os.symlink(folder.parent, folder / "inner")
+
+
+@pytest.mark.parametrize("place", [outside, absolute, linked, linked_folder])
+def test_external_data_may_not_lead_out_of_the_folder(
+    place: Callable[[Any, Path], None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model, weight = linear_model()
+    (tmp_path / "secret.bin").write_bytes(weight.tobytes())
+    onnx.save_model(
+        model, str(folder / "x.onnx"), save_as_external_data=True, location="w.bin", size_threshold=0
+    )
+    # As it is, data beside the file are read, and become part of the program.
+    program, _ = read_onnx(folder / "x.onnx")
+    images = torch.randn(2, 3, 8, 8)
+    np.testing.assert_allclose(
+        OnnxProgram(program, None, "x")(images).numpy(), images.reshape(2, -1).numpy() @ weight, atol=1e-4
+    )
+    proto = onnx.load(str(folder / "x.onnx"), load_external_data=False)
+    (entry,) = (each for each in proto.graph.initializer[0].external_data if each.key == "location")
+    place(entry, folder)
+    (folder / "x.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(CheckpointError, match="outside its folder"):
+        read_onnx(folder / "x.onnx")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html></html>", b"PK\x03\x04", bytes(100)])
+def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.onnx").write_bytes(content)
+    with pytest.raises(CheckpointError, match="not an ONNX model"):
+        read_onnx(tmp_path / "x.onnx")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read_onnx(tmp_path / "nowhere.onnx")
+
+
+def test_data_that_are_missing_or_cut_are_named(tmp_path: Path) -> None:
+    onnx.save_model(
+        linear_model()[0],
+        str(tmp_path / "x.onnx"),
+        save_as_external_data=True,
+        location="w.bin",
+        size_threshold=0,
+    )
+    (tmp_path / "w.bin").write_bytes((tmp_path / "w.bin").read_bytes()[:100])
+    with pytest.raises(CheckpointError, match=r"w\.bin has 100 bytes"):
+        read_onnx(tmp_path / "x.onnx")
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(CheckpointError, match=r"w\.bin is not beside it"):
+        read_onnx(tmp_path / "x.onnx")
