@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
+from mptctl.cli import report_flags as out
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
 from mptctl.cli.flip_outputs import check_outputs, print_comparison
@@ -49,14 +50,24 @@ def evaluate(
     allow_unfinished: gate.AllowUnfinished = False,
     by: slices.By = None,
     metadata: slices.Metadata = None,
+    superclasses: slices.Superclasses = None,
     min_slice: slices.MinSlice = 30,
     fdr: slices.Fdr = "bh",
+    weight: slices.Weight = None,
     nfr_margin: gate.NfrMargin = None,
     margin: gate.FormerMargin = None,
     old_classes: Annotated[
         Path | None,
         typer.Option(
             "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
+        ),
+    ] = None,
+    class_map: Annotated[
+        Path | None,
+        typer.Option(
+            "--class-map",
+            metavar="FILE",
+            help="Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new).",
         ),
     ] = None,
     noise_floor: Annotated[
@@ -72,63 +83,15 @@ def evaluate(
         ),
     ] = None,
     as_json: opt.Json = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", metavar="FILE.html", help="Write one HTML page.", rich_help_panel="More output"
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write the figures as PNG and SVG.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    markdown: Annotated[
-        str | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Write Markdown for a pull request; - prints it instead of the table.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(
-            "--junit",
-            metavar="FILE.xml",
-            help="Write the gate as JUnit XML, one test a limit.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    save_predictions: Annotated[
-        Path | None,
-        typer.Option(
-            "--save-predictions",
-            metavar="DIR",
-            help="Write old.npz and new.npz, which evaluate takes.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    gallery: Annotated[
-        int,
-        typer.Option(
-            "--gallery", metavar="N", min=0, help="Flipped pictures to show.", rich_help_panel="More output"
-        ),
-    ] = 24,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-root",
-            metavar="DIR",
-            help="Folder of the pictures, where ids of predictions files are paths below it.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
+    report: out.Report = None,
+    figures: out.Figures = None,
+    markdown: out.Markdown = None,
+    junit: out.Junit = None,
+    github: out.Github = False,
+    append_history: out.AppendHistory = None,
+    save_predictions: out.SavePredictions = None,
+    gallery: out.Gallery = 24,
+    data_root: out.DataRoot = None,
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
     rows: Annotated[
         int | None,
@@ -197,6 +160,7 @@ def evaluate(
     from datetime import date
 
     from mptctl.errors import Stopped, UsageError
+    from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
     from mptctl.evaluation.gate_yaml import read_gate_file
@@ -213,7 +177,12 @@ def evaluate(
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
     files = FlipFiles(report, figures, markdown_file, save_predictions, junit)
     check_outputs(
-        files, list(given.values()), run_root, [old_classes, metadata, gate_file], as_json, markdown == "-"
+        files,
+        list(given.values()),
+        run_root,
+        [old_classes, metadata, gate_file, class_map, superclasses],
+        as_json,
+        markdown == "-",
     )
     limits = Limits(
         max_nfr=_fraction(max_nfr),
@@ -226,12 +195,13 @@ def evaluate(
         allow_unfinished=allow_unfinished,
     )
     rules = read_gate_file(gate_file) if gate_file is not None else None
+    mapped = read_class_map(class_map) if class_map is not None else None
     if confidence is not None and not limits.given() and rules is None:
         raise UsageError(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
     keys = slices.columns(by)
-    if metadata is not None and not keys and rules is None:
+    if metadata is not None and not keys and rules is None and weight is None:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
@@ -244,12 +214,21 @@ def evaluate(
             progress_bars() as progress,
             workspace(memory, progress if watched else None),
         ):
-            found = load_predictions(given, run_root, part="test", device=device, progress=progress)
+            found = load_predictions(
+                given,
+                run_root,
+                part="test",
+                device=device,
+                progress=progress,
+                renamed=frozenset() if mapped is None else frozenset(mapped.old),
+            )
             result = compare(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
+                class_map=mapped,
                 slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
+                weight=weight,
                 gate_file=rules,
                 today=date.today(),
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),

@@ -46,6 +46,7 @@ def load_predictions(
     part: Part,
     device: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
+    renamed: frozenset[str] = frozenset(),
 ) -> NamedModels:
     """Predictions of models of any kind.
 
@@ -56,6 +57,7 @@ def load_predictions(
         part: which pictures of the split models of ours are asked for; a file holds what it holds.
         device: where models of ours compute.
         progress: called with (what is under way, pictures done, pictures in all).
+        renamed: class names of models of ours that the split need not know, since a class map does.
 
     Raises:
         DataError, NonFiniteError: a predictions file that is missing, damaged, or holds NaN.
@@ -79,9 +81,9 @@ def load_predictions(
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
     split = split_of(list(paths.values()), run_root)
-    if "old" in checkpoints:
+    if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
-    computed = predict(checkpoints, split, part=part, device=device, progress=progress)
+    computed = predict(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
     warnings, unfinished = _doubts(checkpoints, split)
     return NamedModels(
         {role: (files | computed)[role] for role in names},
