@@ -13,7 +13,12 @@ from mptctl.cli import options as opt
 from mptctl.cli import report_flags as out
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
-from mptctl.cli.flip_outputs import check_outputs, print_comparison
+from mptctl.cli.flip_outputs import (
+    add_to_history,
+    check_outputs,
+    print_annotations,
+    print_comparison,
+)
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
@@ -164,10 +169,11 @@ def evaluate(
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
     from mptctl.evaluation.gate_yaml import read_gate_file
+    from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
-    from mptctl.inference.named_models import load_predictions
+    from mptctl.inference.named_models import load_predictions, pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
@@ -175,7 +181,7 @@ def evaluate(
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
-    files = FlipFiles(report, figures, markdown_file, save_predictions, junit)
+    files = FlipFiles(report, figures, markdown_file, save_predictions, junit, append_history)
     check_outputs(
         files,
         list(given.values()),
@@ -203,11 +209,14 @@ def evaluate(
     keys = slices.columns(by)
     if metadata is not None and not keys and rules is None and weight is None:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
+    above = read_superclasses(superclasses) if superclasses is not None else None
+    if superclasses is not None and not any("superclass" in key for key in keys) and rules is None:
+        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()
-    stop = StopRequest()
+    stop, today = StopRequest(), date.today()
     try:
         with (
             interruptible(stop),
@@ -227,21 +236,33 @@ def evaluate(
                 old_classes=labels,
                 limits=limits,
                 class_map=mapped,
-                slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
+                slicing=SliceRequest(
+                    keys,
+                    slices.files(found.models, metadata),
+                    min_slice,
+                    fdr,
+                    superclasses=above,
+                    pictures=pictures_of(found, progress),
+                ),
                 weight=weight,
                 gate_file=rules,
-                today=date.today(),
+                today=today,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
+                validation=validation_part(found, new, run_root, device=device, progress=progress),
                 identical=found.identical,
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
             for path in files.write(result, found.models, data_root, found.split):
                 typer.echo(f"wrote {path}", err=True)
+            if append_history is not None:
+                add_to_history(append_history, result, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
     print_comparison(result, as_json, markdown == "-", sort, rows)
+    if github:
+        print_annotations(result)
     result.gate.require_passed()
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
+import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import MappedClass
+from mptctl.evaluation.pairs_file import pairs_relation, read_pairs
 from mptctl.evaluation.predictions import Predictions, row_blocks
 from mptctl.evaluation.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.workspace import current, free_memory, shown_size
 
 # Models that speak the names of OLD; all others speak those of NEW.
 OLD_ROLES = frozenset({"old", "noise_floor"})
-# Room for a quarter of a million classes.
-MOST_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -96,13 +95,13 @@ class ClassMap:
         """
         for role, here in (("old", self.old), ("new", self.new)):
             self._check_known(models[role], role, here)
-        found = {}
-        for role, model in models.items():
-            own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
-            split_names = model.origin == "checkpoint"
-            labels = self.old | self.new if split_names else other | own
-            found[role] = _renamed(model, labels, own)
-        return found
+        return {role: self.renamed(role, model) for role, model in models.items()}
+
+    def renamed(self, role: str, model: Predictions) -> Predictions:
+        """One model under common names; StorageError as `applied`."""
+        own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
+        labels = self.old | self.new if model.origin == "checkpoint" else other | own
+        return _renamed(model, labels, own)
 
     def old_classes(self, names: Sequence[str]) -> list[str]:
         """Old classes that a person named, in OLD's names or in NEW's, under common names."""
@@ -133,59 +132,9 @@ def read_class_map(path: Path) -> ClassMap:
     Raises:
         UsageError: another ending, a file that cannot be read, or what is no map.
     """
-    read = {".csv": _read_csv, ".yaml": _read_yaml, ".yml": _read_yaml}.get(path.suffix.lower())
-    if read is None:
-        raise UsageError(f"--class-map {path}: not a map; write .yaml (old: new) or .csv (columns old, new)")
-    try:
-        raw = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
-        text = None if raw is None else raw.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"--class-map {path}: cannot be read ({reason}); write old: new") from error
-    if text is None:
-        raise UsageError(
-            f"--class-map {path}: larger than {shown_size(MOST_BYTES)}; name classes, not samples"
-        )
-    pairs = tuple(dict.fromkeys(read(path, text)))
-    if not pairs or not all(old and new for old, new in pairs):
-        raise UsageError(
-            f"--class-map {path}: {'an empty name' if pairs else 'names no class'}; write old: new"
-        )
-    found = ClassMap(str(path), pairs)
+    found = ClassMap(str(path), read_pairs(path, "--class-map", ("old", "new")))
     assert found.classes  # looked through now, before anything is computed
     return found
-
-
-def _read_yaml(path: Path, text: str) -> Iterable[tuple[str, str]]:
-    from mptctl.evaluation.plain_yaml import read_plain_yaml
-
-    content = read_plain_yaml(text, f"--class-map {path}")
-    if not isinstance(content, dict):
-        raise UsageError(f"--class-map {path}: must be a mapping of old names; write old: new")
-    for old, new in content.items():
-        names = new if isinstance(new, list) else [new]
-        if not all(isinstance(name, str) for name in (old, *names)):
-            raise UsageError(
-                f"--class-map {path}: {shown(str(old))}: must be a new name, or a list of new names"
-            )
-        yield from ((old, name) for name in names)
-
-
-def _read_csv(path: Path, text: str) -> Iterable[tuple[str, str]]:
-    try:
-        rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row]
-    except csv.Error as error:
-        raise UsageError(f"--class-map {path}: {error}; write the columns old and new") from error
-    if not rows or sorted(rows[0]) != ["new", "old"]:
-        raise UsageError(
-            f"--class-map {path}: its columns are {first(rows[0]) if rows else 'none'}; write old,new"
-        )
-    for number, row in enumerate(rows[1:], 2):
-        if len(row) != 2:
-            raise UsageError(
-                f"--class-map {path}: row {number} has {len(row)} fields; write an old and a new name"
-            )
-        yield row[rows[0].index("old")], row[rows[0].index("new")]
 
 
 def _renamed(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
@@ -224,13 +173,13 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
             table.ids, _mapped(table.truth, labels), _mapped(table.preds, answers), table.id_kind
         )
     assert isinstance(table, FileTable)
-    sides = [_names_table(labels), _names_table(answers)]
+    work, sides = current(), [pairs_relation(labels), pairs_relation(answers)]
     source = (
         f"(SELECT t.row, t.id, coalesce(l.common, t.label) AS label, coalesce(p.common, t.pred) AS pred "
         f"FROM {table.source} AS t LEFT JOIN {sides[0]} AS l ON l.name = t.label "
         f"LEFT JOIN {sides[1]} AS p ON p.name = t.pred)"
     )
-    return _RenamedTable(
+    made = _RenamedTable(
         source,
         table.rows,
         table.id_kind,
@@ -240,6 +189,9 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
         table.files,
         table,
     )
+    for side in sides:
+        weakref.finalize(made, work.drop_later, f"DROP VIEW IF EXISTS {side}")
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,20 +199,6 @@ class _RenamedTable(FileTable):
     """A table under other names; it keeps the one that it is made of."""
 
     original: FileTable
-
-
-def _names_table(names: Mapping[str, str]) -> str:
-    """SQL: a small relation of `name` and `common`."""
-    import pyarrow as pa
-
-    work = current()
-    table = work.name()
-    arrow = {
-        "name": pa.array(list(names), pa.string()),
-        "common": pa.array(list(names.values()), pa.string()),
-    }
-    work.connection.register(table, pa.table(arrow))
-    return table
 
 
 def _mapped(values: NDArray[np.str_], names: Mapping[str, str]) -> NDArray[np.str_]:

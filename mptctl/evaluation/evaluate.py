@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.causes import constant_of, find_causes
 from mptctl.evaluation.class_map import ClassMap
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.flip_report import Difference, FlipReport
@@ -21,6 +22,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.gate_rules import judge
 from mptctl.evaluation.gate_yaml import GateFile
+from mptctl.evaluation.own_columns import OwnColumns
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.predictions import Predictions
@@ -53,6 +55,7 @@ def compare(
     gate_file: GateFile | None = None,
     today: date | None = None,
     worst: int = 24,
+    validation: Callable[[], Predictions | None] | None = None,
     identical: bool = False,
     unfinished: Sequence[str] = (),
     warnings: Sequence[str] = (),
@@ -72,6 +75,7 @@ def compare(
         gate_file: further limits, with what must be kept and what is waived.
         today: for waivers that expire; default: the day that it is here.
         worst: how many flipped samples to list.
+        validation: asks for the new model's validation part, for causes of flips; without it none are looked for.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
         unfinished: sentences on those of old and new whose run did not come to its end.
         warnings: what else is known of the models; the report's own warnings follow.
@@ -118,12 +122,33 @@ def compare(
         list(unfinished),
         [*warnings, *remarks, *_doubts(answers, identical)],
     )
-    return report.model_copy(
-        update={
-            "class_map": None if class_map is None else class_map.classes,
-            "weighted": None if weight is None else weighted_rates(answers, weight),
-        }
-    )
+    more: dict[str, object] = {} if validation is None else _causes(answers, report, validation, class_map)
+    if class_map is not None:
+        more["class_map"] = class_map.classes
+    if weight is not None:
+        more["weighted"] = weighted_rates(answers, weight)
+    return report.model_copy(update=more)
+
+
+def _causes(
+    answers: PairedAnswers,
+    report: FlipReport,
+    validation: Callable[[], Predictions | None],
+    class_map: ClassMap | None,
+) -> dict[str, object]:
+    """Causes of flips, and the listed flips with theirs; the validation part is read only where it can heal one."""
+    constant = None
+    if report.destinations.to_new_class.count and "new" in answers.scores:
+        held_back = validation()
+        if held_back is not None and class_map is not None:
+            held_back = class_map.renamed("new", held_back)
+        constant = constant_of(held_back, answers.old_classes)
+    found = find_causes(answers, constant)
+    if found is None:
+        return {}
+    causes, by_id = found
+    listed = [flip.model_copy(update={"cause": by_id[flip.id]}) for flip in report.worst_flips]
+    return {"causes": causes, "worst_flips": listed}
 
 
 def _report(
@@ -142,7 +167,8 @@ def _report(
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     keys = dict.fromkeys(gate_file.keys(), "--gate: the column") | dict.fromkeys(slicing.by, "--by")
-    slices = SliceSource(answers, slicing.files, keys)
+    own = OwnColumns(answers, slicing.superclasses, slicing.pictures)
+    slices = SliceSource(own, slicing.files, keys)
     ranked, small = rank(slices, slicing, counts)
     return FlipReport(
         n=len(answers.pairing),

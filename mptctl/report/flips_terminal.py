@@ -9,6 +9,7 @@ from rich.text import Text
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
 from mptctl.evaluation.slices import slice_name
 from mptctl.names import SortKey
+from mptctl.report.causes_wording import CauseLine, cause_lines, causes_sentence
 from mptctl.report.tables import make_table
 from mptctl.report.wording import (
     format_count,
@@ -45,6 +46,8 @@ def print_report(
     if rows is None:
         used = len(console.render_lines(top)) + 10
         rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
+    if lines := cause_lines(report):
+        console.print(_heading("Why they flipped"), Text(causes_sentence(report)), _causes(lines, console))
     if sentence := slices_sentence(report):
         console.print(_heading("Slices, lowest q first", rows, len(report.slices)))
         console.print(Text(sentence))
@@ -123,6 +126,13 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
             percent(row.er_new, 1),
             Text(row.taken_by or ""),
         )
+    return table
+
+
+def _causes(lines: list[CauseLine], console: Console) -> Table:
+    table = make_table(console, "cause", "", "flips", "share", left=("",))
+    for line in lines:
+        table.add_row(line.name, line.meaning, format_count(line.flips), percent(line.flips.value, 0))
     return table
 
 

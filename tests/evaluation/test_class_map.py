@@ -141,12 +141,12 @@ def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("map.txt", "a: b", "not a map"),
+        ("map.txt", "a: b", "cannot be read by its ending"),
         ("map.yaml", "", "must be a mapping"),
         ("map.yaml", "- a", "must be a mapping"),
-        ("map.yaml", "a: {b: c}", "must be a new name"),
+        ("map.yaml", "a: {b: c}", "must be a name"),
         ("map.yaml", "a: []", "names no class"),
-        ("map.yaml", "a: ''", "an empty name"),
+        ("map.yaml", "a: ''", "holds an empty name"),
         ("map.yaml", "a: b\na: c", "stands there twice"),
         ("map.yaml", "a: [x, y]\nb: x", "has other old names too"),
         ("map.yaml", "a: [x, y]\nb: a", "is split, and what another class becomes"),
