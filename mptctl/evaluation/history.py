@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Release(Model):
     """One comparison, as a line of the history."""
 
-    date: date = Field(description="the day on which it was added")
+    date: datetime.date = Field(description="the day on which it was added")
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
     n: int = Field(ge=0, description="test samples")
@@ -49,7 +49,7 @@ class History(Model):
     releases: list[Release] = Field(description="in the order in which they were added")
 
 
-def release_of(report: FlipReport, today: date) -> Release:
+def release_of(report: FlipReport, today: datetime.date) -> Release:
     """A comparison as a line of a history."""
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.columns import first
-from mptctl.evaluation.join import Cells, Join, Samples, Weights
+from mptctl.evaluation.join import Cells, Join, Samples
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.spelling import check_counted, check_spelling
+from mptctl.evaluation.weight_column import Weights
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,15 @@ TABLE: list[tuple[str, list[float], list[float], str, str, str, str]] = [
     ("a", [3, 1, 0], [2, 3, 0, 5, 0], "a", "a", "old classes", "old classes"),  # b is above, whatever d is
     ("a", [3, 1, 0], [1, 3, 2.5, 0, 0], "a", "a", "forgotten", "forgotten"),
     ("a", [3, 1, 0], [1, 3, 2.5, 9, 0], "a", "a", "forgotten", "forgotten"),
-    ("b", [0, 3, 0], [2, 2, 0, 0, 0], "b", "b", "old classes", "old classes"),  # a tie, lost by the second column
+    (
+        "b",
+        [0, 3, 0],
+        [2, 2, 0, 0, 0],
+        "b",
+        "b",
+        "old classes",
+        "old classes",
+    ),  # a tie, lost by the second column
     ("b", [0, 3, 0], [0, 2, 0, 0, 0], "a", "a", "", ""),  # kept
     ("b", [3, 0, 0], [3, 2, 0, 0, 0], "a", "a", "", ""),  # was wrong before
     ("d", [3, 0, 0], [3, 2, 0, 0, 0], "a", "a", "", ""),  # no old class
@@ -60,7 +68,11 @@ def test_by_hand(third: bool, constant: float | None, column: int) -> None:
         (cause, list(expected.values()).count(cause), 12) for cause in CAUSES
     ]
     assert causes.bias == constant
-    missing = ["noise: needs --noise-floor", "label doubtful: needs --baseline", "bias: needs a validation part"]
+    missing = [
+        "noise: needs --noise-floor",
+        "label doubtful: needs --baseline",
+        "bias: needs a validation part",
+    ]
     assert causes.not_tried == ([] if third else missing)
 
 
