@@ -67,14 +67,7 @@ def evaluate(
             "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
         ),
     ] = None,
-    class_map: Annotated[
-        Path | None,
-        typer.Option(
-            "--class-map",
-            metavar="FILE",
-            help="Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new).",
-        ),
-    ] = None,
+    class_map: slices.ClassMapFile = None,
     noise_floor: Annotated[
         str | None,
         typer.Option(

@@ -41,6 +41,14 @@ Superclasses = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+ClassMapFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--class-map",
+        metavar="FILE",
+        help="Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new).",
+    ),
+]
 Weight = Annotated[
     str | None,
     typer.Option(

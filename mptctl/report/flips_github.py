@@ -5,8 +5,7 @@ from __future__ import annotations
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.wording import format_count, format_interval, percent, verdict
 
-# Of one step GitHub shows so many annotations of each kind
-# (docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands).
+# Of one step GitHub shows so many annotations of each kind (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10
 TITLE = "mptctl gate"
 # Characters of a message: enough for any sentence of ours, and no list of names drowns the others.
