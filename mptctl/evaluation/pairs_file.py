@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -78,7 +79,7 @@ def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple
 
 def _read_csv(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:
     try:
-        rows = [row for row in csv.reader(text.splitlines(keepends=True), strict=True) if row]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     except csv.Error as error:
         raise UsageError(f"{name}: {error}; write the columns {' and '.join(columns)}") from error
     if not rows or sorted(rows[0]) != sorted(columns):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable
+from csv import writer
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -31,6 +32,11 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def csv(name: str, preds: list[str], labels: list[str] | None = None, head: str = "id,label,pred") -> None:
     rows = [",".join(row) for row in zip(IDS, labels or LABELS, preds, strict=True)]
     Path(name).write_text("\n".join([head, *rows]) + "\n")
+
+
+def pairs(name: str, rows: list[tuple[str, str]]) -> None:
+    with Path(name).open("w", encoding="utf-8", newline="") as file:
+        writer(file).writerows(rows)
 
 
 def table(**columns: object) -> None:
@@ -99,7 +105,7 @@ CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
         "bad.csv",
         lambda: csv("bad.csv", LABELS, ["a", "a", "b", "b", "a", "a"]),
         4,
-        "s5: b or a",
+        "(s5: ",
     ),
     "numbers as labels": (
         "bad.csv",
@@ -164,15 +170,15 @@ def test_it_is_refused_in_one_line_on_either_side(there: Path, mptctl: CommandLi
 def test_memory_that_a_comparison_may_take(there: Path, mptctl: CommandLine) -> None:
     """Two files of 400,000 rows in the least memory there is: through, by way of the disk, or 7 with what to do."""
     ids = [f"{i:020d}-{'x' * 60}" for i in range(400_000)]
-    for name, answer in (("big-old.parquet", "a"), ("big-new.parquet", "b")):
-        columns = {"id": ids, "label": ["a"] * len(ids), "pred": [answer] * (len(ids) - 1) + ["a"]}
-        parquet.write_table(pa.table(columns), name)
+    labels = ["a", "b"] * (len(ids) // 2)
+    for name, answers in (("big-old.parquet", labels), ("big-new.parquet", [labels[-1], *labels[:-1]])):
+        parquet.write_table(pa.table({"id": ids, "label": labels, "pred": answers}), name)
     done = mptctl("evaluate", "big-old.parquet", "big-new.parquet", "--memory-limit", "64MB", "--json")
     assert done.returncode in (0, 7), done.stderr
     if done.returncode == 7:
         assert "raise --memory-limit" in done.stderr
     else:
-        assert json.loads(done.stdout)["counts"]["negative_flips"] == len(ids) - 1
+        assert json.loads(done.stdout)["counts"]["negative_flips"] == len(ids)
 
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e::error::|`@all,\"'" + "n" * 10_000
@@ -194,30 +200,11 @@ def test_hostile_names_do_no_harm_in_any_output(there: Path, mptctl: CommandLine
     parquet.write_table(
         pa.table({"id": ids, "label": truth, "pred": news, "classes": classes}), "new.parquet"
     )
-    Path("map.yaml").write_text(json.dumps({HOSTILE: "new " + HOSTILE}), encoding="utf-8")
-    Path("super.yaml").write_text(json.dumps({"new " + HOSTILE: HOSTILE, "b": "b"}), encoding="utf-8")
-    words = (
-        "evaluate",
-        "old.parquet",
-        "new.parquet",
-        "--class-map",
-        "map.yaml",
-        "--weight",
-        HOSTILE,
-        "--by",
-        "class",
-    )
-    words += (
-        "--by",
-        "superclass",
-        "--superclasses",
-        "super.yaml",
-        "--min-slice",
-        "1",
-        "--max-nfr",
-        "1",
-        "--github",
-    )
+    pairs("map.csv", [("old", "new"), (HOSTILE, "new " + HOSTILE)])
+    pairs("super.csv", [("class", "superclass"), ("new " + HOSTILE, HOSTILE), ("b", "b")])
+    words = ["evaluate", "old.parquet", "new.parquet", "--class-map", "map.csv", "--weight", HOSTILE]
+    words += ["--by", "class", "--by", "superclass", "--superclasses", "super.csv"]
+    words += ["--min-slice", "1", "--max-nfr", "1", "--github"]
     outputs = ("--report", "p.html", "--markdown", "p.md", "--junit", "p.xml", "--append-history", "h.jsonl")
     done = mptctl(*words, *outputs)
     assert done.returncode == 3, done.stderr

@@ -192,3 +192,8 @@ def test_old_classes_and_every_pair_of_forms_on_the_command_line(
     assert json.loads(mptctl(*words, "--old-classes", "old.txt", "--json").stdout)["n_old"] == 5
     said = " ".join(mptctl(*words).stdout.split())
     assert "sofa stands for sofa, couch of OLD and sofa of NEW" in said
+    assert (
+        mptctl("gate", "init", "old.npz", "new.npz", "--class-map", "map.yaml", "--by", "class").returncode
+        == 0
+    )
+    assert mptctl(*words, "--gate", "gate.yaml").returncode == 0
