@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mptctl.errors import visible
 from mptctl.evaluation.columns import shown
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.slices import slice_name
@@ -124,7 +125,7 @@ def _classes(report: FlipReport) -> list[str]:
 
 def escape(text: str) -> str:
     """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     escaped = re.sub(
         r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     )
