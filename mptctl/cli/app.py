@@ -17,6 +17,7 @@ from mptctl.cli.doctor import doctor
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
+from mptctl.cli.history import history
 from mptctl.cli.import_ import import_
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
@@ -72,6 +73,7 @@ app.command("train-ensemble")(train_ensemble)
 app.command("train-mpt")(train_mpt)
 app.command("train-baseline")(train_baseline)
 app.command("evaluate")(evaluate)
+app.command("history")(history)
 app.command("compare")(compare)
 app.command("chain")(chain)
 app.command("predict")(predict)

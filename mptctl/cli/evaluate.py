@@ -10,9 +10,15 @@ import typer
 
 from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
+from mptctl.cli import report_flags as out
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
-from mptctl.cli.flip_outputs import check_outputs, print_comparison
+from mptctl.cli.flip_outputs import (
+    add_to_history,
+    check_outputs,
+    print_annotations,
+    print_comparison,
+)
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import SortKey
@@ -47,8 +53,10 @@ def evaluate(
     allow_unfinished: gate.AllowUnfinished = False,
     by: slices.By = None,
     metadata: slices.Metadata = None,
+    superclasses: slices.Superclasses = None,
     min_slice: slices.MinSlice = 30,
     fdr: slices.Fdr = "bh",
+    weight: slices.Weight = None,
     nfr_margin: gate.NfrMargin = None,
     margin: gate.FormerMargin = None,
     old_classes: Annotated[
@@ -57,6 +65,7 @@ def evaluate(
             "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
         ),
     ] = None,
+    class_map: slices.ClassMapFile = None,
     noise_floor: Annotated[
         str | None,
         typer.Option(
@@ -70,63 +79,15 @@ def evaluate(
         ),
     ] = None,
     as_json: opt.Json = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report", metavar="FILE.html", help="Write one HTML page.", rich_help_panel="More output"
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(
-            "--figures",
-            metavar="DIR",
-            help="Write the figures as PNG and SVG.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    markdown: Annotated[
-        str | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Write Markdown for a pull request; - prints it instead of the table.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    junit: Annotated[
-        Path | None,
-        typer.Option(
-            "--junit",
-            metavar="FILE.xml",
-            help="Write the gate as JUnit XML, one test a limit.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    save_predictions: Annotated[
-        Path | None,
-        typer.Option(
-            "--save-predictions",
-            metavar="DIR",
-            help="Write old.npz and new.npz, which evaluate takes.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
-    gallery: Annotated[
-        int,
-        typer.Option(
-            "--gallery", metavar="N", min=0, help="Flipped pictures to show.", rich_help_panel="More output"
-        ),
-    ] = 24,
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-root",
-            metavar="DIR",
-            help="Folder of the pictures, where ids of predictions files are paths below it.",
-            rich_help_panel="More output",
-        ),
-    ] = None,
+    report: out.Report = None,
+    figures: out.Figures = None,
+    markdown: out.Markdown = None,
+    junit: out.Junit = None,
+    github: out.Github = False,
+    append_history: out.AppendHistory = None,
+    save_predictions: out.SavePredictions = None,
+    gallery: out.Gallery = 24,
+    data_root: out.DataRoot = None,
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
     rows: Annotated[
         int | None,
@@ -195,13 +156,15 @@ def evaluate(
     from datetime import date
 
     from mptctl.errors import Stopped, UsageError
+    from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
     from mptctl.evaluation.gate_yaml import read_gate_file
+    from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
-    from mptctl.inference.named_models import load_predictions
+    from mptctl.inference.named_models import load_predictions, pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
@@ -209,9 +172,14 @@ def evaluate(
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
-    files = FlipFiles(report, figures, markdown_file, save_predictions, junit)
+    files = FlipFiles(report, figures, markdown_file, save_predictions, junit, append_history)
     check_outputs(
-        files, list(given.values()), run_root, [old_classes, metadata, gate_file], as_json, markdown == "-"
+        files,
+        list(given.values()),
+        run_root,
+        [old_classes, metadata, gate_file, class_map, superclasses],
+        as_json,
+        markdown == "-",
     )
     limits = Limits(
         max_nfr=_fraction(max_nfr),
@@ -224,43 +192,68 @@ def evaluate(
         allow_unfinished=allow_unfinished,
     )
     rules = read_gate_file(gate_file) if gate_file is not None else None
+    mapped = read_class_map(class_map) if class_map is not None else None
     if confidence is not None and not limits.given() and rules is None:
         raise UsageError(
             f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
         )
     keys = slices.columns(by)
-    if metadata is not None and not keys and rules is None:
+    if metadata is not None and not keys and rules is None and weight is None:
         raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
+    above = read_superclasses(superclasses) if superclasses is not None else None
+    if superclasses is not None and not any("superclass" in key for key in keys) and rules is None:
+        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()
-    stop = StopRequest()
+    stop, today = StopRequest(), date.today()
     try:
         with (
             interruptible(stop),
             progress_bars() as progress,
             workspace(memory, progress if watched else None),
         ):
-            found = load_predictions(given, run_root, part="test", device=device, progress=progress)
+            found = load_predictions(
+                given,
+                run_root,
+                part="test",
+                device=device,
+                progress=progress,
+                renamed=frozenset() if mapped is None else frozenset(mapped.old),
+            )
             result = compare(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
-                slicing=SliceRequest(keys, slices.files(found.models, metadata), min_slice, fdr),
+                class_map=mapped,
+                slicing=SliceRequest(
+                    keys,
+                    slices.files(found.models, metadata),
+                    min_slice,
+                    fdr,
+                    superclasses=above,
+                    pictures=pictures_of(found, progress),
+                ),
+                weight=weight,
                 gate_file=rules,
-                today=date.today(),
+                today=today,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                 worst=gallery,
+                validation=validation_part(found, new, run_root, device=device, progress=progress),
                 identical=found.identical,
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
             for path in files.write(result, found.models, data_root, found.split):
                 typer.echo(f"wrote {path}", err=True)
+            if append_history is not None:
+                add_to_history(append_history, result, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
     print_comparison(result, as_json, markdown == "-", sort, rows)
+    if github:
+        print_annotations(result)
     result.gate.require_passed()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,14 @@ def check_outputs(
     outputs.folder("--figures", files.figures, FIGURES)
     outputs.file("--markdown", files.markdown)
     outputs.file("--junit", files.junit)
+    outputs.file("--append-history", files.history)
     outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
     inputs = [*read_for_models(models, run_root), *(path for path in read if path is not None)]
     outputs.check(inputs, prints=as_json or as_markdown)
+    if files.history is not None and files.history.exists():
+        from mptctl.evaluation.history import read_history
+
+        read_history(files.history)  # a damaged one is said before anything is computed
 
 
 def print_comparison(
@@ -55,3 +61,19 @@ def print_comparison(
         from mptctl.report.flips_terminal import print_report
 
         print_report(report, Console(), sort, rows)
+
+
+def add_to_history(path: Path, report: FlipReport, today: date) -> None:
+    """Add a comparison to a history, and say so; one that is there already is not added again."""
+    from mptctl.evaluation.history import append_release, release_of
+
+    place = append_release(path, release_of(report, today))
+    said = "added to" if place is None else f"not added, since it is release {place} already:"
+    typer.echo(f"{said} {path}", err=True)
+
+
+def print_annotations(report: FlipReport) -> None:
+    """Annotate a GitHub workflow, on standard error: the runner reads both, and standard output may be JSON."""
+    from mptctl.report.flips_github import render_github
+
+    typer.echo(render_github(report), err=True, nl=False)

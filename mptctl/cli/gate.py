@@ -23,6 +23,8 @@ def init(
     ] = Path("gate.yaml"),
     by: slices.By = None,
     metadata: slices.Metadata = None,
+    superclasses: slices.Superclasses = None,
+    class_map: slices.ClassMapFile = None,
     old_classes: Annotated[
         Path | None,
         typer.Option(
@@ -41,12 +43,14 @@ def init(
 
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
+    from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate_draft import draft_gate_file
+    from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
     from mptctl.files import read_names, writing
-    from mptctl.inference.named_models import load_predictions
+    from mptctl.inference.named_models import load_predictions, pictures_of
     from mptctl.report.progress_bars import progress_bars
 
     keys = slices.columns(by)
@@ -54,20 +58,33 @@ def init(
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     outputs = Outputs()
     outputs.file("--out", out)
-    read = [path for path in (metadata, old_classes) if path is not None]
+    read = [path for path in (metadata, old_classes, superclasses, class_map) if path is not None]
     outputs.check([*read_for_models([old, new], run_root), *read])
     if out.is_file():
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
     labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
+    above = read_superclasses(superclasses) if superclasses is not None else None
+    mapped = read_class_map(class_map) if class_map is not None else None
     with progress_bars() as progress, workspace():
         found = load_predictions(
-            {"old": old, "new": new}, run_root, part="test", device=device, progress=progress
+            {"old": old, "new": new},
+            run_root,
+            part="test",
+            device=device,
+            progress=progress,
+            renamed=frozenset() if mapped is None else frozenset(mapped.old),
         )
         report = compare(
             found.models["old"],
             found.models["new"],
             old_classes=labels,
-            slicing=SliceRequest(keys, slices.files(found.models, metadata)),
+            class_map=mapped,
+            slicing=SliceRequest(
+                keys,
+                slices.files(found.models, metadata),
+                superclasses=above,
+                pictures=pictures_of(found, progress),
+            ),
             identical=found.identical,
             unfinished=found.unfinished,
         )

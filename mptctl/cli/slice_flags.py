@@ -18,8 +18,8 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="COLUMN",
-        help="Flips by a column of --metadata, OLD or NEW; by class; by confidence of OLD; a,b crosses two. "
-        "Repeatable.",
+        help="Flips by a column of --metadata, OLD or NEW; by class; by superclass; by confidence of OLD; by size or "
+        "brightness of a run's pictures; a,b crosses two. Repeatable.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -29,6 +29,32 @@ Metadata = Annotated[
         "--metadata",
         metavar="FILE",
         help="Columns of the samples by `id`, in a form that predictions have.",
+        rich_help_panel=PANEL,
+    ),
+]
+Superclasses = Annotated[
+    Path | None,
+    typer.Option(
+        "--superclasses",
+        metavar="FILE",
+        help="What --by superclass tells apart: .yaml (class: superclass) or .csv (columns class, superclass).",
+        rich_help_panel=PANEL,
+    ),
+]
+ClassMapFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--class-map",
+        metavar="FILE",
+        help="Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new).",
+    ),
+]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN",
+        help="What a flip of each sample costs, a column as for --by: weighted rates beside the plain ones.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
-from typing import Literal
 
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.bias_sweep import sweep_bias
-from mptctl.evaluation.calibration import calibrate
+from mptctl.evaluation.causes import constant_of, find_causes
+from mptctl.evaluation.class_map import ClassMap
 from mptctl.evaluation.columns import first
-from mptctl.evaluation.flip_report import (
-    Difference,
-    Equivalence,
-    Errors,
-    FlipReport,
-    Margins,
-    ModelSummary,
-    NoiseFloor,
-    SweepCurve,
-)
+from mptctl.evaluation.flip_report import Difference, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
@@ -32,26 +22,22 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.gate_rules import judge
 from mptctl.evaluation.gate_yaml import GateFile
-from mptctl.evaluation.margins import Group, margin_summary
+from mptctl.evaluation.own_columns import OwnColumns
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.predictions import Predictions
-from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.report_sections import (
+    bias_curves,
+    equivalence,
+    margins_of,
+    noise_floor_of,
+    summarise,
+)
 from mptctl.evaluation.sanity import doubts, same_answers, same_content
 from mptctl.evaluation.slice_rows import SliceRequest, rank
 from mptctl.evaluation.slices import SliceSource
-from mptctl.evaluation.statistics import (
-    below,
-    er_increase,
-    error_difference,
-    mcnemar,
-    nfr,
-    rate,
-    score_interval,
-)
-
-# Whose logits are biased, and in which order the curves stand.
-CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
+from mptctl.evaluation.statistics import er_increase, error_difference, mcnemar, nfr, score_interval
+from mptctl.evaluation.weights import find_weights, weighted_rates
 
 
 def compare(
@@ -63,10 +49,13 @@ def compare(
     baseline: Predictions | None = None,
     limits: Limits | None = None,
     nfr_margin: float | None = None,
+    class_map: ClassMap | None = None,
     slicing: SliceRequest | None = None,
+    weight: str | None = None,
     gate_file: GateFile | None = None,
     today: date | None = None,
     worst: int = 24,
+    validation: Callable[[], Predictions | None] | None = None,
     identical: bool = False,
     unfinished: Sequence[str] = (),
     warnings: Sequence[str] = (),
@@ -80,10 +69,13 @@ def compare(
         baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
         limits: the release gate.
         nfr_margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
+        class_map: classes of other names in old and new.
         slicing: the parts of the test set that are told apart.
+        weight: a column of the slices' files: what a flip of each sample costs.
         gate_file: further limits, with what must be kept and what is waived.
         today: for waivers that expire; default: the day that it is here.
         worst: how many flipped samples to list.
+        validation: asks for the new model's validation part, for causes of flips; without it none are looked for.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
         unfinished: sentences on those of old and new whose run did not come to its end.
         warnings: what else is known of the models; the report's own warnings follow.
@@ -101,18 +93,24 @@ def compare(
         raise UsageError(f"--nfr-margin {100 * nfr_margin:g}: must lie between 0 and 100 percent")
     if noise_floor is not None:
         _check_retrained(old, noise_floor)
-    chosen, remarks = choose_old_classes(old, new, old_classes)
-    models = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
-    answers = PairedAnswers(
-        pair({role: model for role, model in models.items() if model is not None}), chosen
+    given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+    models = {role: model for role, model in given.items() if model is not None}
+    if class_map is not None:
+        models = class_map.applied(models)
+        old_classes = None if old_classes is None else class_map.old_classes(old_classes)
+    chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes)
+    # The table of weights lives as long as it is read.
+    weights, _table = (
+        (None, None) if weight is None else find_weights(weight, (slicing or SliceRequest()).files)
     )
+    answers = PairedAnswers(pair(models, weights), chosen)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
             "test on pictures of the old classes, or correct --old-classes"
         )
     identical = identical or same_content(answers.pairing)
-    return _report(
+    report = _report(
         answers,
         slicing or SliceRequest(),
         limits,
@@ -124,6 +122,33 @@ def compare(
         list(unfinished),
         [*warnings, *remarks, *_doubts(answers, identical)],
     )
+    more: dict[str, object] = {} if validation is None else _causes(answers, report, validation, class_map)
+    if class_map is not None:
+        more["class_map"] = class_map.classes
+    if weight is not None:
+        more["weighted"] = weighted_rates(answers, weight)
+    return report.model_copy(update=more)
+
+
+def _causes(
+    answers: PairedAnswers,
+    report: FlipReport,
+    validation: Callable[[], Predictions | None],
+    class_map: ClassMap | None,
+) -> dict[str, object]:
+    """Causes of flips, and the listed flips with theirs; the validation part is read only where it can heal one."""
+    constant = None
+    if report.destinations.to_new_class.count and "new" in answers.scores:
+        held_back = validation()
+        if held_back is not None and class_map is not None:
+            held_back = class_map.renamed("new", held_back)
+        constant = constant_of(held_back, answers.old_classes)
+    found = find_causes(answers, constant)
+    if found is None:
+        return {}
+    causes, by_id = found
+    listed = [flip.model_copy(update={"cause": by_id[flip.id]}) for flip in report.worst_flips]
+    return {"causes": causes, "worst_flips": listed}
 
 
 def _report(
@@ -142,7 +167,8 @@ def _report(
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
     keys = dict.fromkeys(gate_file.keys(), "--gate: the column") | dict.fromkeys(slicing.by, "--by")
-    slices = SliceSource(answers, slicing.files, keys)
+    own = OwnColumns(answers, slicing.superclasses, slicing.pictures)
+    slices = SliceSource(own, slicing.files, keys)
     ranked, small = rank(slices, slicing, counts)
     return FlipReport(
         n=len(answers.pairing),
@@ -154,8 +180,8 @@ def _report(
         nfi=rates.nfi.value,
         lost=rates.lost.value,
         churn=answers.changed() / counts.total,
-        old=_summarise(answers, "old"),
-        new=_summarise(answers, "new"),
+        old=summarise(answers, "old"),
+        new=summarise(answers, "new"),
         nfr_ci95=score_interval(counts.negative_flips, counts.total),
         mcnemar_p=mcnemar(counts),
         identical=identical,
@@ -163,12 +189,12 @@ def _report(
         gate=judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished),
         rates=rates,
         er_difference=Difference(value=er_increase(counts), ci95=error_difference(counts)),
-        equivalence=_equivalence(counts, nfr_margin, limits.confidence or 0.95),
-        noise_floor=_noise_floor(answers),
+        equivalence=equivalence(counts, nfr_margin, limits.confidence or 0.95),
+        noise_floor=noise_floor_of(answers),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
-        margins=_margins(answers),
-        bias_sweep=_bias_sweep(answers),
+        margins=margins_of(answers),
+        bias_sweep=bias_curves(answers),
         per_class=flips_by_class(answers),
         pairs=flips_by_pair(answers),
         takers=flips_by_answer(answers),
@@ -187,38 +213,6 @@ def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     return [alike] * (same_answers(answers.pairing) and not identical) + doubts(answers.counts(), choices)
 
 
-def _summarise(answers: PairedAnswers, role: str) -> ModelSummary:
-    model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
-    old_wrong, all_wrong = answers.wrong(role)
-    errors = Errors(
-        old_classes=rate(old_wrong, old_total),
-        new_classes=rate(all_wrong - old_wrong, total - old_total),
-        all_classes=rate(all_wrong, total),
-    )
-    calibration = None
-    if role in answers.scores and model.classes is not None:
-        known = answers.pairing.among(model.classes)[answers.pairing.truth]
-        calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
-    return ModelSummary(
-        name=model.name,
-        classes=None if model.classes is None else len(model.classes),
-        er_old_classes=old_wrong / old_total,
-        er_new_classes=errors.new_classes.value,
-        er_all=all_wrong / total,
-        ece=calibration.ece if calibration else None,
-        aece=calibration.aece if calibration else None,
-        errors=errors,
-        reliability=calibration.bins if calibration else None,
-    )
-
-
-def _equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
-    if margin is None:
-        return None
-    interval = score_interval(counts.negative_flips, counts.total, confidence)
-    return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
-
-
 def _check_retrained(old: Predictions, third: Predictions) -> None:
     """The noise floor is what training the old model again flips: a model of other classes flips for their sake."""
     if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
@@ -230,50 +224,3 @@ def _check_retrained(old: Predictions, third: Predictions) -> None:
         f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
         "name another training of the old model, on the same classes with another seed"
     )
-
-
-def _noise_floor(answers: PairedAnswers) -> NoiseFloor | None:
-    models = answers.pairing.models
-    if "noise_floor" not in models:
-        return None
-    counts = answers.counts("noise_floor")
-    rates = flip_rates(counts, answers.changed("noise_floor"))
-    return NoiseFloor(
-        name=models["noise_floor"].name,
-        same_classes=models["old"].classes is not None and models["noise_floor"].classes is not None,
-        nfr=rates.nfr,
-        rel_nfr=rates.rel_nfr,
-        er_old_classes=counts.new_wrong / counts.total,
-    )
-
-
-def _margins(answers: PairedAnswers) -> Margins | None:
-    scores = answers.scores
-    if not scores:
-        return None
-    of_old, groups = answers.of_old, list[Group]()
-    if "old" in scores:
-        groups.append(("old", "old classes", scores["old"].margin[of_old]))
-    if "new" in scores:
-        groups.append(("new", "old classes", scores["new"].margin[of_old]))
-        groups.append(("new", "new classes", scores["new"].margin[~of_old]))
-    return margin_summary(groups)
-
-
-def _bias_sweep(answers: PairedAnswers) -> list[SweepCurve]:
-    """The new model's curve and the baseline's, both held against the new model's error."""
-    limit = answers.wrong("new")[1] / len(answers.pairing)
-    curves = [
-        sweep_bias(
-            answers.pairing.models[role].name,
-            role,
-            answers.scores[role],
-            answers.pairing.truth,
-            answers.of_old,
-            answers.right["old"],
-            limit,
-        )
-        for role in CURVES
-        if role in answers.scores
-    ]
-    return [curve for curve in curves if curve is not None]

@@ -14,6 +14,9 @@ from mptctl.evaluation.gate import Gate
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
 from mptctl.files import Model
 
+# Why a sample flipped, in the order in which the rules are tried.
+Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "forgotten"]
+
 
 class Bin(Model):
     """One bar of a reliability diagram."""
@@ -189,6 +192,47 @@ class SliceRow(Model):
     worse: bool = Field(description="q is below 0.05: worse than the rest")
 
 
+class MappedClass(Model):
+    """One class of --class-map, which both models are read under."""
+
+    name: str = Field(description="its name in this report: of a split class the old one, else the new one")
+    old: list[str] = Field(description="what OLD calls it; several were merged")
+    new: list[str] = Field(description="what NEW calls it; several it was split into")
+
+
+class WeightedRate(Model):
+    """A rate in which each sample counts by its weight."""
+
+    value: float | None = Field(description="weight of these / weight of all; null where there is none")
+    ci95: Interval | None = Field(description="95 % interval by the Bayesian bootstrap")
+
+
+class Weighted(Model):
+    """Rates by what a flip of each sample costs, over samples of old classes."""
+
+    column: str = Field(description="where the weights stand")
+    total: float = Field(description="sum of the weights")
+    nfr: WeightedRate = Field(description="weight of the negative flips / weight of the samples")
+    lost: WeightedRate = Field(description="weight of the negative flips / weight of what OLD gets right")
+    er_old: WeightedRate = Field(description="error of the old model")
+    er_new: WeightedRate = Field(description="error of the new model")
+
+
+class CauseRow(Model):
+    """Flips of one cause."""
+
+    cause: Cause = Field(description="the first rule that holds; the gate's page of the manual has the rules")
+    flips: Rate = Field(description="negative flips of this cause / negative flips")
+
+
+class Causes(Model):
+    """Why samples flipped, by a rule; it does not know what training did."""
+
+    rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
+    bias: float | None = Field(description="constant chosen on the validation part; null where it was not")
+    not_tried: list[str] = Field(description="causes that nothing was given for, and what would")
+
+
 class FlippedSample(Model):
     """One negative flip."""
 
@@ -198,6 +242,7 @@ class FlippedSample(Model):
     new_class: bool = Field(description="the old model did not know that answer")
     old_confidence: float | None = Field(description="the old model's confidence in the right answer")
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
+    cause: Cause | None = Field(default=None, description="as in `causes`")
 
 
 class FlipReport(Model):
@@ -240,5 +285,8 @@ class FlipReport(Model):
     small_slices: int = Field(
         default=0, description="slices with fewer samples than --min-slice, which are not ranked"
     )
+    class_map: list[MappedClass] | None = Field(default=None, description="with --class-map")
+    weighted: Weighted | None = Field(default=None, description="with --weight")
+    causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

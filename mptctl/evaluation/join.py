@@ -13,6 +13,7 @@ from mptctl.errors import DataError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.table import SAMPLED, quoted
+from mptctl.evaluation.weight_column import Weights
 from mptctl.evaluation.workspace import WATCHED, Workspace, current
 
 IntArray = NDArray[np.int64]
@@ -34,6 +35,7 @@ class Cells:
         right: by role, (G,) whether the model is right.
         same: by role, (G,) whether the model answers as the old one does.
         answer: (G,) the new model's answer where it lost what the old one had right; -1 elsewhere.
+        weights: (G, 3) sum, sum of squares, and largest of the samples' weights; None where there are none.
     """
 
     n: IntArray
@@ -41,6 +43,7 @@ class Cells:
     right: Mapping[str, BoolArray]
     same: Mapping[str, BoolArray]
     answer: IntArray
+    weights: NDArray[np.float64] | None = None
 
     @property
     def total(self) -> int:
@@ -66,10 +69,11 @@ class Samples:
 class Join:
     """Tables of models by role, in one order of roles: the first is the one that the others are held against."""
 
-    def __init__(self, models: Mapping[str, Predictions]) -> None:
+    def __init__(self, models: Mapping[str, Predictions], weights: Weights | None = None) -> None:
         """Raises DataError where ids are numbers in one table and text in another, or stand there again and again."""
         self.models = models
         self.roles = list(models)
+        self.weights = weights
         self._refuse_other_ids()
         for role, model in models.items():
             if model.table.repeats and (error := self._repeated(role)) is not None:
@@ -135,8 +139,13 @@ class Join:
         named = [f"{key} AS c{i}" for i, key in enumerate(keys)]
         named += ["count(*) AS n", f"count(*) FILTER ({different}) AS conflicts"]
         named += [f"{checksum} AS check_{role}" for role, checksum in zip(self.roles, sums, strict=True)]
+        weights, source = self.weights, self.joined
+        if weights is not None:
+            named += weights.sums
+            source += f" LEFT JOIN {weights.relation} AS cost ON cost.id = {base}.id::VARCHAR"
+        groups = ", ".join(str(i + 1) for i in range(len(keys)))
         found = self.work.arrays(
-            f"SELECT {', '.join(named)} FROM {self.joined} GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}",
+            f"SELECT {', '.join(named)} FROM {source} GROUP BY {groups}",
             "pairing",
             self._rows,
         )
@@ -147,6 +156,8 @@ class Join:
                 raise self._unmatched()
         if found["conflicts"].any():
             raise self._conflicting()
+        if weights is not None and found["no_weight"].any():
+            raise weights.refused(source, base, int(found["no_weight"].sum()))
         k, place = len(self.roles), {label: i for i, label in enumerate(vocabulary)}
         return Cells(
             n=n,
@@ -154,6 +165,7 @@ class Join:
             right={role: found[f"c{1 + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
             same={role: found[f"c{1 + k + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
             answer=np.array([place.get(answer, -1) for answer in np.ma.filled(found[f"c{1 + 2 * k}"], None)]),
+            weights=None if weights is None else np.stack([found[f"weight_{i}"] for i in range(3)], axis=1),
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:

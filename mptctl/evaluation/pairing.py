@@ -14,6 +14,7 @@ from mptctl.evaluation.columns import first
 from mptctl.evaluation.join import Cells, Join, Samples
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.spelling import check_counted, check_spelling
+from mptctl.evaluation.weight_column import Weights
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,19 @@ class Pairing:
         return np.array([label in wanted for label in self.vocabulary], dtype=np.bool_)
 
 
-def pair(models: Mapping[str, Predictions]) -> Pairing:
+def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> Pairing:
     """Match the samples of models, given by role, by id; messages hold the others against the first.
+
+    Args:
+        models: by role.
+        weights: what each sample counts, summed in the same pass.
 
     Raises:
         DataError: ids that are repeated, missing or extra, labels that differ, or names that differ only in
-            form or are hardly ever known (`check_spelling`), with the first three.
+            form or are hardly ever known (`check_spelling`), with the first three; a sample without a weight.
         StorageError: more memory is needed than the workspace may take.
     """
-    join = Join(models)
+    join = Join(models, weights)
     every = list(models.values())
     vocabulary = tuple(
         sorted(set().union(*({*m.table.labels, *m.table.answers, *(m.classes or ())} for m in every)))
@@ -123,7 +128,7 @@ def choose_old_classes(
             error = CheckpointError if new.origin == "checkpoint" else DataError
             raise error(
                 f"{new.name}: does not know {len(foreign)} of the {len(chosen)} old classes "
-                f"({first(foreign)}); use a model of the same class names"
+                f"({first(foreign)}); use a model of the same class names, or give --class-map"
             )
         if strange := sorted(labels - set(new.classes)):
             warnings.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from mptctl.evaluation.flip_report import SliceRow
+from mptctl.evaluation.own_columns import PictureFacts
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.slices import Slice, SliceSource
 from mptctl.evaluation.statistics import lost_share, nfr, score_interval, wilson
@@ -30,12 +31,16 @@ class SliceRequest:
         files: where columns are looked for, in this order.
         min_slice: samples of old classes below which a slice is counted, and not ranked.
         fdr: Benjamini and Hochberg, or Benjamini and Yekutieli.
+        superclasses: by class; for the column `superclass`.
+        pictures: looks at the pictures; for the columns `size` and `brightness`.
     """
 
     by: Sequence[tuple[str, ...]] = ()
     files: Sequence[Path] = ()
     min_slice: int = MIN_SLICE
     fdr: Fdr = "bh"
+    superclasses: Mapping[str, str] | None = None
+    pictures: Callable[[], PictureFacts] | None = None
 
 
 def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[list[SliceRow], int]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.arrow import number_array, text_array
 from mptctl.evaluation.columns import first, shown
-from mptctl.evaluation.flips import CONFIDENCE_EDGES
-from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.own_columns import BRIGHTNESS, SIZE, SUPERCLASS, OwnColumns
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.side_table import SideTable, side_headers
 from mptctl.evaluation.table import quoted
 from mptctl.evaluation.workspace import current
 
-# What is always there, with logits of the old model for the second.
-CLASS, CONFIDENCE = "class", "confidence"
+NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run", BRIGHTNESS: "pictures of a run"}
 # Chosen: more parts than that are no slices, but ids or measurements.
 MOST_SLICES = 10_000
 
@@ -49,7 +43,7 @@ class SliceSource:
     """Samples of a comparison by columns.
 
     Args:
-        answers: of both models; ids are known to match.
+        own: answers of both models, whose ids are known to match, and columns that are made of them.
         files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of NEW.
         keys: the columns, or crossings of them, that slices are asked of, each with who asks, for messages.
 
@@ -57,10 +51,8 @@ class SliceSource:
         DataError: a column that no file has, or two could mean; a file that cannot be read or lacks samples.
     """
 
-    def __init__(
-        self, answers: PairedAnswers, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
-    ) -> None:
-        self.answers = answers
+    def __init__(self, own: OwnColumns, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]) -> None:
+        self.answers, self._own = own.answers, own
         self.keys = list(keys)
         self._asks = {column: asks for key, asks in keys.items() for column in key}
         self._sides: list[SideTable] = []
@@ -74,21 +66,21 @@ class SliceSource:
 
     def _find(self, columns: Sequence[str], there: Mapping[Path, list[str]]) -> None:
         wanted: dict[Path, list[str]] = {}
+        ours: dict[str, str] = {}
         for column in columns:
             having = [file for file, names in there.items() if column in names]
-            if column in (CLASS, CONFIDENCE):
+            if column in self._own.reserved or (column in self._own.names and not having):
                 if having:
                     raise DataError(
                         f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a column of "
                         f"{having[0]}; rename that"
                     )
-                self._value[column] = "old.label" if column == CLASS else "bands.band"
+                ours[column] = self._asks[column]
             elif not having:
                 raise self._no_column(column, there)
             else:
                 wanted.setdefault(having[0], []).append(column)
-        if CONFIDENCE in columns:
-            self._add_bands()
+        self._value, self._joins = self._own.relations(ours)
         for i, (file, names) in enumerate(wanted.items()):
             side = SideTable(file, names)
             side.check_complete(
@@ -99,35 +91,18 @@ class SliceSource:
             self._value |= {name: f"side{i}.s{k}" for k, name in enumerate(names)}
 
     def _no_column(self, column: str, there: Mapping[Path, list[str]]) -> DataError:
-        own = [CLASS, *([CONFIDENCE] if "old" in self.answers.scores else [])]
+        own = self._own.names
         found = [f"{file} has {first(names)}" for file, names in there.items()] + [
             f"always there: {', '.join(own)}"
         ]
         close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
         nearest = f" (nearest: {shown(close[0])})" if close else ""
+        if column in NEEDS:
+            nearest += f" (it needs {NEEDS[column]})"
         return DataError(
             f"{self._asks[column]} {shown(column)}: no such column{nearest}; {'; '.join(found)}; "
             "correct the name, or add the column in --metadata FILE"
         )
-
-    def _add_bands(self) -> None:
-        """The old model's confidence as a relation of rows and bands."""
-        import pyarrow as pa
-
-        scores = self.answers.scores.get("old")
-        if scores is None:
-            name = self.answers.pairing.models["old"].name
-            raise DataError(
-                f"{self._asks[CONFIDENCE]} {CONFIDENCE}: {name} has no logits; give some, or leave it out"
-            )
-        edges = np.array(CONFIDENCE_EDGES)
-        place = np.clip(np.searchsorted(edges, scores.confidence, side="right") - 1, 0, edges.size - 2)
-        names = np.array([f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)])
-        work = current()
-        name, rows = work.name(), self.answers.pairing.rows["old"]
-        columns = [number_array(rows), text_array(names[place])]
-        work.connection.register(name, pa.Table.from_arrays(columns, names=["row", "band"]))
-        self._joins += f" JOIN {name} AS bands ON bands.row = old.row"
 
     @property
     def _from(self) -> str:

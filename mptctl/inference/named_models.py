@@ -14,6 +14,7 @@ from mptctl.names import Part
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
+    from mptctl.evaluation.own_columns import PictureFacts
     from mptctl.models.checkpoint import Checkpoint
 
 # Whom a comparison judges: it says itself where their runs are not finished.
@@ -46,6 +47,7 @@ def load_predictions(
     part: Part,
     device: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
+    renamed: frozenset[str] = frozenset(),
 ) -> NamedModels:
     """Predictions of models of any kind.
 
@@ -56,6 +58,7 @@ def load_predictions(
         part: which pictures of the split models of ours are asked for; a file holds what it holds.
         device: where models of ours compute.
         progress: called with (what is under way, pictures done, pictures in all).
+        renamed: class names of models of ours that the split need not know, since a class map does.
 
     Raises:
         DataError, NonFiniteError: a predictions file that is missing, damaged, or holds NaN.
@@ -79,9 +82,9 @@ def load_predictions(
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
     split = split_of(list(paths.values()), run_root)
-    if "old" in checkpoints:
+    if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
-    computed = predict(checkpoints, split, part=part, device=device, progress=progress)
+    computed = predict(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
     warnings, unfinished = _doubts(checkpoints, split)
     return NamedModels(
         {role: (files | computed)[role] for role in names},
@@ -90,6 +93,50 @@ def load_predictions(
         tuple(unfinished),
         all(role in checkpoints for role in JUDGED) and one_model(checkpoints["old"], checkpoints["new"]),
     )
+
+
+def validation_part(
+    found: NamedModels,
+    new: str,
+    run_root: Path,
+    *,
+    device: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Callable[[], Predictions | None] | None:
+    """What asks for a new model's validation part when it is needed; None where old or new is no model of ours.
+
+    Args:
+        found: the models on the test part.
+        new: what a person called the new one.
+        run_root, device, progress: as for `load_predictions`.
+    """
+    split = found.split
+    if split is None or any(found.models[role].origin == "file" for role in JUDGED):
+        return None
+
+    def ask() -> Predictions | None:
+        if not len(split.indices("val")):
+            return None
+        asked = load_predictions({"new": new}, run_root, part="val", device=device, progress=progress)
+        return asked.models["new"]
+
+    return ask
+
+
+def pictures_of(
+    found: NamedModels, progress: Callable[[str, int, int], None] | None = None
+) -> Callable[[], PictureFacts] | None:
+    """What looks at the test pictures when it is asked; None where no model of ours was."""
+    split = found.split
+    if split is None:
+        return None
+
+    def look() -> PictureFacts:
+        from mptctl.inference.picture_facts import picture_facts
+
+        return picture_facts(split, "test", progress)
+
+    return look
 
 
 def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, Checkpoint], Split]:

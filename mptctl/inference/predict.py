@@ -29,6 +29,7 @@ def predict(
     part: Part,
     device: str = "auto",
     progress: Callable[[str, int, int], None] | None = None,
+    renamed: frozenset[str] = frozenset(),
 ) -> dict[str, Predictions]:
     """Logits of models of ours on one whole part; models that see pictures the same way share one pass.
 
@@ -38,6 +39,7 @@ def predict(
         part: which of them; pictures of other parts are not read.
         device: where they compute.
         progress: called with (what is under way, pictures done, pictures in all).
+        renamed: class names that the split need not know.
 
     Raises:
         CheckpointError: a model knows classes that the split does not.
@@ -45,7 +47,7 @@ def predict(
         NonFiniteError: logits that are NaN.
     """
     rows = split.indices(part)
-    logits = compute_outputs(checkpoints, split, part=part, device=device, progress=progress)
+    logits = compute_outputs(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
     return {
         role: build_predictions(
@@ -74,11 +76,12 @@ def compute_outputs(
     progress: Callable[[str, int, int], None] | None = None,
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
     width: Callable[[Checkpoint], int] = lambda checkpoint: len(checkpoint.meta.class_names),
+    renamed: frozenset[str] = frozenset(),
 ) -> dict[str, NDArray[np.float32]]:
     """What networks put out for one whole part, (n, width) by role, in the order of the split's rows.
 
     Args:
-        checkpoints, split, part, device, progress: as for `predict`.
+        checkpoints, split, part, device, progress, renamed: as for `predict`.
         load: makes the network of a checkpoint on a device; by default the model itself, which puts out logits.
         width: numbers that it puts out for a picture.
 
@@ -90,7 +93,7 @@ def compute_outputs(
         advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
         raise DataError(f"the split has no {part} picture; {advice} again")
     for checkpoint in checkpoints.values():
-        _refuse_unknown_classes(checkpoint, split)
+        _refuse_unknown_classes(checkpoint, split, renamed)
     groups: dict[DataRecipe, dict[str, Checkpoint]] = {}
     for role, checkpoint in checkpoints.items():
         groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
@@ -149,8 +152,9 @@ class _PassProgress:
             self.progress(f"{self.part} pictures", self.before + count, self.total)
 
 
-def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split) -> None:
-    unknown = [name for name in checkpoint.meta.class_names if name not in set(split.classes.names)]
+def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: frozenset[str]) -> None:
+    known = renamed.union(split.classes.names)
+    unknown = [name for name in checkpoint.meta.class_names if name not in known]
     if unknown:
         raise CheckpointError(
             f"{checkpoint.path}: knows {len(unknown)} classes that the split does not ({first(unknown)}); "

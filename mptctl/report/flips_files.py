@@ -38,6 +38,7 @@ class FlipFiles:
         markdown: Markdown for a pull request.
         predictions: a folder for `old.npz` and `new.npz`.
         junit: JUnit XML of the gate.
+        history: a file that the comparison is added to; `write` leaves it to the caller.
     """
 
     page: Path | None = None
@@ -45,6 +46,7 @@ class FlipFiles:
     markdown: Path | None = None
     predictions: Path | None = None
     junit: Path | None = None
+    history: Path | None = None
 
     def write(
         self,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from mptctl.errors import visible
+from mptctl.evaluation.columns import shown
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.slices import slice_name
+from mptctl.report.causes_wording import cause_lines
 from mptctl.report.wording import (
     format_count,
     format_interval,
@@ -18,20 +22,38 @@ from mptctl.report.wording import (
 )
 
 CLASSES, SLICES = 5, 20
+# Characters of a name; and of a page, some less than the 65,536 that GitHub takes for a comment.
+NAME, MOST_BYTES = 200, 60_000
 MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
 
 
 def render_markdown(report: FlipReport) -> str:
-    """Verdict, rates, errors, and the classes that lost most."""
-    answer = verdict(report)
-    counts = report.counts
+    """Verdict, rates, errors, and folded what is longer; what is too long for a comment is left out, and said."""
+    sentences = [*verdict(report).sentences, *(f"Note: {warning}" for warning in report.warnings)]
+    folded = [part for part in (_causes(report), _slices(report), _classes(report)) if part]
+    page, kept = _page(report, sentences, folded), len(sentences)
+    while len(page.encode()) > MOST_BYTES and (folded or kept):
+        if folded:
+            folded.pop()
+        else:
+            kept //= 2
+        left = [f"{len(sentences) - kept:,} more sentences are in the JSON."] if kept < len(sentences) else []
+        page = _page(
+            report,
+            [*sentences[:kept], *left, "Lists that are too long for a comment are in the JSON."],
+            folded,
+        )
+    return page
+
+
+def _page(report: FlipReport, sentences: Sequence[str], folded: Sequence[list[str]]) -> str:
+    answer, counts = verdict(report), report.counts
     lines = [
         f"### {MARKS[answer.state]} {escape(answer.title)}",
         "",
-        f"old: {escape(report.old.name)}, new: {escape(report.new.name)}",
+        f"old: {escape(shown(report.old.name, NAME))}, new: {escape(shown(report.new.name, NAME))}",
         "",
-        *(f"- {escape(sentence)}" for sentence in answer.sentences),
-        *(f"- Note: {escape(warning)}" for warning in report.warnings),
+        *(f"- {escape(sentence)}" for sentence in sentences),
         "",
         "| rate | value | 95% interval | count |",
         "|---|--:|--:|--:|",
@@ -50,44 +72,60 @@ def render_markdown(report: FlipReport) -> str:
         f"| old right | {counts.both_right:,} | **{counts.negative_flips:,}** |",
         f"| old wrong | {counts.positive_flips:,} | {counts.both_wrong:,} |",
     ]
-    if sentence := slices_sentence(report):
-        lines += [
-            "",
-            f"<details><summary>{sentence}</summary>".replace("(q < 0.05)", "(q &lt; 0.05)"),
-            "",
-            "| slice | flips | NFR | 95% interval | lost | q | |",
-            "|---|--:|--:|--:|--:|--:|---|",
-            *(
-                f"| {escape(slice_name(row.by))} | {row.negative_flips:,} / {row.n:,} | {percent(row.nfr)} "
-                f"| {format_interval(row.nfr_ci95)} | {percent(row.lost)} | {q_value(row.q)} "
-                f"| {'**worse**' if row.worse else ''} |"
-                for row in report.slices[:SLICES]
-            ),
-            "",
-            "</details>",
-        ]
-    worst = [row for row in report.per_class if row.negative_flips][:CLASSES]
-    if worst:
-        lines += [
-            "",
-            f"<details><summary>Classes that lost most ({len(worst)})</summary>",
-            "",
-            "| class | flips | NFR | error old | error new | most to |",
-            "|---|--:|--:|--:|--:|---|",
-            *(
-                f"| {escape(row.label)} | {format_count(row.nfr)} | {percent(row.nfr.value)} | {percent(row.er_old)} "
-                f"| {percent(row.er_new)} | {escape(row.taken_by or '')} |"
-                for row in worst
-            ),
-            "",
-            "</details>",
-        ]
+    for part in folded:
+        lines += ["", *part]
     return "\n".join(lines) + "\n"
+
+
+def _folded(summary: str, head: str, rule: str, rows: list[str]) -> list[str]:
+    return [f"<details><summary>{summary}</summary>", "", head, rule, *rows, "", "</details>"]
+
+
+def _causes(report: FlipReport) -> list[str]:
+    rows = [
+        f"| {line.name} ({line.meaning}) | {format_count(line.flips)} | {percent(line.flips.value, 0)} |"
+        for line in cause_lines(report)
+    ]
+    if not rows:
+        return []
+    return _folded("Why they flipped", "| cause | flips | share |", "|---|--:|--:|", rows)
+
+
+def _slices(report: FlipReport) -> list[str]:
+    if not (sentence := slices_sentence(report)):
+        return []
+    rows = [
+        f"| {escape(slice_name(row.by))} | {row.negative_flips:,} / {row.n:,} | {percent(row.nfr)} "
+        f"| {format_interval(row.nfr_ci95)} | {percent(row.lost)} | {q_value(row.q)} "
+        f"| {'**worse**' if row.worse else ''} |"
+        for row in report.slices[:SLICES]
+    ]
+    summary = sentence.replace("(q < 0.05)", "(q &lt; 0.05)")
+    return _folded(
+        summary, "| slice | flips | NFR | 95% interval | lost | q | |", "|---|--:|--:|--:|--:|--:|---|", rows
+    )
+
+
+def _classes(report: FlipReport) -> list[str]:
+    worst = [row for row in report.per_class if row.negative_flips][:CLASSES]
+    if not worst:
+        return []
+    rows = [
+        f"| {escape(shown(row.label, NAME))} | {format_count(row.nfr)} | {percent(row.nfr.value)} "
+        f"| {percent(row.er_old)} | {percent(row.er_new)} | {escape(shown(row.taken_by or '', NAME))} |"
+        for row in worst
+    ]
+    return _folded(
+        f"Classes that lost most ({len(worst)})",
+        "| class | flips | NFR | error old | error new | most to |",
+        "|---|--:|--:|--:|--:|---|",
+        rows,
+    )
 
 
 def escape(text: str) -> str:
     """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     escaped = re.sub(
         r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report import wording
+from mptctl.report.causes_wording import cause_lines, causes_sentence
 from mptctl.report.flips_figures import draw_figures
 from mptctl.report.gallery import PictureReader, data_url
 from mptctl.report.page import inline_figure, render_page
@@ -48,6 +49,8 @@ def render_html(report: FlipReport, picture: PictureReader | None = None) -> str
         verdict=wording.verdict(report),
         rates=wording.rate_lines(report),
         models=wording.model_lines(report),
+        causes=cause_lines(report),
+        causes_sentence=causes_sentence(report),
         slices_sentence=wording.slices_sentence(report),
         figures=[
             inline_figure(name, CAPTIONS[name], figure) for name, figure in draw_figures(report).items()

@@ -15,8 +15,8 @@ from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.names import SortKey
 
 NOT_DEFINED = "n/a"
-# Limits and waivers that are named one by one.
-CHECKS, WAIVERS = 20, 10
+# Limits, waivers and renamed classes that are named one by one.
+CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ def verdict(report: FlipReport) -> Verdict:
         f"{percent(report.new.er_old_classes)}: {100 * change.value:+.2f} points ({100 * change.ci95[0]:+.2f} to "
         f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)})."
     )
+    sentences += [*_class_map_sentences(report), *_weighted_sentences(report)]
     if report.equivalence is not None:
         e = report.equivalence
         sentences.append(
@@ -179,6 +180,29 @@ def verdict(report: FlipReport) -> Verdict:
     if gate.answer == "undecided":
         return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", tuple(sentences))
     return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", tuple(sentences))
+
+
+def _class_map_sentences(report: FlipReport) -> list[str]:
+    classes = report.class_map or []
+    found = [
+        f"{shown(row.name)} stands for {first(row.old)} of OLD and {first(row.new)} of NEW."
+        for row in classes[:MAPPED]
+    ]
+    if (more := len(classes) - MAPPED) > 0:
+        found.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
+    return found
+
+
+def _weighted_sentences(report: FlipReport) -> list[str]:
+    if (found := report.weighted) is None:
+        return []
+    nfr, lost, old, new = (
+        f"{percent(rate.value)} ({format_interval(rate.ci95)})"
+        for rate in (found.nfr, found.lost, found.er_old, found.er_new)
+    )
+    return [
+        f"Weighted by {shown(found.column)}: NFR {nfr}, lost {lost}; error on old classes from {old} to {new}."
+    ]
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:

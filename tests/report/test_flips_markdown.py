@@ -24,6 +24,20 @@ def test_every_table_row_has_its_columns() -> None:
             assert columns in (3, 4, 6)
 
 
+@pytest.mark.parametrize("length", [10, 10_000])
+def test_it_is_short_enough_for_a_comment_whatever_the_names(length: int) -> None:
+    """Lists go first, then sentences; what is left out is said, and the verdict and the rates stay."""
+    report = example("|" * length)
+    many = [f"note {i} {'<' * length}" for i in range(40)]
+    text = render_markdown(report.model_copy(update={"warnings": many}))
+    assert len(text.encode()) <= 60_000
+    assert text.startswith("### ❌ Gate failed: max-nfr\n")
+    assert f"| old right | {report.counts.both_right} |" in text
+    assert ("are in the JSON" in text) == (length > 10)
+    assert ("<details>" in text) == (length == 10)
+    assert text.count("<details>") == text.count("</details>")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -1,0 +1,59 @@
+"""`mptctl history`: the releases that `evaluate --append-history` wrote down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+
+SUFFIXES = (".png", ".svg")
+
+
+@prints({"--json": "mptctl.evaluation.history:History"})
+def history(
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What evaluate --append-history wrote.")],
+    as_json: opt.Json = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Draw NFR with its intervals over releases, a .png or .svg file."
+        ),
+    ] = None,
+) -> None:
+    """Show flips over releases: a line of blocks, a table, and a figure.
+
+    Examples:
+
+        mptctl evaluate old.npz new.npz --max-nfr 2 --append-history releases.jsonl
+
+        mptctl history releases.jsonl --out releases.png
+    """
+    from mptctl.cli.outputs import Outputs
+    from mptctl.errors import DataError, UsageError
+    from mptctl.evaluation.history import History, read_history
+
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--out {out}: name a file that ends in .png or .svg")
+    outputs = Outputs()
+    outputs.file("--out", out)
+    outputs.check([file], prints=as_json)
+    releases = read_history(file)
+    if not releases:
+        raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
+    if out is not None:
+        from mptctl.report.history_figure import save_history
+
+        save_history(releases, out)
+        typer.echo(f"wrote {out}", err=True)
+    if as_json:
+        typer.echo(History(releases=releases).model_dump_json())
+        return
+    from rich.console import Console
+
+    from mptctl.report.history_terminal import print_history
+
+    print_history(releases, Console())

@@ -1,0 +1,129 @@
+"""Releases over time: a file of one JSON line a comparison, that is added to and never rewritten by hand."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.rates import Counts
+from mptctl.files import Model, locked_folder, writing
+
+# Room for a hundred thousand releases.
+MOST_BYTES = 2**26
+
+Verdict = Literal["passed", "failed", "undecided", "ungated"]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Release(Model):
+    """One comparison, as a line of the history."""
+
+    date: datetime.date = Field(description="the day on which it was added")
+    old: str = Field(description="the model in production")
+    new: str = Field(description="its replacement")
+    n: int = Field(ge=0, description="test samples")
+    n_old: int = Field(ge=1, description="test samples of the old classes")
+    counts: Counts = Field(description="the flip table")
+    nfr: Fraction = Field(description="negative flip rate")
+    nfr_ci95: tuple[Fraction, Fraction] = Field(description="Wilson interval of it")
+    rel_nfr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="Rel-NFR")
+    lost: Fraction | None = Field(description="negative flips / right answers of the old model")
+    er_old: Fraction = Field(description="error of the old model on the old classes")
+    er_new: Fraction = Field(description="error of the new model on the old classes")
+    er_all: Fraction = Field(description="error of the new model on all samples")
+    verdict: Verdict = Field(description="of the gate; ungated where no limit was set")
+    fingerprint: str = Field(
+        pattern="^[0-9a-f]{64}$", description="digest of names, counts by class and answer, and limits"
+    )
+
+
+class History(Model):
+    """What `mptctl history --json` prints."""
+
+    releases: list[Release] = Field(description="in the order in which they were added")
+
+
+def release_of(report: FlipReport, today: datetime.date) -> Release:
+    """A comparison as a line of a history."""
+    gate = report.gate
+    verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
+    parts = {"n", "counts", "per_class", "pairs", "gate"}
+    content = report.model_dump_json(include=parts) + repr((report.old.name, report.new.name))
+    return Release(
+        date=today,
+        old=report.old.name,
+        new=report.new.name,
+        n=report.n,
+        n_old=report.n_old,
+        counts=report.counts,
+        nfr=report.nfr,
+        nfr_ci95=report.nfr_ci95,
+        rel_nfr=report.rel_nfr,
+        lost=report.lost,
+        er_old=report.old.er_old_classes,
+        er_new=report.new.er_old_classes,
+        er_all=report.new.er_all,
+        verdict=verdict if gate.checks else "ungated",
+        fingerprint=hashlib.sha256(content.encode()).hexdigest(),
+    )
+
+
+def read_history(path: Path) -> list[Release]:
+    """The releases of a file, in its order.
+
+    Raises:
+        DataError: no such file, or a line that is damaged, with its number.
+        UsageError: what is there is no file of text.
+    """
+    try:
+        if not path.is_file():
+            reason = "is neither a file nor a link to one" if path.exists() else "no such file"
+            raise DataError(f"{path}: {reason}; evaluate --append-history writes one")
+        if path.stat().st_size > MOST_BYTES:
+            raise DataError(f"{path}: larger than {MOST_BYTES >> 20} MB; this is no history of releases")
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); name another file") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(Release.model_validate_json(line))
+        except ValidationError as error:
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            raise DataError(
+                f"{path}: line {number} is damaged ({f'{where}: ' if where else ''}{problem['msg']}); correct it, or "
+                "remove the line"
+            ) from error
+    return found
+
+
+def append_release(path: Path, release: Release) -> int | None:
+    """Add a release to a file, or make one; other processes that do the same wait.
+
+    The file is replaced as a whole, so that it never holds half a line.
+
+    Returns:
+        None where it was added; else the place, from 1, of the release that is this one already.
+
+    Raises:
+        DataError, UsageError: as `read_history`. StorageError: it cannot be written.
+    """
+    with locked_folder(path.parent):
+        there = read_history(path) if path.exists() else []
+        for place, other in enumerate(there, 1):
+            if other.fingerprint == release.fingerprint:
+                return place
+        before = path.read_bytes() if path.exists() else b""
+        with writing(path) as stream:
+            stream.write(before + (b"\n" if before and not before.endswith(b"\n") else b""))
+            stream.write(release.model_dump_json().encode() + b"\n")
+    return None

@@ -1,0 +1,107 @@
+"""Sections of the report of a comparison that are more than one call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mptctl.evaluation.bias_sweep import sweep_bias
+from mptctl.evaluation.calibration import calibrate
+from mptctl.evaluation.flip_report import (
+    Equivalence,
+    Errors,
+    Margins,
+    ModelSummary,
+    NoiseFloor,
+    SweepCurve,
+)
+from mptctl.evaluation.flips import flip_rates
+from mptctl.evaluation.margins import Group, margin_summary
+from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.statistics import below, rate, score_interval
+
+# Whose logits are biased, and in which order the curves stand.
+CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
+
+
+def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
+    """The model in a role by itself."""
+    model, total, old_total = answers.pairing.models[role], len(answers.pairing), answers.counts().total
+    old_wrong, all_wrong = answers.wrong(role)
+    errors = Errors(
+        old_classes=rate(old_wrong, old_total),
+        new_classes=rate(all_wrong - old_wrong, total - old_total),
+        all_classes=rate(all_wrong, total),
+    )
+    calibration = None
+    if role in answers.scores and model.classes is not None:
+        known = answers.pairing.among(model.classes)[answers.pairing.truth]
+        calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
+    return ModelSummary(
+        name=model.name,
+        classes=None if model.classes is None else len(model.classes),
+        er_old_classes=old_wrong / old_total,
+        er_new_classes=errors.new_classes.value,
+        er_all=all_wrong / total,
+        ece=calibration.ece if calibration else None,
+        aece=calibration.aece if calibration else None,
+        errors=errors,
+        reliability=calibration.bins if calibration else None,
+    )
+
+
+def equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
+    """Whether NFR is below a margin; None where none is given."""
+    if margin is None:
+        return None
+    interval = score_interval(counts.negative_flips, counts.total, confidence)
+    return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
+
+
+def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
+    """What another training of the old model flips; None where none is given."""
+    models = answers.pairing.models
+    if "noise_floor" not in models:
+        return None
+    counts = answers.counts("noise_floor")
+    rates = flip_rates(counts, answers.changed("noise_floor"))
+    return NoiseFloor(
+        name=models["noise_floor"].name,
+        same_classes=models["old"].classes is not None and models["noise_floor"].classes is not None,
+        nfr=rates.nfr,
+        rel_nfr=rates.rel_nfr,
+        er_old_classes=counts.new_wrong / counts.total,
+    )
+
+
+def margins_of(answers: PairedAnswers) -> Margins | None:
+    """Logit margins before and after; None without logits."""
+    scores = answers.scores
+    if not scores:
+        return None
+    of_old, groups = answers.of_old, list[Group]()
+    if "old" in scores:
+        groups.append(("old", "old classes", scores["old"].margin[of_old]))
+    if "new" in scores:
+        groups.append(("new", "old classes", scores["new"].margin[of_old]))
+        groups.append(("new", "new classes", scores["new"].margin[~of_old]))
+    return margin_summary(groups)
+
+
+def bias_curves(answers: PairedAnswers) -> list[SweepCurve]:
+    """The new model's curve and the baseline's, both held against the new model's error."""
+    limit = answers.wrong("new")[1] / len(answers.pairing)
+    curves = [
+        sweep_bias(
+            answers.pairing.models[role].name,
+            role,
+            answers.scores[role],
+            answers.pairing.truth,
+            answers.of_old,
+            answers.right["old"],
+            limit,
+        )
+        for role in CURVES
+        if role in answers.scores
+    ]
+    return [curve for curve in curves if curve is not None]

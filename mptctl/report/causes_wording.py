@@ -1,0 +1,46 @@
+"""Causes of flips in words, for every report that shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mptctl.evaluation.flip_report import Cause, FlipReport
+from mptctl.evaluation.rates import Rate
+
+MEANINGS: Mapping[Cause, str] = {
+    "noise": "OLD trained again flips it too",
+    "label doubtful": "NEW, baseline and OLD's second choice agree",
+    "bias": "a constant off the new classes heals it",
+    "new class": "a new class is above the right one, no old one",
+    "old classes": "one old class is above the right one",
+    "forgotten": "several old classes are above the right one",
+}
+
+
+@dataclass(frozen=True)
+class CauseLine:
+    """One line of the table of causes."""
+
+    name: str
+    meaning: str
+    flips: Rate
+
+
+def cause_lines(report: FlipReport) -> list[CauseLine]:
+    """Every cause in the order in which the rules are tried; none where nothing flipped or no cause was looked for."""
+    if report.causes is None or not report.counts.negative_flips:
+        return []
+    return [CauseLine(row.cause, MEANINGS[row.cause], row.flips) for row in report.causes.rows]
+
+
+def causes_sentence(report: FlipReport) -> str:
+    """What the table rests on."""
+    if report.causes is None:
+        return ""
+    said = "The first rule that holds counts; it is no proof."
+    if report.causes.bias is not None:
+        said += f" The constant, {report.causes.bias:.4g}, was chosen on the validation part."
+    if report.causes.not_tried:
+        said += f" Not tried: {', '.join(report.causes.not_tried)}."
+    return said

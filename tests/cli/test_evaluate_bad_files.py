@@ -1,0 +1,223 @@
+"""Files that cannot be compared, as a person meets them: an exit code, one line that names the file, and no rate."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from csv import writer
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.common import CommandLine
+
+IDS = [f"s{i}" for i in range(6)]
+LABELS = ["a", "a", "b", "b", "a", "b"]
+
+
+@pytest.fixture
+def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with a sound old.csv and new.csv: the third sample flips."""
+    monkeypatch.chdir(tmp_path)
+    csv("old.csv", LABELS)
+    csv("new.csv", ["a", "a", "a", "b", "a", "b"])
+    return tmp_path
+
+
+def csv(name: str, preds: list[str], labels: list[str] | None = None, head: str = "id,label,pred") -> None:
+    rows = [",".join(row) for row in zip(IDS, labels or LABELS, preds, strict=True)]
+    Path(name).write_text("\n".join([head, *rows]) + "\n")
+
+
+def pairs(name: str, rows: list[tuple[str, str]]) -> None:
+    with Path(name).open("w", encoding="utf-8", newline="") as file:
+        writer(file).writerows(rows)
+
+
+def table(**columns: object) -> None:
+    parquet.write_table(pa.table({"id": IDS, "label": LABELS, "pred": LABELS, **columns}), "bad.parquet")
+
+
+def npz(**columns: object) -> None:
+    content = {"id": IDS, "label": LABELS, "pred": LABELS, **columns}
+    np.savez("bad.npz", **{key: np.asarray(value) for key, value in content.items()})
+
+
+def cut(name: str, write: Callable[[], object]) -> None:
+    write()
+    Path(name).write_bytes(Path(name).read_bytes()[:-40])
+
+
+def wrong_checksum() -> None:
+    npz()
+    content = bytearray(Path("bad.npz").read_bytes())
+    content[content.index(b"s0") if b"s0" in content else 160] ^= 1
+    Path("bad.npz").write_bytes(bytes(content))
+
+
+def encrypted() -> None:
+    npz()
+    content = bytearray(Path("bad.npz").read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.find(mark)
+        while at >= 0:
+            content[at + place] |= 1
+            at = content.find(mark, at + 4)
+    Path("bad.npz").write_bytes(bytes(content))
+
+
+def vast() -> None:
+    """A few kilobytes that unpack to 2e8 rows."""
+    head = np.lib.format.magic(1, 0)
+    text = "{'descr': '<i8', 'fortran_order': False, 'shape': (200000000000,), }"
+    text += " " * (-(len(head) + 2 + len(text) + 1) % 64) + "\n"
+    with zipfile.ZipFile("bad.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("id", "label", "pred"):
+            archive.writestr(f"{name}.npy", head + len(text).to_bytes(2, "little") + text.encode())
+
+
+CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
+    "a column that is missing": (
+        "bad.csv",
+        lambda: csv("bad.csv", LABELS, head="id,label,answer"),
+        4,
+        "answer",
+    ),
+    "a row with a field more": ("bad.csv", lambda: csv("bad.csv", ["a,b", *LABELS[1:]]), 4, "fields"),
+    "a header twice": (
+        "bad.csv",
+        lambda: csv("bad.csv", LABELS, head="id,label,label"),
+        4,
+        "`label` heads 2",
+    ),
+    "an empty cell": ("bad.csv", lambda: csv("bad.csv", ["", *LABELS[1:]]), 4, "empty cells"),
+    "no UTF-8": ("bad.csv", lambda: Path("bad.csv").write_bytes(b"id,label,pred\ns0,\xff,a\n"), 4, "bad.csv"),
+    "NUL": ("bad.csv", lambda: csv("bad.csv", ["a\0", *LABELS[1:]]), 4, "NUL"),
+    "an answer in another form": ("bad.csv", lambda: csv("bad.csv", ["A", *LABELS[1:]]), 4, "'A' for 'a'"),
+    "places for names": ("bad.csv", lambda: csv("bad.csv", ["0", *LABELS[1:]]), 4, "places in a list"),
+    "answers that nobody knows": ("bad.csv", lambda: csv("bad.csv", ["xx"] * 6), 4, "6 of 6 answers"),
+    "other labels": (
+        "bad.csv",
+        lambda: csv("bad.csv", LABELS, ["a", "a", "b", "b", "a", "a"]),
+        4,
+        "(s5: ",
+    ),
+    "numbers as labels": (
+        "bad.csv",
+        lambda: csv("bad.csv", list("001101"), list("001101")),
+        4,
+        "such as '0'",
+    ),
+    "null rows": ("bad.parquet", lambda: table(pred=pa.array(["a", None, *LABELS[2:]])), 4, "`pred`"),
+    "fractions": ("bad.parquet", lambda: table(label=pa.array([1.5] * 6)), 4, "1.5"),
+    "structures": ("bad.parquet", lambda: table(label=pa.array([{"x": 1}] * 6)), 4, "`label`"),
+    "ragged logits": (
+        "bad.parquet",
+        lambda: table(logits=pa.array([[1.0]] + [[1.0, 2.0]] * 5)),
+        4,
+        "`logits`",
+    ),
+    "class lists that differ": (
+        "bad.parquet",
+        lambda: table(classes=pa.array([["a", "b"]] * 5 + [["b", "a"]])),
+        4,
+        "classes",
+    ),
+    "a Parquet file that is cut": (
+        "bad.parquet",
+        lambda: cut("bad.parquet", table),
+        4,
+        "cannot be read as parquet",
+    ),
+    "an archive that is cut": ("bad.npz", lambda: cut("bad.npz", npz), 4, "bad.npz"),
+    "a wrong checksum": ("bad.npz", wrong_checksum, 4, "bad.npz"),
+    "an encrypted archive": ("bad.npz", encrypted, 4, "bad.npz"),
+    "dates": (
+        "bad.npz",
+        lambda: npz(label=np.array(["2026-01-01"] * 6, dtype="datetime64[D]")),
+        4,
+        "datetime64",
+    ),
+    "beyond exact integers": ("bad.npz", lambda: npz(label=np.full(6, 2e19)), 4, "2e+19"),
+    "NaN in logits": (
+        "bad.npz",
+        lambda: npz(logits=np.full((6, 2), np.nan), classes=["a", "b"]),
+        6,
+        "6 of 6 rows",
+    ),
+    "a file that says it is vast": ("bad.npz", vast, 4, "bad.npz"),
+    "a pattern that matches nothing": ("day-*.csv", lambda: None, 4, "matches no file"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_refused_in_one_line_on_either_side(there: Path, mptctl: CommandLine, case: str) -> None:
+    name, write, code, message = CASES[case]
+    write()
+    for words in ((name, "new.csv"), ("old.csv", name)):
+        done = mptctl("evaluate", *words, "--max-nfr", "100", "--json")
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        assert done.stderr.count("\n") == 1
+        assert name.split("-")[0] in done.stderr
+        assert message in done.stderr
+
+
+def test_memory_that_a_comparison_may_take(there: Path, mptctl: CommandLine) -> None:
+    """Two files of 400,000 rows in the least memory there is: through, by way of the disk, or 7 with what to do."""
+    ids = [f"{i:020d}-{'x' * 60}" for i in range(400_000)]
+    labels = ["a", "b"] * (len(ids) // 2)
+    for name, answers in (("big-old.parquet", labels), ("big-new.parquet", [labels[-1], *labels[:-1]])):
+        parquet.write_table(pa.table({"id": ids, "label": labels, "pred": answers}), name)
+    done = mptctl("evaluate", "big-old.parquet", "big-new.parquet", "--memory-limit", "64MB", "--json")
+    assert done.returncode in (0, 7), done.stderr
+    if done.returncode == 7:
+        assert "raise --memory-limit" in done.stderr
+    else:
+        assert json.loads(done.stdout)["counts"]["negative_flips"] == len(ids)
+
+
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e::error::|`@all,\"'" + "n" * 10_000
+
+
+def test_hostile_names_do_no_harm_in_any_output(there: Path, mptctl: CommandLine) -> None:
+    """A class, an id, a column and a renamed class that try to be more than text."""
+    labels = [HOSTILE if label == "a" else label for label in LABELS]
+    ids = [HOSTILE, *IDS[1:]]
+    news = ["c" if label != "b" else "b" for label in LABELS]
+    parquet.write_table(
+        pa.table(
+            {"id": ids, "label": labels, "pred": labels, HOSTILE: ["1"] * 6, "classes": [[HOSTILE, "b"]] * 6}
+        ),
+        "old.parquet",
+    )
+    classes = [["new " + HOSTILE, "b", "c"]] * 6
+    truth = [label.replace(HOSTILE, "new " + HOSTILE) for label in labels]
+    parquet.write_table(
+        pa.table({"id": ids, "label": truth, "pred": news, "classes": classes}), "new.parquet"
+    )
+    pairs("map.csv", [("old", "new"), (HOSTILE, "new " + HOSTILE)])
+    pairs("super.csv", [("class", "superclass"), ("new " + HOSTILE, HOSTILE), ("b", "b")])
+    words = ["evaluate", "old.parquet", "new.parquet", "--class-map", "map.csv", "--weight", HOSTILE]
+    words += ["--by", "class", "--by", "superclass", "--superclasses", "super.csv"]
+    words += ["--min-slice", "1", "--max-nfr", "1", "--github"]
+    outputs = ("--report", "p.html", "--markdown", "p.md", "--junit", "p.xml", "--append-history", "h.jsonl")
+    done = mptctl(*words, *outputs)
+    assert done.returncode == 3, done.stderr
+    shown = mptctl("history", "h.jsonl")
+    assert shown.returncode == 0
+    for text in (done.stdout, done.stderr, shown.stdout, Path("p.md").read_text()):
+        assert "\x1b" not in text
+    assert "<img" not in Path("p.html").read_text()
+    assert "<img" not in Path("p.md").read_text()
+    assert len(Path("p.md").read_bytes()) <= 60_000
+    ElementTree.parse("p.xml")
+    commands = [line for line in done.stderr.splitlines() if line.startswith("::")]
+    assert all(
+        line.startswith(("::error title=", "::warning title=", "::notice title=")) for line in commands
+    )
+    assert json.loads(mptctl(*words, "--json").stdout)["counts"]["negative_flips"] == 3

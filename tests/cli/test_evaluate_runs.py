@@ -1,0 +1,105 @@
+"""`mptctl evaluate` of run folders: causes of flips, slices by pictures, and classes of other names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.split import Split, make_split
+from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.networks import build_model
+from mptctl.recipe import load_recipe
+from tests.common import CommandLine
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Split:
+    """Untrained models of the digits in an empty folder: old, again (the same classes), new and free (all classes)."""
+    monkeypatch.chdir(tmp_path)
+    split = make_split("digits", run_root=Path("runs"))
+    for seed, (name, classes) in enumerate(
+        {"old": split.classes.old, "again": split.classes.old, "new": split.classes.names}.items()
+    ):
+        run_folder(split, name, classes, seed)
+    run_folder(split, "free", split.classes.names, 9)
+    return split
+
+
+def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int) -> None:
+    recipe = load_recipe("digits")
+    torch.manual_seed(seed)
+    model = build_model(recipe.model, len(classes), recipe.data.image_size)
+    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
+    (split.run_root / name).mkdir()
+    save_checkpoint(split.run_root / name / "best.pt", meta, model.state_dict())
+
+
+def test_causes_are_in_every_output(runs: Split, mptctl: CommandLine) -> None:
+    words = ("evaluate", "old", "new", "--device", "cpu", "--noise-floor", "again", "--baseline", "free")
+    page = json.loads(mptctl(*words, "--json").stdout)
+    flips = page["counts"]["negative_flips"]
+    assert flips > 0
+    assert sum(row["flips"]["count"] for row in page["causes"]["rows"]) == flips
+    assert page["causes"]["not_tried"] == []
+    if page["destinations"]["to_new_class"]["count"]:
+        assert page["causes"]["bias"] >= 0
+    causes = {flip["cause"] for flip in page["worst_flips"]}
+    done = mptctl(*words, "--report", "page.html", "--markdown", "page.md")
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    assert "Why they flipped" in done.stdout
+    text = Path("page.html").read_text()
+    for cause in causes:
+        assert f'<button type="button" class="tag" aria-pressed="false" data-cause="{cause}">' in text
+        assert f'<div class="tile" data-cause="{cause}">' in text
+    assert "<summary>Why they flipped</summary>" in Path("page.md").read_text()
+
+
+def test_slices_by_size_brightness_and_superclass(runs: Split, mptctl: CommandLine) -> None:
+    words = ("evaluate", "old", "new", "--device", "cpu", "--min-slice", "1", "--json")
+    page = json.loads(mptctl(*words, "--by", "size", "--by", "brightness,size").stdout)
+    rows = runs.indices("test")
+    rows = rows[runs.labels[rows] < runs.classes.num_old]
+    side = min(runs.picture(int(rows[0])).shape[:2])
+    low = 2 ** int(np.log2(side))
+    by = {tuple(row["by"].items()): row["n"] for row in page["slices"]}
+    assert by[("size", f"{low} to {2 * low - 1} px"),] == len(rows)
+    grey = np.array([runs.picture(int(row)).mean(axis=(0, 1)) @ [0.299, 0.587, 0.114] for row in rows])
+    bands = np.digitize(grey, [64, 128, 192])
+    for place, name in enumerate(["0 to 64", "64 to 128", "128 to 192", "192 to 255"]):
+        key = (("brightness", name), ("size", f"{low} to {2 * low - 1} px"))
+        assert by.get(key, 0) == (bands == place).sum()
+
+    half = {name: "low" if i < 2 else "high" for i, name in enumerate(runs.classes.names)}
+    Path("super.csv").write_text("class,superclass\n" + "".join(f"{a},{b}\n" for a, b in half.items()))
+    Path("super.yaml").write_text("".join(f"{a}: {b}\n" for a, b in half.items()))
+    for file in ("super.csv", "super.yaml"):
+        found = json.loads(mptctl(*words, "--by", "superclass", "--superclasses", file).stdout)
+        assert {row["by"]["superclass"]: row["n"] for row in found["slices"]} == {
+            "low": int((runs.labels[rows] < 2).sum()),
+            "high": int((runs.labels[rows] >= 2).sum()),
+        }
+
+
+def test_a_class_map_for_run_folders(runs: Split, mptctl: CommandLine) -> None:
+    """OLD under other names than the split's is refused (5), and read with a map as it would be under the split's."""
+    names = tuple(f"digit {name}" for name in runs.classes.old)
+    checkpoint = torch.load(runs.run_root / "old" / "best.pt", weights_only=True)
+    recipe = load_recipe("digits")
+    model = build_model(recipe.model, len(names), recipe.data.image_size)
+    model.load_state_dict(checkpoint["model"])
+    meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=len(names))
+    (runs.run_root / "former").mkdir()
+    save_checkpoint(runs.run_root / "former" / "best.pt", meta, model.state_dict())
+    words = ("new", "--device", "cpu", "--json")
+    refused = mptctl("evaluate", "former", *words)
+    assert (refused.returncode, refused.stdout) == (5, "")
+    pairs = zip(names, runs.classes.old, strict=True)
+    Path("map.yaml").write_text("".join(f"{one}: {other}\n" for one, other in pairs))
+    found = json.loads(mptctl("evaluate", "former", *words, "--class-map", "map.yaml").stdout)
+    plain = json.loads(mptctl("evaluate", "old", *words).stdout)
+    for key in ("counts", "n_old", "per_class", "causes", "margins"):
+        assert found[key] == plain[key]

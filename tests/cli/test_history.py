@@ -1,0 +1,132 @@
+"""`mptctl evaluate --append-history` and `mptctl history`, and annotations of a GitHub workflow."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from mptctl.evaluation.history import read_history
+from mptctl.report.flips_github import annotation, render_github
+from mptctl.report.history_terminal import print_history, sparkline
+from tests.common import CommandLine, Done
+from tests.report.examples import HOSTILE, example
+
+IDS = np.arange(200)
+LABELS = np.array(["x", "y"] * 100)
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Compare with a new model that flips so many of 200."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("old.npz", id=IDS, label=LABELS, pred=LABELS, classes=["x", "y"])
+
+    def run(flips: int, *words: str) -> Done:
+        new = np.where(flips > IDS, "z", LABELS)
+        np.savez("new.npz", id=IDS, label=LABELS, pred=new, classes=["x", "y", "z"])
+        return mptctl("evaluate", "old.npz", "new.npz", *words)
+
+    return run
+
+
+HISTORY = ("--append-history", "releases.jsonl")
+
+
+def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
+    first = evaluate(4, *HISTORY, "--json")
+    assert (first.returncode, first.stderr) == (0, "added to releases.jsonl\n")
+    json.loads(first.stdout)
+    assert (
+        evaluate(20, *HISTORY, "--max-nfr", "5").returncode == 3
+    )  # what failed is a release that was held back
+    assert evaluate(8, *HISTORY, "--max-nfr", "5").returncode == 0
+    again = evaluate(8, *HISTORY, "--max-nfr", "5")
+    assert (again.returncode, "not added, since it is release 3 already: releases.jsonl" in again.stderr) == (
+        0,
+        True,
+    )
+    shown = mptctl("history", "releases.jsonl")
+    assert shown.returncode == 0
+    assert max(len(line) for line in shown.stdout.splitlines()) <= 80
+    assert shown.stdout.startswith("NFR ▂█▄ 2.00% to 10.00%\n")
+    assert [line.split()[-1] for line in shown.stdout.splitlines()[3:]] == ["ungated", "failed", "passed"]
+    page = json.loads(mptctl("history", "releases.jsonl", "--json").stdout)
+    assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04])
+    for name in ("releases.png", "releases.svg"):
+        done = mptctl("history", "releases.jsonl", "--out", name)
+        assert (done.returncode, done.stderr) == (0, f"wrote {name}\n")
+    with Image.open("releases.png") as picture:
+        assert picture.size[0] > 500
+    svg = Path("releases.svg").read_text()
+    for verdict in ("ungated", "failed", "passed"):
+        assert verdict in svg
+    mptctl("history", "releases.jsonl", "--out", "releases.svg")
+    assert Path("releases.svg").read_text() == svg
+
+
+def test_what_is_wrong_is_said_before_anything_is_computed(evaluate, mptctl: CommandLine) -> None:  # type: ignore[no-untyped-def]
+    evaluate(4, *HISTORY)
+    with Path("releases.jsonl").open("a") as file:
+        file.write("{}\n")
+    for done in (evaluate(8, *HISTORY), mptctl("history", "releases.jsonl")):
+        assert (done.returncode, done.stdout) == (4, "")
+        assert "releases.jsonl: line 2 is damaged" in done.stderr
+    assert mptctl("history", "none.jsonl").returncode == 4
+    Path("empty.jsonl").write_text("")
+    assert mptctl("history", "empty.jsonl").returncode == 4
+    for words in (("--out", "x.gif"), ("--out", "releases.jsonl")):
+        assert mptctl("history", "releases.jsonl", *words).returncode == 2
+    assert evaluate(8, "--append-history", "old.npz").returncode == 2
+    assert evaluate(8, "--append-history", "same.svg", "--junit", "same.svg").returncode == 2
+
+
+def test_a_line_of_blocks_and_of_plain_characters() -> None:
+    assert sparkline([0, 0.5, 1], "utf-8") == "▁▅█"
+    assert sparkline([0, 0.5, 1], "ascii") == "_=#"
+    assert sparkline([0, 0], "utf-8") == "▁▁"
+
+
+def test_hostile_names_stay_text(evaluate, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    evaluate(4, *HISTORY)
+    (one,) = read_history(Path("releases.jsonl"))
+    text = StringIO()
+    bad = one.model_copy(update={"new": "\x1b[2J[red]" + "x" * 10_000 + "\n::error::"})
+    print_history([bad], Console(file=text, width=80, force_terminal=True))
+    assert "\x1b[2J" not in text.getvalue()
+    assert "[red]" in text.getvalue()
+    assert len(text.getvalue()) < 3000
+
+
+COMMAND = re.compile(r"::(error|warning|notice) title=mptctl gate::[^\r\n]+")
+
+
+def test_annotations_are_one_command_a_line_on_standard_error(evaluate) -> None:  # type: ignore[no-untyped-def]
+    done = evaluate(20, "--max-nfr", "5", "--max-lost", "50", "--github", "--json")
+    assert done.returncode == 3
+    json.loads(done.stdout)
+    commands = [line for line in done.stderr.splitlines() if line.startswith("::")]
+    assert all(COMMAND.fullmatch(line) for line in commands)
+    assert commands[0] == "::error title=mptctl gate::NFR 10.00%25 exceeds the limit of 5%25"
+    assert commands[-1].startswith("::notice title=mptctl gate::Gate failed: max-nfr: NFR 10.00%25 (")
+    passed = evaluate(20, "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass", "--github")
+    assert (passed.returncode, passed.stderr.count("::warning")) == (0, 1)
+    assert "::error" not in passed.stderr
+
+
+def test_a_message_cannot_leave_its_line() -> None:
+    line = annotation("error", "50%\r\n::set-output name=x::y, z: a")
+    assert line == "::error title=mptctl gate::50%25%0D%0A::set-output name=x::y, z: a"
+    assert len(annotation("error", "x" * 10_000)) < 600
+    report = example(HOSTILE)
+    many = report.model_copy(update={"warnings": [f"{HOSTILE}\n{i}" for i in range(30)]})
+    lines = render_github(many).splitlines()
+    assert all(COMMAND.fullmatch(line) for line in lines)
+    assert sum(line.startswith("::warning") for line in lines) == 10  # as many as GitHub shows
+    assert any(line.endswith("::21 more; all of them are in the report") for line in lines)
