@@ -80,6 +80,17 @@ def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:
     return separator.join(words[:limit]) + more
 
 
+def visible(text: str) -> str:
+    """A text from outside as a terminal may get it: what would move its cursor or break its line stands as ``\\xNN``.
+
+    Args:
+        text: a name of a class, a file or a run, or a message that holds some.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def one_line(error: BaseException) -> str:
     """What an exception says, without line breaks; its kind where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -19,7 +19,7 @@ from mptctl.report.comparison_wording import (
     seeds_text,
     spread_text,
 )
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.studies.comparison import COLUMNS, Column, Comparison, ComparisonRow
 
 
@@ -32,12 +32,12 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """
     for split in dict.fromkeys(row.split for row in comparison.rows):
         if split is not None:
-            console.print(Text(f"\n{split}", style="bold"))
+            console.print(Text("\n"), words(split, "bold"), sep="")
         console.print(_table([row for row in comparison.rows if row.split == split], console))
     console.print()
     console.print(marks_sentence(comparison), highlight=False, markup=False)
     for line in remarks(comparison):
-        console.print(line, highlight=False, markup=False)
+        console.print(words(line), highlight=False)
 
 
 def _table(rows: list[ComparisonRow], console: Console) -> Table:
@@ -48,7 +48,7 @@ def _table(rows: list[ComparisonRow], console: Console) -> Table:
     # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
     table.padding = (0, 1, 0, 0)
     for row in rows:
-        name = Text(row.name)
+        name = words(row.name)
         name.append(f"\n{seeds_text(row)}", style="dim")
         cost = Text(cost_text(row))
         cost.append(f"\n{parameters_text(row)}", style="dim")

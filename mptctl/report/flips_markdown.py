@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from mptctl.errors import visible
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.slices import slice_name
 from mptctl.report.wording import (
@@ -87,7 +88,7 @@ def render_markdown(report: FlipReport) -> str:
 
 def escape(text: str) -> str:
     """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     escaped = re.sub(
         r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     )

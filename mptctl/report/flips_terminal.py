@@ -9,7 +9,7 @@ from rich.text import Text
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
 from mptctl.evaluation.slices import slice_name
 from mptctl.names import SortKey
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.report.wording import (
     format_count,
     format_interval,
@@ -47,7 +47,7 @@ def print_report(
         rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
     if sentence := slices_sentence(report):
         console.print(_heading("Slices, lowest q first", rows, len(report.slices)))
-        console.print(Text(sentence))
+        console.print(words(sentence))
         if report.slices:
             console.print(_slices(report.slices[: rows or None], console))
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
@@ -64,12 +64,12 @@ def print_report(
 def _top(report: FlipReport, console: Console) -> list[RenderableType]:
     answer = verdict(report)
     parts: list[RenderableType] = [
-        Text(f"old  {report.old.name}{_classes_known(report.old.classes)}", overflow="fold"),
-        Text(f"new  {report.new.name}{_classes_known(report.new.classes)}", overflow="fold"),
+        words(f"old  {report.old.name}{_classes_known(report.old.classes)}"),
+        words(f"new  {report.new.name}{_classes_known(report.new.classes)}"),
         Text(),
-        Text(answer.title, style=STYLES[answer.state]),
-        *(Text(sentence) for sentence in answer.sentences),
-        *(Text(f"Note: {warning}.", style="yellow") for warning in report.warnings),
+        words(answer.title, style=STYLES[answer.state]),
+        *(words(sentence) for sentence in answer.sentences),
+        *(words(f"Note: {warning}.", style="yellow") for warning in report.warnings),
     ]
     counts = report.counts
     cells = make_table(console, "", "new right", "new wrong")
@@ -116,12 +116,12 @@ def _classes(rows: list[ClassRow], console: Console) -> Table:
     )
     for row in rows:
         table.add_row(
-            Text(row.label),
+            words(row.label),
             format_count(row.nfr),
             percent(row.nfr.value, 1),
             percent(row.er_old, 1),
             percent(row.er_new, 1),
-            Text(row.taken_by or ""),
+            words(row.taken_by or ""),
         )
     return table
 
@@ -130,7 +130,7 @@ def _slices(rows: list[SliceRow], console: Console) -> Table:
     table = make_table(console, "slice", "flips", "NFR", "95% interval", "lost", "q", "")
     for row in rows:
         table.add_row(
-            Text(slice_name(row.by)),
+            words(slice_name(row.by)),
             f"{row.negative_flips:,} / {row.n:,}",
             percent(row.nfr),
             format_interval(row.nfr_ci95, 1),
@@ -145,7 +145,7 @@ def _pairs(rows: list[PairRow], console: Console) -> Table:
     table = make_table(console, "class", "new answer", "which is", "flips", left=("new answer", "which is"))
     for row in rows:
         kind = "a new class" if row.new_class else "an old class"
-        table.add_row(Text(row.label), Text(row.answer), kind, f"{row.flips:,}")
+        table.add_row(words(row.label), words(row.answer), kind, f"{row.flips:,}")
     return table
 
 

@@ -7,6 +7,19 @@ from collections.abc import Collection
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from mptctl.errors import visible
+
+
+def words(text: str, style: str = "") -> Text:
+    """A line or a cell that may hold names from outside: none of them moves the cursor or begins a line.
+
+    Args:
+        text: with names in it.
+        style: of rich.
+    """
+    return Text(visible(text), style=style, overflow="fold")
 
 
 def make_table(console: Console, *columns: str, left: Collection[str] = ()) -> Table:
