@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,7 +30,7 @@ from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
 from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
-from mptctl.errors import MptctlError, Stopped, visible
+from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 app = typer.Typer(
     name="mptctl",
@@ -102,6 +102,9 @@ def main() -> None:
     except Stopped as error:
         how = f"; go on with: {resume_command()}" if error.resumable else ""
         code = _fail(f"{error}{how}", error.exit_code, error)
+    except StorageError as error:
+        how = f", then go on with: {resume_command()}" if error.full and _can_resume(sys.argv[1:]) else ""
+        code = _fail(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:
@@ -123,6 +126,13 @@ def _run() -> int | None:
     if code == 130:
         raise KeyboardInterrupt
     return code
+
+
+def _can_resume(words: list[str]) -> bool:
+    """Whether the verb of a command line has ``--resume``."""
+    verbs: Any = typer.main.get_command(app)
+    verb = next((verbs.commands[word] for word in words if word in verbs.commands), None)
+    return verb is not None and any("--resume" in flag.opts for flag in verb.params)
 
 
 def _fail(message: str, code: int, error: BaseException) -> int:

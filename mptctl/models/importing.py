@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from mptctl.errors import CheckpointError, UsageError, some
@@ -89,8 +90,9 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
         CheckpointError: they do not fit it.
     """
     names, arch = class_names, recipe.model.arch
-    model = build_model(recipe.model, len(names), recipe.data.image_size)
     state = read_state_dict(weights)
+    with torch.device("meta"):  # by shapes alone, since flags may ask for more than memory
+        model = build_model(recipe.model, len(names), recipe.data.image_size)
     head, _ = find_head(model, arch)
     own = model.state_dict()
     rows = {len(v) for k, v in state.items() if k.startswith(head) and k.endswith("weight")}
@@ -105,6 +107,7 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
             f"{weights}: does not fit --arch {arch}: {some(wrong)}; name the architecture that it was made with, "
             "and model.stem or model.embedding_dim with --set"
         )
+    model = build_model(recipe.model, len(names), recipe.data.image_size)
     model.load_state_dict(state)
     return model.state_dict()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -117,6 +117,26 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in head)
     return model
+
+
+def refuse_other_shapes(
+    weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
+) -> None:
+    """Hold weights against a network by shapes alone, before it is built: a recipe may ask for more than memory.
+
+    Args:
+        weights: by name.
+        recipe, num_classes, image_size: as for `build_model`; without pretrained weights.
+
+    Raises:
+        CheckpointError: they do not fit it.
+        UsageError: as `build_model`.
+    """
+    with torch.device("meta"):
+        own = build_model(recipe, num_classes, image_size).state_dict()
+    wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
+    if wrong := [*wrong, *(name for name in weights if name not in own)]:
+        raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")
 
 
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
