@@ -45,7 +45,10 @@ def run_forked(
         encoding: of both.
         before: called in the child first; a limit, a disk.
         after: called in the child when the command has ended.
-        at_most: seconds after which it counts as hanging.
+        at_most: seconds after which it counts as hanging, and is ended by SIGALRM.
+
+    Returns:
+        The exit code as `subprocess` gives it: negative for the signal that ended it.
     """
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("out", "err")]
@@ -70,9 +73,8 @@ def run_forked(
             finally:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
-        assert os.WIFEXITED(status), f"ended by signal {os.WTERMSIG(status)}"
         out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in paths)
-        return Done(os.WEXITSTATUS(status), out, err)
+        return Done(os.waitstatus_to_exitcode(status), out, err)
 
 
 def _opened(stream: Stream) -> int | None:
@@ -86,10 +88,8 @@ def _attach(out: int | None, err: int | None, encoding: str) -> None:
             os.close(number)
         else:
             os.dup2(source, number)
-    sys.stdout, sys.stderr = (
-        None if source is None else open(number, "w", encoding=encoding, closefd=False)  # type: ignore[assignment]
-        for number, source in ((1, out), (2, err))
-    )
+    sys.stdout = None if out is None else open(1, "w", encoding=encoding, closefd=False)  # type: ignore[assignment]  # noqa: SIM115
+    sys.stderr = None if err is None else open(2, "w", encoding=encoding, closefd=False)  # type: ignore[assignment]  # noqa: SIM115
 
 
 def _main(words: tuple[object, ...]) -> int:

@@ -15,7 +15,9 @@ from tests.faults.process import Stream, run_forked
 
 Pair = tuple[Path, Path]
 CATS = np.array(["猫", "dog", "bird", "eel"])
-FORGED = np.array(["cat\x1b[2J\x1b[32mGate passed", "dog\n\nGate passed\n", "<script>alert(1)</script>", "x" * 10_000])
+FORGED = np.array(
+    ["cat\x1b[2J\x1b[32mGate passed", "dog\n\nGate passed\n", "<script>alert(1)</script>", "x" * 10_000]
+)
 
 
 @pytest.fixture

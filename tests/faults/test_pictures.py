@@ -1,4 +1,4 @@
-"""Odd, damaged and vanishing files: the same picture from every loader or a refusal by name, never a crash."""
+"""Rows 14, 15, 17 and 24: odd, damaged and vanishing pictures: one reading of all loaders, or a refusal by name."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def pillow(path: Path) -> np.ndarray:
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize("kind", KINDS)
-def test_odd_pictures_are_what_pillow_says_from_every_loader(
+def test_row_15_odd_pictures_are_what_pillow_says_from_every_loader(
     tmp_path: Path, loader_of: MakeLoader, kind: str
 ) -> None:
     odd_pictures(tmp_path / "data" / "train" / "one")
@@ -87,7 +87,7 @@ def test_odd_pictures_are_what_pillow_says_from_every_loader(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", ["gone", "text", "cut", "other picture"])
-def test_a_file_that_changes_after_split_is_named(
+def test_row_17_a_file_that_changes_after_split_is_named(
     own_folder: Path, tmp_path: Path, loader_of: MakeLoader, kind: str, damage: str
 ) -> None:
     split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
@@ -140,7 +140,7 @@ for damage in damages:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_MEMORY])
 @pytest.mark.parametrize(("form", "damages"), [("JPEG", 3), ("PNG", 4)])
-def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
+def test_row_14_a_decoders_failure_is_survived_and_the_loader_goes_on(
     own_folder: Path, tmp_path: Path, kind: str, form: str, damages: int
 ) -> None:
     for path in own_folder.glob("*/*/*.jpg"):
@@ -153,7 +153,7 @@ def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
     assert done.stdout.splitlines() == ["refused True", "alive 40"] * damages
 
 
-def test_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
+def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
     own_folder: Path, tmp_path: Path, loader_of: MakeLoader
 ) -> None:
     clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder, val_fraction=0.0)
