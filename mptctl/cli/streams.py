@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+import typer
+
 # What a program reads that called this one: an output that is cut short would be taken for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
 
@@ -84,9 +86,9 @@ def code_with_output(code: int, words: Sequence[str]) -> int:
     lost = bool(READ_BY_PROGRAMS & set(words))
     if lost or not isinstance(problem, BrokenPipeError):
         advice = "make room, or write it elsewhere" if lost else "the exit code is that of the work"
-        print(
+        typer.echo(
             f"mptctl: standard output cannot be written ({problem.strerror}); {advice}",
-            file=sys.stderr,
+            err=True,
         )
     return code or (7 if lost else 0)
 

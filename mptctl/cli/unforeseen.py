@@ -34,7 +34,9 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
     try:
         where = f"what happened is in {_write_down(error, words)}; please report it with that file"
     except (OSError, StorageError) as problem:
-        where = f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
+        where = (
+            f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
+        )
     return f"a bug of mptctl's: {type(error).__name__}: {said}; {where}", 1
 
 

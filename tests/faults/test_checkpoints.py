@@ -97,7 +97,7 @@ def test_row_04_a_pickle_that_runs_code(runs: Path, tmp_path: Path, mptctl: Comm
     else:
         content = torch.load(path, weights_only=True)
         torch.save(content | {"more": Hostile(trace)}, path)
-    (tmp_path / "names.txt").write_text("a\nb\n")
+    (tmp_path / "names.txt").write_text("0\n1\n")
     elsewhere = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--name", "x")
     for words in (("evaluate", "old", "new"), ("import", path, *elsewhere), ("runs",)):
         done = mptctl(*words, "--run-root", runs)
@@ -111,7 +111,7 @@ def test_row_05_a_checkpoint_of_another_program(
     runs: Path, tmp_path: Path, mptctl: CommandLine, thing: object
 ) -> None:
     torch.save({"state_dict": {"w": torch.ones(2)}, "args": thing}, tmp_path / "x.pt")
-    (tmp_path / "names.txt").write_text("a\nb\n")
+    (tmp_path / "names.txt").write_text("0\n1\n")
     words = ("import", tmp_path / "x.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
     said = one_line(mptctl(*words, "--run-root", runs, "--name", "x"), 5)
     assert any(name in said for name in ("argparse.Namespace", "pathlib", "numpy"))
@@ -301,9 +301,9 @@ def test_row_49_odd_checkpoints(runs: Path, mptctl: CommandLine, kind: str) -> N
 ], ids=str)  # fmt: skip
 def test_row_49_odd_state_dicts(tmp_path: Path, mptctl: CommandLine, state: object) -> None:
     torch.save(state, tmp_path / "w.pt")
-    (tmp_path / "names.txt").write_text("a\nb\n")
+    (tmp_path / "names.txt").write_text("0\n1\n")
     words = ("import", tmp_path / "w.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
-    one_line(mptctl(*words, "--run-root", tmp_path / "runs"), 5)
+    one_line(mptctl(*words, "--recipe", "digits", "--run-root", tmp_path / "runs"), 5)
     assert not (tmp_path / "runs").exists()
 
 

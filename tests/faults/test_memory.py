@@ -76,11 +76,11 @@ def test_row_43_a_parquet_file_of_very_many_rows(tmp_path: Path, column: str) ->
 def test_row_43_a_tensor_that_says_of_one_number_that_it_is_many(
     tmp_path: Path, runs: Path, numbers: int
 ) -> None:
-    (tmp_path / "names.txt").write_text("a\nb\n")
+    (tmp_path / "names.txt").write_text("0\n1\n")
     wide = torch.zeros(1).expand(numbers)
     torch.save({"fc.weight": wide}, tmp_path / "w.pt")
     assert (tmp_path / "w.pt").stat().st_size < 3_000
-    words = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--run-root", tmp_path / "empty")
+    words = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--run-root", runs, "--name", "x")
     done = run_forked("import", tmp_path / "w.pt", *words, before=memory_limit(LIMIT))
     assert (done.returncode, done.stderr.count("\n")) == (5, 1), done.stderr
     content = torch.load(runs / "new" / "best.pt", weights_only=True)
@@ -130,7 +130,7 @@ def test_row_16_a_picture_of_20000_by_20000_is_refused_on_its_header(
     assert large.stat().st_size < 1_000
     done = mptctl("split", "imagefolder", "--data-root", tmp_path / "data", "--run-root", tmp_path / "runs")
     assert done.returncode == 4, done.stderr
-    assert f"large.png: 20000 x 20000 pixels, more than {MAX_PIXELS}" in done.stderr
+    assert f"large.png: more than {MAX_PIXELS} pixels" in done.stderr
 
 
 @pytest.mark.slow
