@@ -31,7 +31,7 @@ class _Descriptor(io.RawIOBase):
     def isatty(self) -> bool:
         return self.problem is None and os.isatty(self.number)
 
-    def write(self, content: bytes) -> int:  # type: ignore[override]  # of any buffer, as RawIOBase says
+    def write(self, content: bytes) -> int:  # type: ignore[override]  # RawIOBase takes any buffer
         if self.problem is None:
             try:
                 return os.write(self.number, content)
@@ -62,7 +62,7 @@ def _stream(before: TextIO | None, number: int) -> TextIO:
         number = before.fileno()
     raw = _Descriptor(number, problem)
     return io.TextIOWrapper(
-        io.BufferedWriter(raw),
+        io.BufferedWriter(raw),  # type: ignore[type-var]  # a RawIOBase, of which typeshed wants more
         encoding="utf-8" if before is None else before.encoding,
         errors="backslashreplace",
         line_buffering=raw.isatty() or number == 2,

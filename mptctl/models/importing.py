@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from mptctl.errors import CheckpointError, UsageError, some
@@ -14,7 +13,7 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.heads import find_head
-from mptctl.models.networks import build_model
+from mptctl.models.networks import build_model, outline
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import read_state_dict
@@ -91,8 +90,8 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
     """
     names, arch = class_names, recipe.model.arch
     state = read_state_dict(weights)
-    with torch.device("meta"):  # by shapes alone, since flags may ask for more than memory
-        model = build_model(recipe.model, len(names), recipe.data.image_size)
+    # By shapes first, since flags may ask for more than memory.
+    model = outline(recipe.model, len(names), recipe.data.image_size)
     head, _ = find_head(model, arch)
     own = model.state_dict()
     rows = {len(v) for k, v in state.items() if k.startswith(head) and k.endswith("weight")}

@@ -119,6 +119,19 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     return model
 
 
+def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
+    """The network that `build_model` would make, without its numbers where that can be: names and shapes are told.
+
+    Raises:
+        UsageError, CheckpointError: as `build_model`.
+    """
+    try:
+        with torch.device("meta"):
+            return build_model(recipe.model_copy(update={"pretrained": None}), num_classes, image_size)
+    except NotImplementedError:  # RegNet takes its widths out of a tensor
+        return build_model(recipe, num_classes, image_size)
+
+
 def refuse_other_shapes(
     weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
 ) -> None:
@@ -126,14 +139,13 @@ def refuse_other_shapes(
 
     Args:
         weights: by name.
-        recipe, num_classes, image_size: as for `build_model`; without pretrained weights.
+        recipe, num_classes, image_size: as for `build_model`.
 
     Raises:
         CheckpointError: they do not fit it.
         UsageError: as `build_model`.
     """
-    with torch.device("meta"):
-        own = build_model(recipe, num_classes, image_size).state_dict()
+    own = outline(recipe, num_classes, image_size).state_dict()
     wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
     if wrong := [*wrong, *(name for name in weights if name not in own)]:
         raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")

@@ -36,7 +36,6 @@ def pictures_below(root: Path) -> PictureReader:
                 with Image.open(path) as picture:
                     if picture.width * picture.height > MAX_PIXELS:
                         return None
-                    picture.draft("RGB", (LARGEST, LARGEST))  # of a JPEG no more is decoded than is shown
                     return np.asarray(picture.convert("RGB"))
         except (OSError, ValueError, SyntaxError, RuntimeError, Image.DecompressionBombError):
             return None  # also where the id is no path: with a NUL, or longer than a name may be
