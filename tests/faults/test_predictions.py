@@ -49,7 +49,8 @@ def test_row_13_nothing_to_compare_and_a_rate_that_is_not_defined(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
     old = good(tmp_path / "old.npz", pred=["cow"] * 12, classes=["cow"])
-    assert "no test sample" in refused(mptctl, 4, old, good(tmp_path / "new.npz"))
+    knows = good(tmp_path / "knows.npz", classes=["cow", "cat", "dog", "bird"])
+    assert "none of its 12 samples is of an old class" in refused(mptctl, 4, old, knows)
     perfect = good(tmp_path / "new.npz")
     done = mptctl(
         "evaluate",
