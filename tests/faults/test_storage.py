@@ -65,8 +65,9 @@ def test_row_06_a_disk_that_fills_while_a_run_begins_or_saves(runs: Path, tmp_pa
 def test_row_06_a_disk_that_fills_keeps_the_checkpoint_before(runs: Path, tmp_path: Path) -> None:
     """The run is at its first epoch's end: what it saves at the second has no room."""
     flags = (*SMALL, "--set", "runtime.checkpoint_every_steps=0")
-    size = (runs / "ref" / "last.pt").stat().st_size
-    before, after = full_but_for(runs, int(2.6 * size) + 60_000, tmp_path / "kept")
+    best, last = ((runs / "ref" / name).stat().st_size for name in ("best.pt", "last.pt"))
+    # Both of the first epoch, half a third `last.pt`, and what else a run writes.
+    before, after = full_but_for(runs, best + last + last // 2 + 50_000, tmp_path / "kept")
     done = run_forked("train-ref", "--run-root", runs, "--name", "more", *flags, before=before, after=after)
     assert done.returncode == 7, done.stderr
     assert "MB needed" in done.stderr
