@@ -215,6 +215,7 @@ MANIFESTS: dict[str, Callable[[Path], None]] = {
     "cut": _cut, "empty": lambda path: path.write_bytes(b""), "flipped": _flip,
     "encrypted": lambda path: encrypt(np.random.default_rng(0), path),
     "deflated and flipped": _compressed_and_flipped,
+    "compressed by bzip2": _rewrite(lambda members: None, zipfile.ZIP_BZIP2),
     "no tokens": _rewrite(_header(b"{'descr': '''<i4', (")),
     "no literal": _rewrite(_header(b"{'descr': __import__('os').mkdir('x'), 'shape': (3,)}")),
     "no head": _rewrite(lambda m: m.pop("head.npy")),

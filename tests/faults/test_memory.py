@@ -35,21 +35,22 @@ def bomb(path: Path, method: int, rows: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
-def test_row_43_an_archive_of_compressed_zeros(tmp_path: Path, method: int) -> None:
-    file = bomb(tmp_path / "old.npz", method, 20_000_000)
+def test_row_43_an_archive_of_compressed_zeros(tmp_path: Path) -> None:
+    file = bomb(tmp_path / "old.npz", zipfile.ZIP_DEFLATED, 20_000_000)
     done = run_forked("evaluate", file, file, before=memory_limit(LIMIT // 3))
     assert done.returncode == 7, done.stderr
     assert "old.npz: `id` needs 480 MB of memory" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_row_43_an_archive_that_asks_for_more_than_any_of_numpys(tmp_path: Path, mptctl: CommandLine) -> None:
-    file = bomb(tmp_path / "old.npz", zipfile.ZIP_BZIP2, 10_000_000)
-    assert file.stat().st_size < 5_000
-    done = mptctl("evaluate", file, file)
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_row_43_an_archive_that_is_compressed_harder_than_numpys(tmp_path: Path, method: int) -> None:
+    """To read its header, the library would unpack all of it."""
+    file = bomb(tmp_path / "old.npz", method, 10_000_000)
+    assert file.stat().st_size < 50_000
+    done = run_forked("evaluate", file, file, before=memory_limit(LIMIT // 20))
     assert done.returncode == 4, done.stderr
-    assert "more than 1,032 times as much" in done.stderr
+    assert "compressed in a way that numpy does not write" in done.stderr
 
 
 @pytest.mark.parametrize("column", ["label", "logits"])
