@@ -278,8 +278,8 @@ GUARDS: dict[int, Guard] = {
     50: _one(
         "what YAML raises beside its own errors is caught",
         "recipe/reading.py",
-        "except (yaml.YAMLError, ValueError, RecursionError) as error:",
-        "except yaml.YAMLError as error:",
+        '    except Exception as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
+        '    except yaml.YAMLError as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
     ),
     51: _one(
         "an unfinished run fails",
