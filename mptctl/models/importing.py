@@ -94,7 +94,7 @@ def _fitting_state(weights: Path, class_names: Sequence[str], recipe: Recipe) ->
     model = outline(recipe.model, len(names), recipe.data.image_size)
     head, _ = find_head(model, arch)
     own = model.state_dict()
-    rows = {len(v) for k, v in state.items() if k.startswith(head) and k.endswith("weight")}
+    rows = {len(v) for k, v in state.items() if v.ndim and k.startswith(head) and k.endswith("weight")}
     if rows and len(names) not in rows:
         raise CheckpointError(
             f"{weights}: answers {max(rows)} classes, --class-names names {len(names)}; name them all, in order"
