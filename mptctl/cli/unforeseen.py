@@ -1,7 +1,8 @@
-"""Exceptions that nobody foresaw: memory that ran out is 7; everything else is a bug, and is written down."""
+"""Exceptions that nobody foresaw: memory and files that are refused have their codes; all else is a bug."""
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shlex
@@ -11,8 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 from mptctl import __version__
-from mptctl.errors import StorageError, one_line
+from mptctl.errors import DataError, StorageError, one_line
 
+# What a file or a folder can be refused with anywhere, which is no fault of the program.
+NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 # What libraries say that have an exception of their own, or none, for memory that ran out.
 NO_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory")
 
@@ -31,6 +35,9 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
             "data.threads, and of predictions a smaller --memory-limit",
             StorageError.exit_code,
         )
+    if isinstance(error, OSError) and error.filename is not None and error.errno in (*NOT_READ, *NOT_WRITTEN):
+        code = StorageError.exit_code if error.errno in NOT_WRITTEN else DataError.exit_code
+        return f"{error.filename}: {error.strerror}; check its rights, and the disk that it is on", code
     try:
         where = f"what happened is in {_write_down(error, words)}; please report it with that file"
     except (OSError, StorageError) as problem:

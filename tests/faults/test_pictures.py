@@ -200,7 +200,8 @@ def test_row_24_a_data_folder_that_cannot_be_used(own_folder: Path, tmp_path: Pa
         (own_folder / "train" / "class1").chmod(0)
     words = ("split", "imagefolder", "--data-root", own_folder, "--run-root", tmp_path / "runs")
     done = run_forked(*words, before=without_override)
-    own_folder.chmod(0o755)
+    if own_folder.exists():
+        own_folder.chmod(0o755)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
     assert own_folder.name in done.stderr
 

@@ -238,8 +238,8 @@ def test_row_48_limits_that_mean_nothing(pair: Pair, mptctl: CommandLine, value:
 
 def test_row_48_no_flip_of_twenty_is_no_proof(tmp_path: Path, mptctl: CommandLine) -> None:
     ids, labels = [f"s{i}" for i in range(20)], ["cat", "dog"] * 10
-    old = write(tmp_path / "old.npz", id=ids, label=labels, pred=[*labels[:19], "cat"])
-    new = write(tmp_path / "new.npz", id=ids, label=labels, pred=labels)
+    old = write(tmp_path / "old.npz", id=ids, label=labels, pred=[*labels[:18], "dog", "cat"])
+    new = write(tmp_path / "new.npz", id=ids, label=labels, pred=[*labels[:19], "cat"])
     words = ("evaluate", old, new, "--max-nfr", "5", "--json")
     done = mptctl(*words, "--confidence", "0.99")
     assert done.returncode == 3
