@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs clean
+.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs clean break-guards
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -27,6 +27,10 @@ lint: .venv/.installed
 # One process a core, each taking tests from the other's queue when its own is empty.
 test: lint
 	$(BIN)/pytest --numprocesses logical --dist worksteal
+
+# Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
+break-guards: .venv/.installed
+	$(BIN)/python -m tools.break_guards
 
 # What Python programs of others may bring: several gigabytes, so that neither demo nor test needs it.
 .venv/.integrations: .venv/.installed

@@ -16,16 +16,19 @@ def main() -> None:
     # Where a shell started it in the background, Ctrl-C is ignored, and stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _stop)
+    from mptctl.cli.streams import code_with_output, take_what_comes
+
+    take_what_comes()
     from mptctl.cli.app import main as run
 
     try:
         run()
     except SystemExit as ended:
-        if ended.code in _STOPPED:
+        code = code_with_output(ended.code if isinstance(ended.code, int) else 0, sys.argv[1:])
+        if code in _STOPPED:
             # All is saved and said; Python's own end, with torch in memory, would take a second or more.
-            sys.stdout.flush()
-            os._exit(ended.code)
-        raise
+            os._exit(code)
+        sys.exit(code)
     finally:  # Python's own end: an exception there would be a traceback
         if signal.getsignal(signal.SIGINT) is _stop:
             signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -46,9 +46,18 @@ class NonFiniteError(MptctlError):
 
 
 class StorageError(MptctlError):
-    """A disk that is full or a folder that cannot be written."""
+    """A disk that is full, a folder that cannot be written, or memory that is too small.
+
+    Args:
+        message: what is wrong.
+        full: the disk is; the command line then says how to go on where the verb can.
+    """
 
     exit_code = 7
+
+    def __init__(self, message: str, *, full: bool = False) -> None:
+        super().__init__(message)
+        self.full = full
 
 
 class Stopped(MptctlError):

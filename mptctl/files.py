@@ -216,13 +216,19 @@ def read_names(path: Path, flag: str) -> list[str]:
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
     """Say what kept a file from being written, in one line."""
     if error.errno in _FULL:
-        free = shutil.disk_usage(path.parent).free
+        free = _free_at(path)
         wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
         return StorageError(
-            f"{path}: no room: {wanted}{free / 1e6:.1f} MB free; what was there before is kept; make room, "
-            "then go on with --resume"
+            f"{path}: no room: {wanted}{free / 1e6:.1f} MB free; what was there before is kept; make room",
+            full=True,
         )
     return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another folder")
+
+
+def _free_at(path: Path) -> int:
+    """Bytes that are free where a file would be, also below folders that are not there yet."""
+    place = next(folder for folder in path.absolute().parents if folder.exists())
+    return shutil.disk_usage(place).free
 
 
 def _own_descriptor(path: Path) -> int | None:

@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.errors import visible
 
 if TYPE_CHECKING:
     from mptctl.evaluation.bias_choice import Budget
@@ -99,7 +100,7 @@ def adjust(
         save_adjustment(path, adjusted.report, adjusted.choice, adjusted.mixture)
         typer.echo(f"wrote {path}", err=True)
     for warning in adjusted.report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {visible(warning)}", err=True)
     if as_json:
         typer.echo(adjusted.report.model_dump_json())
         return

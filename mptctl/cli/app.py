@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,7 +32,7 @@ from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
 from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
-from mptctl.errors import MptctlError, Stopped
+from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
 app = typer.Typer(
     name="mptctl",
@@ -106,36 +106,37 @@ def main() -> None:
     except Stopped as error:
         how = f"; go on with: {resume_command()}" if error.resumable else ""
         code = _fail(f"{error}{how}", error.exit_code, error)
+    except StorageError as error:
+        how = f", then go on with: {resume_command()}" if error.full and _can_resume(sys.argv[1:]) else ""
+        code = _fail(f"{error}{how}", error.exit_code, error)
     except MptctlError as error:
         code = _fail(str(error), error.exit_code, error)
     except (KeyboardInterrupt, typer.Abort) as error:
         code = _fail("stopped", 130, error)
-    except BrokenPipeError:
-        # Whoever read the output has closed it; nothing more can be said there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
     except typer.TyperException as error:  # wrong flags and values
         from mptctl.cli.wrong_usage import explain
 
         code = _fail(explain(error, sys.argv[1:]), 2, error)
-    except Exception as error:  # of ours, or of the machine: still one line, and a traceback on request
-        kind = type(error).__name__
-        code = _fail(f"unexpected {kind}: {error}; mptctl --debug shows where, for a report", 1, error)
+    except Exception as error:
+        from mptctl.cli.unforeseen import explain_unforeseen
+
+        code = _fail(*explain_unforeseen(error, sys.argv[1:]), error)
     sys.exit(code or 0)
 
 
 def _run() -> int | None:
-    """Run the verb, and undo what typer makes of a closed pipe (an exit with 1) and of Ctrl-C (one with 130)."""
-    try:
-        code: int | None = app(standalone_mode=False)
-        sys.stdout.flush()
-    except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):
-            raise ended.__context__ from None
-        raise
+    """Run the verb, and undo what typer makes of Ctrl-C (an exit with 130)."""
+    code: int | None = app(standalone_mode=False)
     if code == 130:
         raise KeyboardInterrupt
     return code
+
+
+def _can_resume(words: list[str]) -> bool:
+    """Whether the verb of a command line has ``--resume``."""
+    verbs: Any = typer.main.get_command(app)
+    verb = next((verbs.commands[word] for word in words if word in verbs.commands), None)
+    return verb is not None and any("--resume" in flag.opts for flag in verb.params)
 
 
 def _fail(message: str, code: int, error: BaseException) -> int:
@@ -143,5 +144,6 @@ def _fail(message: str, code: int, error: BaseException) -> int:
         import traceback
 
         traceback.print_exception(error)
-    typer.echo(f"mptctl: {' '.join(message.split())}", err=True)
+    # Names in it may hold anything; white space is one line's.
+    typer.echo(f"mptctl: {visible(' '.join(message.split()))}", err=True)
     return code

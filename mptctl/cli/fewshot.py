@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.errors import visible
 
 FIGURE = "discriminability.png"
 
@@ -131,7 +132,7 @@ def _episodes(
     with progress_bars() as progress:
         report = few_shot(checkpoints[run], split, request, classes=chosen, device=device, progress=progress)
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {visible(warning)}", err=True)
     if as_json:
         typer.echo(report.model_dump_json())
         return
@@ -153,7 +154,7 @@ def _add(
     with progress_bars() as progress:
         report = add_classes(request, progress)
     for warning in report.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        typer.echo(f"warning: {visible(warning)}", err=True)
     if as_json:
         typer.echo(report.model_dump_json())
         return

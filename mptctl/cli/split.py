@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.errors import visible
 from mptctl.names import OnBad, Order, Source, Verify
 
 if TYPE_CHECKING:
@@ -119,11 +120,11 @@ def split(
             )
     except BadPictures as error:
         for problem in error.problems:
-            typer.echo(problem, err=True)
+            typer.echo(visible(problem), err=True)
         raise
     summary = summarise(made, kept=kept)
     for problem in summary.quarantined:
-        typer.echo(f"kept out: {problem}", err=True)
+        typer.echo(f"kept out: {visible(problem)}", err=True)
     if as_json:
         typer.echo(summary.model_dump_json())
     else:
@@ -145,7 +146,7 @@ def _print(summary: SplitSummary) -> None:
     )
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
-            typer.echo(f"{label}: {some(names, SHOWN_CLASSES)}")
+            typer.echo(visible(f"{label}: {some(names, SHOWN_CLASSES)}"))
     table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
     table.add_column("pictures")
     for column in ("old classes", "new classes", "all"):

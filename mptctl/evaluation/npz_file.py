@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import struct
 import zipfile
 import zlib
@@ -17,6 +16,12 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, StorageError
 from mptctl.evaluation.columns import COLUMNS
+from mptctl.evaluation.workspace import free_memory, shown_size
+
+# What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the first byte.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# Bytes that an array takes while it is read and checked, for each of its own.
+SWELLING = {"id": 3, "label": 3, "pred": 3, "logits": 1, "classes": 3}
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,10 @@ def headers_npz(path: Path) -> list[str]:
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
     if info.flag_bits & 1:
         raise DataError(f"{path}: `{key}` is encrypted; write it without a password")
+    if info.compress_type not in METHODS:
+        raise DataError(
+            f"{path}: `{key}` is compressed in a way that numpy does not write; write it with numpy.savez"
+        )
     header = _read_header(archive, info)
     if header.dtype.hasobject:
         raise DataError(
@@ -76,11 +85,12 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str
         )
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _mapped(path, info, header, key)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if header.size > memory:
+    free = free_memory()
+    if SWELLING[key] * header.size > free:
         raise StorageError(
-            f"{path}: `{key}` needs {header.size / 2**30:.1f} GiB of memory, this machine has "
-            f"{memory / 2**30:.1f}; write logits uncompressed (numpy.savez), then they stay on disk"
+            f"{path}: `{key}` needs {shown_size(SWELLING[key] * header.size)} of memory where {shown_size(free)} are "
+            "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as Parquet, "
+            "which are read piece by piece"
         )
     with archive.open(info) as member:  # verifies the checksum when the last byte is read
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Bytes that a table takes as Python's values for each byte that it takes as a file: five of text of ten letters.
 SWELLING = 5
+# Bytes of a short text or a number as Python's value with its place in an array, and of a logit that is copied once.
+CELL_BYTES, LOGIT_BYTES = 64, 12
 
 
 def read_rows(parts: Sequence[Path]) -> Columns:
@@ -73,19 +75,34 @@ def _refuse_more_than_memory(part: Path) -> None:
     """Tables are looked at as a whole here; archives say what they need array by array, and are mapped."""
     size = part.stat().st_size
     if part.suffix.lower() == ".parquet":
-        from pyarrow import parquet
-
-        meta = parquet.read_metadata(part)
-        size = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+        needed = _parquet_needs(part)
     elif part.suffix.lower() == ".npz":
         return
-    needed, free = SWELLING * size, free_memory()
+    else:
+        needed = SWELLING * size
+    free = free_memory()
     if needed > free:
         raise StorageError(
             f"{part}: holds logits, or cells that each have to be looked at, which takes {shown_size(needed)} of "
             f"memory where {shown_size(free)} are free; write logits into an uncompressed .npz (numpy.savez), "
             "or only `pred`"
         )
+
+
+def _parquet_needs(part: Path) -> int:
+    """Bytes that the columns of a Parquet file take; a value that is stored once may stand in very many rows."""
+    from pyarrow import parquet
+
+    meta = parquet.read_metadata(part)
+    needed = 0
+    for group in (meta.row_group(i) for i in range(meta.num_row_groups)):
+        for column in (group.column(i) for i in range(group.num_columns)):
+            name = column.path_in_schema.split(".")[0]
+            if name == "logits":
+                needed += LOGIT_BYTES * column.num_values
+            elif name in COLUMNS and name != "classes":  # of class lists the first is kept
+                needed += max(SWELLING * column.total_uncompressed_size, CELL_BYTES * column.num_values)
+    return needed
 
 
 def _joined(parts: Sequence[Path], read: Sequence[Columns]) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -10,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from torch import Tensor, nn
 
-from mptctl.errors import CheckpointError, one_line
+from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.adjustment import Adjustment
-from mptctl.models.networks import build_model
+from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
 from mptctl.models.state_dict import load_safely
 from mptctl.recipe import Recipe
@@ -118,6 +119,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     try:
         meta_json, model, training = content["meta"], content["model"], content["training"]
+        _refuse_odd(model, training)
         found = _digest(meta_json, model, training)
         if content["digest"] != found:
             raise CheckpointError(
@@ -129,7 +131,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; use the one that wrote it"
             )
         meta = CheckpointMeta.model_validate_json(meta_json)
-    except (KeyError, TypeError, AttributeError, ValidationError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
     return Checkpoint(path, meta, model, training, found)
 
@@ -157,7 +159,13 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     if recipe.model.arch in PROGRAMS:
         return load_program(recipe.model.arch, checkpoint.model, str(checkpoint.path))
     plain = recipe.model.model_copy(update={"pretrained": None})
-    model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+    try:
+        refuse_other_shapes(checkpoint.model, plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+        model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+    except UsageError as error:
+        raise CheckpointError(f"{checkpoint.path}: names a network that there is not: {error}") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint.path}: {error}") from error
     try:
         model.load_state_dict(checkpoint.model)
     except RuntimeError as error:
@@ -173,10 +181,25 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _refuse_odd(model: object, training: object) -> None:
+    """TypeError where a checkpoint does not hold what its format says."""
+    if not isinstance(model, dict) or not model:
+        raise TypeError("its model is no state dict")
+    for name, value in model.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor) or value.is_complex():
+            raise TypeError(f"{name!r} of its model is no weight")
+    if training is not None and not isinstance(training, dict):
+        raise TypeError("its training state is none")
+
+
 def _valid_beside(path: Path) -> str:
     """Name the newest checkpoint in the same folder that loads, for a message."""
-    beside = [p for p in path.parent.glob("*.pt") if p != path and p.stat().st_size > 0]
-    for candidate in sorted(beside, key=lambda p: p.stat().st_mtime_ns, reverse=True):
+    beside: list[tuple[int, Path]] = []
+    for other in path.parent.glob("*.pt"):
+        with contextlib.suppress(OSError):  # a link to nothing, or in a circle
+            if other != path and other.stat().st_size > 0:
+                beside.append((other.stat().st_mtime_ns, other))
+    for _, candidate in sorted(beside, reverse=True):
         if _is_valid(candidate):
             return f"; the newest valid one beside it is {candidate.name}"
     return "; there is no valid one beside it"
@@ -184,7 +207,7 @@ def _valid_beside(path: Path) -> str:
 
 def _is_valid(path: Path) -> bool:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = load_safely(path)
         return bool(content["digest"] == _digest(content["meta"], content["model"], content["training"]))
     except Exception:  # whatever is wrong with it, it is not a valid checkpoint
         return False

@@ -14,7 +14,7 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.heads import find_head
-from mptctl.models.networks import build_model
+from mptctl.models.networks import build_model, outline
 from mptctl.models.onnx_program import read_onnx
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
 from mptctl.models.programs import load_program, program_state
@@ -120,11 +120,12 @@ def _fitting_state(
         CheckpointError: they do not fit it.
     """
     names, arch = class_names, recipe.model.arch
-    model = build_model(recipe.model, len(names), recipe.data.image_size)
     state = {key.removeprefix(prefix): tensor for key, tensor in read_state_dict(weights).items()}
+    # By shapes first, since flags may ask for more than memory.
+    model = outline(recipe.model, len(names), recipe.data.image_size)
     head, _ = find_head(model, arch)
     own = model.state_dict()
-    rows = {len(v) for k, v in state.items() if k.startswith(head) and k.endswith("weight")}
+    rows = {len(v) for k, v in state.items() if v.ndim and k.startswith(head) and k.endswith("weight")}
     if rows and len(names) not in rows:
         _refuse_other_count(weights, max(rows), names)
     wrong = [k for k in own if k not in state or state[k].shape != own[k].shape]
@@ -134,6 +135,7 @@ def _fitting_state(
             f"{weights}: does not fit --arch {arch}: {some(wrong)}; name the architecture that it was made with, "
             "and model.stem or model.embedding_dim with --set"
         )
+    model = build_model(recipe.model, len(names), recipe.data.image_size)
     model.load_state_dict(state)
     return model.state_dict()
 

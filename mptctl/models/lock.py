@@ -56,8 +56,7 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
                 # Once more, since another process may have come and gone since.
                 refuse_foreign(folder, kind, existing)
                 remove_halves(folder, kind)
-                os.ftruncate(file, 0)
-                os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+                _write_number(file, folder / LOCK)
                 yield
             finally:
                 (folder / LOCK).unlink(missing_ok=True)
@@ -144,6 +143,15 @@ def _take(file: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(file), path.lstat())
     except (BlockingIOError, FileNotFoundError):
         return False
+
+
+def _write_number(file: int, path: Path) -> None:
+    """Write down which process holds a lock; StorageError where the disk is full."""
+    try:
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except OSError as error:
+        raise storage_error(path, error) from error
 
 
 def _busy(folder: Path) -> UsageError:

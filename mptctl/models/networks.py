@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -119,6 +119,38 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in head)
     return model
+
+
+def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
+    """The network that `build_model` would make, without its numbers where that can be: names and shapes are told.
+
+    Raises:
+        UsageError, CheckpointError: as `build_model`.
+    """
+    try:
+        with torch.device("meta"):
+            return build_model(recipe.model_copy(update={"pretrained": None}), num_classes, image_size)
+    except NotImplementedError:  # RegNet takes its widths out of a tensor
+        return build_model(recipe, num_classes, image_size)
+
+
+def refuse_other_shapes(
+    weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
+) -> None:
+    """Hold weights against a network by shapes alone, before it is built: a recipe may ask for more than memory.
+
+    Args:
+        weights: by name.
+        recipe, num_classes, image_size: as for `build_model`.
+
+    Raises:
+        CheckpointError: they do not fit it.
+        UsageError: as `build_model`.
+    """
+    own = outline(recipe, num_classes, image_size).state_dict()
+    wrong = [name for name in own if name not in weights or weights[name].shape != own[name].shape]
+    if wrong := [*wrong, *(name for name in weights if name not in own)]:
+        raise CheckpointError(f"weights do not fit {recipe.arch}: {some(wrong)}")
 
 
 def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:

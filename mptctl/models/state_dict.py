@@ -38,6 +38,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         or not all(isinstance(v, Tensor) for v in content.values())
     ):
         raise CheckpointError(f"{path}: holds no state dict; save model.state_dict() with torch.save")
+    if odd := [key for key, value in content.items() if value.is_complex()]:
+        raise CheckpointError(f"{path}: {some(map(str, odd))} of complex numbers; save real weights")
     return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
 
 
@@ -66,7 +68,10 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
-            return torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        odd = _odd_tensor(content)
+    except MemoryError:
+        raise
     except Exception as error:  # torch raises many kinds for what is in a damaged or hostile file
         message = str(error)
         names = set(re.findall(r"GLOBAL ([\w.]+)", message)) or (
@@ -82,6 +87,24 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
         if is_archive:
             raise CheckpointError(f"{path}: damaged: {one_line(error)[:100]}{advice(path)}") from None
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:100]}") from None
+    if odd is not None:
+        raise CheckpointError(f"{path}: {odd}; save tensor.clone().cpu() of each weight with torch.save")
+    return content
+
+
+def _odd_tensor(value: Any) -> str | None:
+    """What is odd about the first tensor in nested values that is no plain array of numbers; None where all are."""
+    if isinstance(value, Tensor):
+        if value.layout != torch.strided or value.is_quantized:
+            return f"holds a tensor of layout {value.layout}, or a quantized one"
+        if value.is_meta:
+            return "holds a tensor without numbers (of the device meta)"
+        # An expanded tensor says of one number that it is many; a copy of it would take the memory of all of them.
+        if value.numel() * value.itemsize > value.untyped_storage().nbytes():
+            return f"holds a tensor of {value.numel():,} numbers that stores fewer"
+        return None
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return next((odd for item in items if (odd := _odd_tensor(item)) is not None), None)
 
 
 def _globals_in_pickle(path: Path) -> set[str]:

@@ -21,10 +21,16 @@ ROUNDING: dict[str, Any] = {"changes": "rounding"}
 TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
+# Pixels of the largest side that a JPEG can have (ITU-T T.81, B.2.2).
+LARGEST_SIDE = 65_535
+
+
 class DataRecipe(Group):
     """What the model sees: picture size, augmentation, normalisation and the loader."""
 
-    image_size: PositiveInt = Field(32, description="side of the square that the model sees, in pixels")
+    image_size: PositiveInt = Field(
+        32, le=LARGEST_SIDE, description="side of the square that the model sees, in pixels"
+    )
     augment: Literal["pad-crop", "random-resized-crop", "none"] = Field(
         "pad-crop",
         description="training crop: zero padding and a crop of the same size, or a random part resized",

@@ -168,11 +168,13 @@ def _read_yaml(text: str, where: str) -> Any:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
     try:
         return yaml.load(text, Loader=_SafeLoader)
-    # ValueError: a date that is none; RecursionError: brackets in brackets without end.
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         said = "; ".join(part for part in (error.context, error.problem) if part)
         raise UsageError(f"{where}: {place}{said}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: {one_line(error)}") from error
+    except MemoryError:
+        raise
+    # YAML's constructors raise many kinds on what is not what its tag says: AttributeError for `!!timestamp x`.
+    except Exception as error:
+        raise UsageError(f"{where}: {one_line(error)[:200]}; write a plain value") from error

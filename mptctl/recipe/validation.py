@@ -133,8 +133,17 @@ def _explain(key: str, problem: Any) -> str:
     if problem["type"] == "literal_error" and isinstance(got, str):
         field = recipe_keys().get(key)
         choices = [c for c in get_args(field.annotation) if isinstance(c, str)] if field else []
-        return f"{key}: no such value: {got!r}{nearest(got, choices)}"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {got!r}"
+        return f"{key}: no such value: {_shown(got)}{nearest(got, choices)}"
+    return f"{key}: {message[:1].lower()}{message[1:]}, got {_shown(got)}"
+
+
+def _shown(value: object) -> str:
+    """A value of a recipe as a message may hold it: short."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        return "a number of very many digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _nearest_key(key: str) -> str:

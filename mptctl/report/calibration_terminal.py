@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from mptctl.evaluation.calibration_report import CalibrationReport
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.report.wording import calibration_lines, calibration_sentences, percent, temperature_title
 
 
 def print_calibration(report: CalibrationReport, console: Console) -> None:
     """Print what one model is worth by itself, and the bins of its confidence that hold a sample."""
-    console.print(Text(f"{report.name} ({report.classes} classes)", overflow="fold"))
+    console.print(words(f"{report.name} ({report.classes} classes)"))
     for sentence in calibration_sentences(report):
-        console.print(Text(sentence))
+        console.print(words(sentence))
     for warning in report.warnings:
-        console.print(Text(f"Note: {warning}.", style="yellow"))
+        console.print(words(f"Note: {warning}.", "yellow"))
     titles = ["as it is", temperature_title(report)] if report.scaled else ["value"]
     table = make_table(console, "figure", *titles)
     for line in calibration_lines(report):

@@ -16,7 +16,7 @@ from mptctl.report.chain_wording import (
     seeds_of,
     value_text,
 )
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.studies.chain import ChainReport, ChainRow
 
 
@@ -29,11 +29,11 @@ def print_chain(report: ChainReport, console: Console) -> None:
     """
     for heading, rows in seeds_of(report):
         if heading is not None:
-            console.print(Text(f"\n{heading}", style="bold"))
+            console.print(Text("\n"), words(heading, "bold"), sep="")
         console.print(_table(rows, console))
     console.print()
     for line in (MEANING, *remarks(report)):
-        console.print(line, highlight=False, markup=False)
+        console.print(words(line), highlight=False)
 
 
 def _table(rows: list[ChainRow], console: Console) -> Table:
@@ -43,7 +43,7 @@ def _table(rows: list[ChainRow], console: Console) -> Table:
     for place, row in enumerate(rows):
         if place and row.generation == 1:
             table.add_row()
-        name = Text(row.name)
+        name = words(row.name)
         name.append(f"\ngeneration {row.generation}\n{row.classes} classes", style="dim")
         table.add_row(name, *(_cell(row, column) for column in TITLES))
     return table

@@ -22,7 +22,7 @@ from mptctl.report.comparison_wording import (
     seeds_text,
     spread_text,
 )
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
 
 
@@ -35,7 +35,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     """
     for part in dict.fromkeys(row.part for row in comparison.rows):
         if part is not None:
-            console.print(Text(f"\n{part}", style="bold"))
+            console.print(Text("\n"), words(part, "bold"), sep="")
         console.print(_table([row for row in comparison.rows if row.part == part], console))
     console.print()
     if comparison.rows:
@@ -44,7 +44,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(_calibration_table(comparison.calibration, console))
         console.print(f"\n{CALIBRATION_SENTENCE}", highlight=False, markup=False)
     for line in remarks(comparison):
-        console.print(line, highlight=False, markup=False)
+        console.print(words(line), highlight=False)
 
 
 def _calibration_table(rows: list[CalibrationRow], console: Console) -> Table:
@@ -63,7 +63,7 @@ def _table(rows: list[ComparisonRow], console: Console) -> Table:
     # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
     table.padding = (0, 1, 0, 0)
     for row in rows:
-        name = Text(row.name)
+        name = words(row.name)
         name.append(f"\n{seeds_text(row)}", style="dim")
         cost = Text(cost_text(row))
         cost.append(f"\n{parameters_text(row)}", style="dim")

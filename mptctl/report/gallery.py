@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,8 @@ PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
 
 # Longest side in pixels; 24 pictures of natural scenes then stay near one megabyte.
 LARGEST = 160
+# Pictures with more are not shown: each takes 3 bytes a pixel twice over while it is made small.
+MAX_PIXELS = 25_000_000
 
 
 def pictures_below(root: Path) -> PictureReader:
@@ -24,14 +27,18 @@ def pictures_below(root: Path) -> PictureReader:
     def read(sample: str) -> NDArray[np.uint8] | None:
         from PIL import Image
 
-        path = (base / sample).resolve()
-        if not path.is_relative_to(base) or not path.is_file():
-            return None
         try:
-            with Image.open(path) as picture:
-                return np.asarray(picture.convert("RGB"))
-        except (OSError, ValueError, Image.DecompressionBombError):
-            return None
+            path = (base / sample).resolve()
+            if not path.is_relative_to(base) or not path.is_file():
+                return None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # it is looked at below
+                with Image.open(path) as picture:
+                    if picture.width * picture.height > MAX_PIXELS:
+                        return None
+                    return np.asarray(picture.convert("RGB"))
+        except (OSError, ValueError, SyntaxError, RuntimeError, Image.DecompressionBombError):
+            return None  # also where the id is no path: with a NUL, or longer than a name may be
 
     return read
 

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from mptctl.report.tables import words
+
 # Seconds between two lines of a log on one thing that goes on: it should stay readable.
 LOG_SECONDS = 30.0
 
@@ -61,4 +63,4 @@ def throttled_log(what: str, say: Callable[[str], None]) -> Callable[[int, int],
 
 def plain_line(console: Console, text: str) -> None:
     """Print a line as it is, whatever its length and signs."""
-    console.print(text, soft_wrap=True, highlight=False, markup=False)
+    console.print(words(text), soft_wrap=True, highlight=False)

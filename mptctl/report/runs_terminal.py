@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rich.console import Console
-from rich.text import Text
 
 from mptctl.errors import some
 from mptctl.models.run_list import RunEntry
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.report.wording import percent
 
 
@@ -30,17 +29,17 @@ def print_runs(runs: Sequence[RunEntry], console: Console) -> None:
         column.no_wrap = True
     for run in runs:
         table.add_row(
-            Text(run.run),
+            words(run.run),
             run.method or "",
             _state(run),
             percent(run.val_error),
             f"{datetime.fromisoformat(run.when):%d %b %H:%M}",
-            Text(some(_beside(run.run, other) for other in run.teacher_of)),
+            words(some(_beside(run.run, other) for other in run.teacher_of)),
         )
     console.print(table)
     for run in runs:
         if run.problem is not None:
-            console.print(f"{run.run}: {run.problem}", highlight=False, markup=False)
+            console.print(words(f"{run.run}: {run.problem}"), highlight=False)
 
 
 def _state(run: RunEntry) -> str:

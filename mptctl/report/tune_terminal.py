@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.report.live import follow
-from mptctl.report.tables import make_table
+from mptctl.report.tables import make_table, words
 from mptctl.report.wording import format_count, format_interval, p_value, percent
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
@@ -32,7 +32,7 @@ def print_tune(report: TuneReport, console: Console) -> None:
     console.print(trials_table(report, console))
     console.print()
     for sentence in sentences(report):
-        console.print(Text(sentence))
+        console.print(words(sentence))
 
 
 def trials_table(report: TuneReport, console: Console) -> Table:

@@ -6,13 +6,13 @@ import time
 from typing import Literal
 
 import torch
-from tensorboardX import SummaryWriter
 from torch import Tensor
 
 from mptctl.methods.method import COUNTS
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.training.observer import Observer
 from mptctl.training.run import RunContext, RunState
+from mptctl.training.tensorboard import TensorBoardFile
 from mptctl.training.validate import VALIDATION_COUNTS, Validation
 
 # Seconds between two lines of progress; each one waits for the device once.
@@ -26,10 +26,10 @@ class MetricsLogger:
         self.context = context
         self.state = state  # the loop's own, which it keeps up to date
         self.observer = observer
-        self.writer: SummaryWriter | None = None
+        self.writer: TensorBoardFile | None = None
         if context.group.is_main:
             # Nothing but a resumed run's own steps may follow the step that it resumes from.
-            self.writer = SummaryWriter(str(context.folder.tensorboard), purge_step=state.global_step + 1)
+            self.writer = TensorBoardFile(context.folder.tensorboard, purge_step=state.global_step + 1)
         self.sums: dict[str, Tensor] = {}
         self.steps = self.rows = 0
         self.rate = self.waited = 0.0
@@ -94,8 +94,8 @@ class MetricsLogger:
         scalars = line.model_dump(
             exclude_none=True, exclude={"event", "epoch", "step", "terms", "seconds_left", *VALIDATION_COUNTS}
         )
-        for name, value in {**scalars, **{f"terms/{n}": v for n, v in (line.terms or {}).items()}}.items():
-            self.writer.add_scalar(name, value, line.step)
+        terms = {f"terms/{name}": value for name, value in (line.terms or {}).items()}
+        self.writer.scalars({**scalars, **terms}, line.step)
         self.observer.line(line)
 
     def _reset(self) -> None:

@@ -101,7 +101,7 @@ def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
             problem = error
             notes.append(f"warning: {error}")
             continue
-        if checkpoint.training is None:
+        if checkpoint.training is None or not {"optimizer", "rng"} <= checkpoint.training.keys():
             problem = CheckpointError(f"{path}: holds no optimizer state; it is for use, not for --resume")
             continue
         notes.append(f"goes on from {path.name}, step {checkpoint.meta.global_step}")

@@ -231,19 +231,47 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
 
 
 def test_a_fault_that_nobody_foresaw_is_one_line_too(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def fail(root: Path) -> None:
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("mptctl.data.split.load_split", fail)
-    monkeypatch.setattr(sys, "argv", ["mptctl", "train-old"])
+    monkeypatch.setattr(sys, "argv", ["mptctl", "train-old", "--run-root", str(tmp_path), "--seed", "7"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
-    assert capsys.readouterr().err == (
-        "mptctl: unexpected ZeroDivisionError: a b; mptctl --debug shows where, for a report\n"
+    said = capsys.readouterr().err
+    (written,) = tmp_path.glob("bug-*.txt")
+    assert said == (
+        f"mptctl: a bug of mptctl's: ZeroDivisionError: a b; what happened is in {written}; please report it with "
+        "that file\n"
     )
+    text = written.read_text()
+    assert f"command: mptctl train-old --run-root {tmp_path} --seed 7\n" in text
+    assert "Traceback" in text
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["mptctl", "train-old", f"--run-root={tmp_path / 'file'}"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "please report it with what --debug shows; it could not be written down" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:124] can't allocate memory")]
+)
+def test_memory_that_runs_out_is_7_with_advice(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    def fail(root: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("mptctl.data.split.load_split", fail)
+    done = mptctl("train-old", "--run-root", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1)
+    assert "not enough memory" in done.stderr
+    assert "optim.batch_size" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_debug_shows_the_traceback(

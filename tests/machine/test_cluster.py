@@ -53,21 +53,6 @@ def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Pat
     return process, Path(process.stdout.readline().strip())
 
 
-def test_the_folder_is_ours_alone_and_gone_afterwards(temporary: Path) -> None:
-    before = os.umask(0)
-    try:
-        with ray_folder() as inner:
-            folder = inner.parent
-            assert folder.parent == temporary
-            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-            assert not inner.exists()
-            inner.mkdir(mode=0o777)
-            (inner / "session").write_text("Ray's")
-    finally:
-        os.umask(before)
-    assert list(temporary.iterdir()) == []
-
-
 def test_a_killed_search_leaves_a_folder_that_the_next_one_removes_but_not_before(temporary: Path) -> None:
     process, folder = a_process_with_a_folder(temporary)
     with process:

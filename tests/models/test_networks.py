@@ -11,7 +11,7 @@ from torch import nn
 
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.heads import find_head
-from mptctl.models.networks import build_model, set_training_mode
+from mptctl.models.networks import build_model, outline, refuse_other_shapes, set_training_mode
 from mptctl.recipe import ModelRecipe
 
 
@@ -146,3 +146,21 @@ def test_pretrained_weights_of_another_network_are_refused(tmp_path: Path) -> No
     torch.save(torchvision.models.mobilenet_v2().state_dict(), path)
     with pytest.raises(CheckpointError, match=r"does not fit model\.arch resnet18"):
         build_model(recipe(arch="resnet18", pretrained=str(path)), 5, 32)
+
+
+@pytest.mark.parametrize("arch", ["resnet18", "digits-net", "regnet_y_400mf"])
+def test_an_outline_has_names_and_shapes_of_the_network(arch: str) -> None:
+    recipe = ModelRecipe(arch=arch, embedding_dim=7)
+    shapes = [
+        {name: value.shape for name, value in make(recipe, 3, 64).state_dict().items()}
+        for make in (build_model, outline)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+def test_weights_of_another_shape_are_refused_before_the_network_is_built() -> None:
+    weights = build_model(ModelRecipe(arch="digits-net"), 3, 8).state_dict()
+    refuse_other_shapes(weights, ModelRecipe(arch="digits-net"), 3, 8)
+    wide = ModelRecipe(arch="digits-net", embedding_dim=10**12)
+    with pytest.raises(CheckpointError, match="do not fit digits-net"):
+        refuse_other_shapes(weights, wide, 3, 8)

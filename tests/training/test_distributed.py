@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -51,45 +48,3 @@ def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split,
         for name in ("one", "two")
     ]
     assert lines[0] == lines[1]
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers through Linux's /proc")
-@pytest.mark.parametrize("worker", [0, 1], ids=["the one that saves", "another"])
-def test_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split, worker: int) -> None:
-    root = digits.run_root
-    keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2"]
-    folder = RunDir(root / "two")
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        two_workers(root, "--name", "two", *keys),
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        env=environment(),
-        cwd=ROOT,
-    ) as process:
-        deadline = time.monotonic() + 300
-        while not any(line.event == "checkpoint" for line in read_metrics(folder.metrics)):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        os.kill(children_of(process.pid)[worker], signal.SIGKILL)
-        _, err = process.communicate(timeout=300)
-    assert process.returncode != 0
-    saved = load_checkpoint(folder.last).meta.global_step
-    assert saved >= 2
-    assert "mptctl:" in err
-    again = mptctl_process(
-        "train-ref", "--run-root", root, "--name", "two", *FLAGS, *keys, "--resume", "--dry-run"
-    )
-    assert again.returncode == 0, again.stderr
-    out = subprocess.run(
-        two_workers(root, "--name", "two", "--resume", *keys, "--set", "optim.epochs=20"),
-        capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
-    assert load_checkpoint(folder.last).meta.global_step == 20 * 12

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import signal
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,8 +10,6 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.metrics_log import read_metrics
-from mptctl.models.run_folder import RunDir
 from mptctl.report.training_progress import result_lines
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -25,8 +17,6 @@ from tests.common import (
     Log,
     Train,
     assert_same_run,
-    command,
-    environment,
     mptctl_process,
     short_recipe,
     train_until_killed,
@@ -35,46 +25,6 @@ from tests.common import (
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
 FLAGS = [word for key in ("runtime.device=cpu", "runtime.threads=1", *LONG) for word in ("--set", key)]
-
-
-@contextmanager
-def training(root: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """A run in a process of its own, which does not outlive the test."""
-    words = command("train-ref", "--run-root", root, "--name", "killed", "--seed", "0", *FLAGS, *more)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and process.poll() is None:
-        if any(line.event == "checkpoint" and line.step >= step for line in read_metrics(folder.metrics)):
-            return
-        time.sleep(0.02)
-    assert process.poll() is None, process.communicate()[1]
-    pytest.fail("the run did not come so far")
-
-
-def test_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) -> None:
-    whole, _ = run(short_recipe(*LONG), "whole")
-    folder = RunDir(digits.run_root / "killed")
-    chance = random.Random(0)
-    for kill, step in enumerate((5, 30)):
-        with training(digits.run_root, *(["--resume"] if kill else [])) as process:
-            wait_for_step(folder, step, process)
-            time.sleep(chance.random() * 0.2)
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-        assert process.returncode == -signal.SIGKILL
-        load_checkpoint(folder.last)
-    finished, log = run(short_recipe(*LONG), "killed", resume=True)
-    assert any("goes on from last.pt, step" in note for note in log.notes)
-    assert finished.steps == whole.steps
-    assert_same_run(finished.run, whole.run)
 
 
 @pytest.mark.parametrize("ends", [24, 18])
@@ -97,58 +47,6 @@ def test_validation_is_neither_left_out_nor_done_twice(
     again, log = run(short_recipe(*recipe), "killed", resume=True)
     assert again.validation == whole.validation
     assert not any(line.event == "epoch" for line in log.lines)
-
-
-@pytest.mark.parametrize(
-    ("signum", "code", "loader"), [(signal.SIGTERM, 143, "threaded"), (signal.SIGINT, 130, "resident")]
-)
-def test_a_signal_saves_and_names_the_command_that_goes_on(
-    signum: int, code: int, loader: str, run: Train, digits: Split
-) -> None:
-    folder = RunDir(digits.run_root / "killed")
-    with training(digits.run_root, "--set", f"data.loader={loader}") as process:
-        wait_for_step(folder, 4, process)
-        process.send_signal(signum)
-        out, err = process.communicate(timeout=300)
-    assert process.returncode == code, err
-    assert out == ""
-    last_line = err.strip().splitlines()[-1]
-    assert last_line.startswith("mptctl: ")
-    assert "saved at step" in last_line
-    assert last_line.endswith("--resume")
-    assert not (folder.path / "lock").exists()
-    recipe = short_recipe(*LONG, f"data.loader={loader}")
-    whole, _ = run(recipe, "whole")
-    finished, _ = run(recipe, "killed", resume=True)
-    assert_same_run(finished.run, whole.run)
-
-
-def test_a_second_process_is_refused_the_folder_that_a_first_one_trains_into(digits: Split) -> None:
-    folder = RunDir(digits.run_root / "killed")
-    with training(digits.run_root, "--set", "optim.epochs=200") as process:
-        wait_for_step(folder, 2, process)
-        second = mptctl_process(
-            "train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS
-        )
-        assert process.poll() is None
-    assert (second.returncode, second.stdout) == (2, "")
-    assert "another process is training into it" in second.stderr
-    load_checkpoint(folder.last)
-
-
-def test_resume_takes_the_checkpoint_before_a_damaged_one_and_says_what_is_lost(run: Train) -> None:
-    whole, _ = run(short_recipe(), "whole")
-    first, _ = run(short_recipe(), "run")
-    content = first.run.last.read_bytes()
-    first.run.last.write_bytes(content[: len(content) // 2])
-    second, log = run(short_recipe(), "run", resume=True)
-    notes = " ".join(log.notes)
-    assert "last.pt: incomplete" in notes
-    assert "goes on from previous.pt, step 12" in notes
-    assert "12 logged steps after the checkpoint are computed again" in notes
-    assert_same_run(second.run, whole.run)
-    # The damaged one is not kept as the one before.
-    assert load_checkpoint(second.run.previous).meta.global_step == 12
 
 
 def test_a_dry_run_with_resume_writes_nothing(run: Train, digits: Split) -> None:

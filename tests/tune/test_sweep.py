@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import tempfile
@@ -10,16 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import make_split
 from mptctl.machine.ray_folder import INNER
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
-from mptctl.report.training_progress import Silent
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
 from mptctl.tune.tune_report import TuneReport
-from tests.common import make_folder, mptctl_process, short_recipe
+from tests.common import mptctl_process
 from tests.tune.conftest import finished, rays_of, search, validations, wait_for
 
 EPOCHS = 6
@@ -184,44 +178,6 @@ def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
     assert "Traceback" not in said
     assert rays_of(process) == []
     assert not (runs / "asked" / "ray").exists()
-
-
-@pytest.mark.slow
-def test_without_test_pictures_with_a_trial_killed_and_one_that_diverges(tmp_path: Path) -> None:
-    pictures, runs = make_folder(tmp_path / "pictures", classes=3, train=20, val=2, size=8), tmp_path / "runs"
-    split = make_split("imagefolder", run_root=runs, data_root=pictures, val_fraction=0.2)
-    for picture in (pictures / "val").rglob("*.jpg"):
-        picture.unlink()  # whoever reads a test picture now fails
-    small = ("optim.batch_size=8", "data.loader=threaded")
-    for name in ("old", "ref"):
-        train(RunRequest(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Silent())
-    with open(tmp_path / "recipe.yaml", "w", encoding="utf-8") as file:
-        file.write(short_recipe(*small, "optim.epochs=60").to_yaml())
-    flags = (
-        "--recipe",
-        str(tmp_path / "recipe.yaml"),
-        "--k",
-        "1",
-        "--lr",
-        "0.05,1e30",
-        "--max-er-increase",
-        "100",
-    )
-    process = search(runs, *flags)
-    trial = RunDir(runs / "tune" / "trials" / "kl-k1-lr0.05")
-    wait_for(lambda: trial.last.exists() and len(validations(trial.path)) >= 2, process)
-    os.kill(int((trial.path / "lock").read_text()), signal.SIGKILL)
-    before = validations(trial.path)
-    assert len(before) < 60, "killed too late"
-    report, said = finished(process)
-    good, bad = report.trials
-    assert (good.name, good.status, good.restarts, good.epoch) == ("kl-k1-lr0.05", "done", 1, 60)
-    assert validations(trial.path)[: len(before) - 1] == before[:-1]
-    assert (bad.status, bad.restarts) == ("failed", 0)
-    assert "not finite" in (bad.error or "")
-    assert "kl-k1-lr1e+30: failed" in said
-    assert report.choice == "kl-k1-lr0.05"
-    assert report.second is None
 
 
 @pytest.mark.slow

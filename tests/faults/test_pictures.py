@@ -1,4 +1,4 @@
-"""Odd, damaged and vanishing files: the same picture from every loader or a refusal by name, never a crash."""
+"""Rows 14, 15, 17 and 24: odd, damaged and vanishing pictures: one reading of all loaders, or a refusal by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from PIL import Image
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
-from tests.common import IN_MEMORY, KINDS, MakeLoader, levels, smooth_picture
+from tests.common import IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
+from tests.faults.process import run_forked, without_override
 
 SIDE = 32
 
@@ -59,7 +60,7 @@ def pillow(path: Path) -> np.ndarray:
 
 @pytest.mark.filterwarnings("ignore:Palette images with Transparency")
 @pytest.mark.parametrize("kind", KINDS)
-def test_odd_pictures_are_what_pillow_says_from_every_loader(
+def test_row_15_odd_pictures_are_what_pillow_says_from_every_loader(
     tmp_path: Path, loader_of: MakeLoader, kind: str
 ) -> None:
     odd_pictures(tmp_path / "data" / "train" / "one")
@@ -87,7 +88,7 @@ def test_odd_pictures_are_what_pillow_says_from_every_loader(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("damage", ["gone", "text", "cut", "other picture"])
-def test_a_file_that_changes_after_split_is_named(
+def test_row_17_a_file_that_changes_after_split_is_named(
     own_folder: Path, tmp_path: Path, loader_of: MakeLoader, kind: str, damage: str
 ) -> None:
     split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
@@ -140,7 +141,7 @@ for damage in damages:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_MEMORY])
 @pytest.mark.parametrize(("form", "damages"), [("JPEG", 3), ("PNG", 4)])
-def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
+def test_row_14_a_decoders_failure_is_survived_and_the_loader_goes_on(
     own_folder: Path, tmp_path: Path, kind: str, form: str, damages: int
 ) -> None:
     for path in own_folder.glob("*/*/*.jpg"):
@@ -153,7 +154,7 @@ def test_a_decoders_failure_is_survived_and_the_loader_goes_on(
     assert done.stdout.splitlines() == ["refused True", "alive 40"] * damages
 
 
-def test_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
+def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(
     own_folder: Path, tmp_path: Path, loader_of: MakeLoader
 ) -> None:
     clean = make_split("imagefolder", run_root=tmp_path / "clean", data_root=own_folder, val_fraction=0.0)
@@ -178,3 +179,55 @@ def test_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_pla
         if kind == "dali":
             for i, image in zip(batch.index.tolist(), batch.images, strict=True):
                 assert torch.equal(image, before[i])
+
+
+@pytest.mark.parametrize(
+    "fault", ["not there", "a file", "empty", "no pictures", "not readable", "a class not readable"]
+)
+def test_row_24_a_data_folder_that_cannot_be_used(own_folder: Path, tmp_path: Path, fault: str) -> None:
+    if fault == "not there":
+        own_folder = tmp_path / "nothing"
+    elif fault == "a file":
+        own_folder = own_folder / "train" / "class0" / "000.jpg"
+    elif fault == "empty":
+        (own_folder := tmp_path / "empty").mkdir()
+    elif fault == "no pictures":
+        for path in own_folder.rglob("*.jpg"):
+            path.unlink()
+    elif fault == "not readable":
+        own_folder.chmod(0)
+    else:
+        (own_folder / "train" / "class1").chmod(0)
+    words = ("split", "imagefolder", "--data-root", own_folder, "--run-root", tmp_path / "runs")
+    done = run_forked(*words, before=without_override)
+    if own_folder.exists():
+        own_folder.chmod(0o755)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1), done.stderr
+    assert own_folder.name in done.stderr
+
+
+def test_row_24_folders_of_ours_that_cannot_be_read(runs: Path) -> None:
+    for folder, code in ((runs / "new", 5), (runs, 2)):
+        folder.chmod(0)
+        done = run_forked("evaluate", "old", "new", "--run-root", runs, before=without_override)
+        folder.chmod(0o755)
+        assert done.returncode in (code, 4, 7), done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_row_14_bad_pictures_are_listed_before_anything_is_trained(
+    own_folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    bad = {"000": b"", "001": b"no picture", "002": b"\xff\xd8\xff\xe0", "003": b"GIF89a" + bytes(20)}
+    for name, content in bad.items():
+        (own_folder / "train" / "class2" / f"{name}.jpg").write_bytes(content)
+    cut = own_folder / "train" / "class2" / "004.jpg"
+    cut.write_bytes(cut.read_bytes()[:-200])
+    words = ("split", "imagefolder", "--data-root", own_folder, "--run-root", tmp_path / "runs")
+    done = mptctl(*words)
+    assert done.returncode == 4
+    assert all(f"class2/{name}.jpg" in done.stderr for name in (*bad, "004"))
+    assert not (tmp_path / "runs" / "split.json").exists()
+    done = mptctl(*words, "--on-bad", "quarantine")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("kept out: ") == 5

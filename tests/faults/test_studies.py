@@ -1,4 +1,4 @@
-"""Studies in a process of their own, with Ray really running: killed, stopped, and with a run that fails."""
+"""Row 33: studies with Ray really running, killed, stopped, and with a run that fails."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_after_a_kill_no_worker_is_left(killed: dict[str, Any]) -> None:
+def test_row_33_after_a_kill_no_worker_is_left(killed: dict[str, Any]) -> None:
     assert killed["seconds"] < SECONDS_TO_DIE
 
 
 @pytest.mark.slow
-def test_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed: dict[str, Any]) -> None:
+def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed: dict[str, Any]) -> None:
     assert "3/old: done" in killed["said"]
     assert "3/old: no-treatment" not in killed["said"]  # which would say that it was trained
     assert "3/no-treatment: no-treatment, 84 steps, from step" in killed["said"]
@@ -124,7 +124,9 @@ def test_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed: dict[s
 
 
 @pytest.mark.slow
-def test_what_is_printed_is_what_a_study_without_kills_prints(killed: dict[str, Any], tmp_path: Path) -> None:
+def test_row_33_what_is_printed_is_what_a_study_without_kills_prints(
+    killed: dict[str, Any], tmp_path: Path
+) -> None:
     report, _ = finished(start(tmp_path, "--parallel", "2"))
     one, other = json.dumps(report), json.dumps(killed["report"])
     assert one.replace(str(tmp_path), "") == other.replace(str(killed["folder"]), "")
@@ -154,7 +156,7 @@ def test_results_are_kept_small_and_are_enough_for_the_table(
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
+def test_row_33_a_killed_worker_is_replaced_and_ctrl_c_saves_and_stops_all_runs(
     tmp_path: Path, mptctl: CommandLine
 ) -> None:
     seed = tmp_path / "runs" / "3"

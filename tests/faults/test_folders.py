@@ -1,4 +1,4 @@
-"""Run folders: what leads out of the run root, locks, and what a refused command leaves as it was."""
+"""Rows 30, 38 and 44: names and links that lead elsewhere, runs that would replace their teachers, foreign locks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.models.folders import never_hangs as never_hangs
     "name",
     ["../outside", ".", "..", "", " ", "a/../../outside", "ref/..", "ABSOLUTE", "nul\0", "cache", "split.json"],
 )  # fmt: skip
-def test_a_name_that_is_no_folder_below_the_run_root_is_refused(
+def test_row_30_a_name_that_is_no_folder_below_the_run_root_is_refused(
     mptctl: CommandLine, base: Path, verb: str, name: str
 ) -> None:
     name = str(base / "outside") if name == "ABSOLUTE" else name
@@ -41,7 +41,7 @@ def test_a_name_that_is_no_folder_below_the_run_root_is_refused(
         ("import", "--overwrite"),
     ],
 )
-def test_a_linked_run_folder_is_refused(mptctl: CommandLine, base: Path, verb: str, flag: str) -> None:
+def test_row_30_a_linked_run_folder_is_refused(mptctl: CommandLine, base: Path, verb: str, flag: str) -> None:
     (base / "runs" / "linked").symlink_to(base / "outside")
     (base / "runs" / "lost").symlink_to(base / "nowhere")
     for name in ("linked", "linked/ref", "lost"):
@@ -50,7 +50,9 @@ def test_a_linked_run_folder_is_refused(mptctl: CommandLine, base: Path, verb: s
 
 @pytest.mark.parametrize("flag", ["--overwrite", "--resume"])
 @pytest.mark.parametrize("inside", ["best.pt", "metrics.jsonl", "tensorboard", "notes.txt"])
-def test_a_link_in_a_run_folder_is_refused(mptctl: CommandLine, base: Path, inside: str, flag: str) -> None:
+def test_row_30_a_link_in_a_run_folder_is_refused(
+    mptctl: CommandLine, base: Path, inside: str, flag: str
+) -> None:
     folder = shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     if inside == "tensorboard":
         shutil.rmtree(folder / inside)
@@ -59,7 +61,7 @@ def test_a_link_in_a_run_folder_is_refused(mptctl: CommandLine, base: Path, insi
     assert f"{inside}: is a link" in refused(mptctl, base, words("train-ref", base, "--name", "mine", flag))
 
 
-def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: CommandLine, base: Path) -> None:
+def test_row_30_a_link_in_the_folder_of_a_search_is_refused(mptctl: CommandLine, base: Path) -> None:
     trials = a_search(base) / "trials"
     (trials / "kl-k0").symlink_to(base / "outside")
     for flag in ("--overwrite", "--resume"):
@@ -88,7 +90,7 @@ def test_a_link_in_the_folder_of_a_search_is_refused(mptctl: CommandLine, base: 
         ("tune", ["--name", "tune", "--ref", "tune/trials/kl-k0"]),
     ],
 )
-def test_a_run_that_would_replace_its_own_teacher_is_refused(
+def test_row_38_a_run_that_would_replace_its_own_teacher_is_refused(
     mptctl: CommandLine, base: Path, verb: str, flags: list[str]
 ) -> None:
     shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
@@ -99,7 +101,7 @@ def test_a_run_that_would_replace_its_own_teacher_is_refused(
     assert "which this command reads" in refused(mptctl, base, line)
 
 
-def test_import_does_not_replace_what_it_brings_in(mptctl: CommandLine, base: Path) -> None:
+def test_row_38_import_does_not_replace_what_it_brings_in(mptctl: CommandLine, base: Path) -> None:
     shutil.copy(base / "foreign.pt", base / "runs" / "old" / "production.pt")
     line = words("import", base, "--overwrite")
     line[1] = str(base / "runs" / "old" / "production.pt")
@@ -109,7 +111,7 @@ def test_import_does_not_replace_what_it_brings_in(mptctl: CommandLine, base: Pa
 @every_verb
 @pytest.mark.parametrize("held", [True, False], ids=["run", "no run"])
 @pytest.mark.parametrize("what", ["link", "dangling link", "fifo", "somebody's file", "hard link", "folder"])
-def test_a_lock_that_is_not_ours_is_refused_and_stays(
+def test_row_44_a_lock_that_is_not_ours_is_refused_and_stays(
     mptctl: CommandLine, base: Path, verb: str, what: str, held: bool
 ) -> None:
     folder = base / "runs" / "mine"
@@ -138,7 +140,9 @@ def test_a_lock_that_is_not_ours_is_refused_and_stays(
 
 
 @every_verb
-def test_a_folder_that_another_process_writes_is_refused(mptctl: CommandLine, base: Path, verb: str) -> None:
+def test_row_44_a_folder_that_another_process_writes_is_refused(
+    mptctl: CommandLine, base: Path, verb: str
+) -> None:
     folder = (
         a_search(base) if verb == "tune" else shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")
     )
@@ -148,7 +152,7 @@ def test_a_folder_that_another_process_writes_is_refused(mptctl: CommandLine, ba
             assert "another process is training into it" in said
 
 
-def test_a_refused_command_leaves_no_folder_behind(mptctl: CommandLine, base: Path) -> None:
+def test_row_44_a_refused_command_leaves_no_folder_behind(mptctl: CommandLine, base: Path) -> None:
     before = state(base)
     assert mptctl(*words("train-ref", base, "--name", "seed1/never", "--resume")).returncode == 5
     assert mptctl(*words("tune", base, "--name", "seed1/never", "--resume")).returncode == 2

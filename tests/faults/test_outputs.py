@@ -1,4 +1,4 @@
-"""Outputs that a call names: what is refused before anything is computed, and what is never replaced."""
+"""Rows 37 and 46: outputs that are inputs, links, devices or folders, and the rights of what is written."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("--markdown - --report /dev/fd/1", "--report /dev/fd/1: is where standard output goes"),
     ],
 )
-def test_an_output_that_would_destroy_something_is_refused_at_once(
+def test_row_37_an_output_that_would_destroy_something_is_refused_at_once(
     mptctl: CommandLine, files: Path, options: str, message: str
 ) -> None:
     before = contents(files)
@@ -88,13 +88,15 @@ def test_an_output_that_would_destroy_something_is_refused_at_once(
     assert contents(files) == before
 
 
-def test_it_is_refused_before_anything_is_read(mptctl: CommandLine, files: Path) -> None:
+def test_row_37_it_is_refused_before_anything_is_read(mptctl: CommandLine, files: Path) -> None:
     Path("old.npz").write_text("damaged, which is said with 4 once it is read")
     assert mptctl("evaluate", "old.npz", "new.npz", "--report", "old.npz").returncode == 2
 
 
 @pytest.mark.parametrize("output", ["runs/split.json", "manifest", "runs/mpt/best.pt"])
-def test_the_split_and_the_checkpoint_are_inputs(mptctl: CommandLine, tmp_path: Path, output: str) -> None:
+def test_row_37_the_split_and_the_checkpoint_are_inputs(
+    mptctl: CommandLine, tmp_path: Path, output: str
+) -> None:
     make_split("digits", run_root=tmp_path / "runs")
     for name in ("old", "mpt"):
         (tmp_path / "runs" / name).mkdir()
@@ -107,7 +109,7 @@ def test_the_split_and_the_checkpoint_are_inputs(mptctl: CommandLine, tmp_path: 
     assert contents(tmp_path) == before
 
 
-def test_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: CommandLine, files: Path) -> None:
+def test_row_37_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: CommandLine, files: Path) -> None:
     os.mkfifo("pipe")
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(Path("pipe").read_bytes()), daemon=True)
@@ -125,14 +127,14 @@ def test_a_fifo_a_device_and_a_pipe_are_written_into(mptctl: CommandLine, files:
     os.close(theirs)
 
 
-def test_what_goes_nowhere_may_go_there_twice() -> None:
+def test_row_37_what_goes_nowhere_may_go_there_twice() -> None:
     outputs = Outputs()
     outputs.file("--report", Path(os.devnull))
     outputs.file("--markdown", Path(os.devnull))
     outputs.check([Path(os.devnull)])
 
 
-def test_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, files: Path) -> None:
+def test_row_37_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, files: Path) -> None:
     Path("page-2.html").write_text("old page")
     Path("page.html").symlink_to("page-2.html")
     assert mptctl("evaluate", "old.npz", "new.npz", "--report", "page.html").returncode == 0
@@ -155,7 +157,9 @@ def strict_umask() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("strict_umask")
-def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: CommandLine, files: Path) -> None:
+def test_row_46_under_a_strict_umask_nobody_else_reads_what_was_written(
+    mptctl: CommandLine, files: Path
+) -> None:
     names = (
         "--report",
         "out/page.html",
@@ -174,7 +178,7 @@ def test_under_a_strict_umask_nobody_else_reads_what_was_written(mptctl: Command
 
 
 @pytest.mark.parametrize("case", ["recipe", "link"])
-def test_tune_writes_neither_over_its_recipe_nor_through_a_link(
+def test_row_37_tune_writes_neither_over_its_recipe_nor_through_a_link(
     mptctl: CommandLine, digits_root: Path, tmp_path: Path, case: str
 ) -> None:
     root = shutil.copytree(digits_root, tmp_path / "runs")

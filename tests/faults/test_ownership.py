@@ -1,4 +1,4 @@
-"""`--overwrite`: only our own files, in folders with our own marks, are ever removed."""
+"""Row 38: --overwrite removes our own files in folders with our own marks, and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.models.folders import never_hangs as never_hangs
     ],
     ids=lambda files: "+".join(files),
 )
-def test_a_folder_without_a_mark_of_ours_is_not_overwritten(
+def test_row_38_a_folder_without_a_mark_of_ours_is_not_overwritten(
     mptctl: CommandLine, base: Path, verb: str, files: dict[str, str]
 ) -> None:
     (base / "runs" / "thesis").mkdir()
@@ -59,7 +59,7 @@ def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: CommandLine, base: Pa
 
 
 @pytest.mark.parametrize("verb", ["train-ref", "import"])
-def test_only_files_of_ours_are_removed_and_the_others_are_named(
+def test_row_38_only_files_of_ours_are_removed_and_the_others_are_named(
     mptctl: CommandLine, base: Path, verb: str
 ) -> None:
     folder = shutil.copytree(base / "runs" / "ref", base / "runs" / "mine")

@@ -1,4 +1,4 @@
-"""The limit of the teacher cache, held by real processes together."""
+"""Row 47: the limit of the teacher cache, held by real processes together."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def name(number: int) -> str:
     return f"old-{number:016x}"
 
 
-def test_the_limit_holds_for_two_runs_together(tmp_path: Path, runs: list[Run]) -> None:
+def test_row_47_the_limit_holds_for_two_runs_together(tmp_path: Path, runs: list[Run]) -> None:
     runs += [Run(tmp_path, name(number), 600_000) for number in range(2)]
     assert [run.says() for run in runs] == ["reserved", "reserved"]
     for run in runs:

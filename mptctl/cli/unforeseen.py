@@ -1,0 +1,72 @@
+"""Exceptions that nobody foresaw: memory and files that are refused have their codes; all else is a bug."""
+
+from __future__ import annotations
+
+import errno
+import os
+import platform
+import shlex
+import traceback
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from mptctl import __version__
+from mptctl.errors import DataError, StorageError, one_line
+
+# What a file or a folder can be refused with anywhere, which is no fault of the program.
+NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
+NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+# What libraries say that have an exception of their own, or none, for memory that ran out.
+NO_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory")
+
+
+def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:
+    """What to say of an exception that is none of ours, and the exit code.
+
+    Args:
+        error: that nobody caught.
+        words: of the command line, without the program.
+    """
+    said = one_line(error)[:300]
+    if isinstance(error, MemoryError) or any(words in said for words in NO_MEMORY):
+        return (
+            f"not enough memory ({said}); end other programs, take a smaller optim.batch_size or fewer "
+            "data.threads, and of predictions a smaller --memory-limit",
+            StorageError.exit_code,
+        )
+    if isinstance(error, OSError) and error.filename is not None and error.errno in (*NOT_READ, *NOT_WRITTEN):
+        code = StorageError.exit_code if error.errno in NOT_WRITTEN else DataError.exit_code
+        return f"{error.filename}: {error.strerror}; check its rights, and the disk that it is on", code
+    try:
+        where = f"what happened is in {_write_down(error, words)}; please report it with that file"
+    except (OSError, StorageError) as problem:
+        where = (
+            f"please report it with what --debug shows; it could not be written down ({one_line(problem)})"
+        )
+    return f"a bug of mptctl's: {type(error).__name__}: {said}; {where}", 1
+
+
+def _write_down(error: Exception, words: Sequence[str]) -> Path:
+    """The command, the versions and the traceback, in a file in the run root."""
+    from mptctl.files import write_atomically
+
+    now = datetime.now()
+    path = _run_root(words) / f"bug-{now:%Y%m%d-%H%M%S}-{os.getpid()}.txt"
+    lines = [
+        f"command: {shlex.join(['mptctl', *words])}",
+        f"mptctl {__version__}, Python {platform.python_version()}, {platform.platform()}",
+        "".join(traceback.format_exception(error)),
+    ]
+    write_atomically(path, "\n".join(lines).encode(errors="backslashreplace"))
+    return path
+
+
+def _run_root(words: Sequence[str]) -> Path:
+    """What ``--run-root`` names; where the command line cannot be trusted, this is still where runs are."""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if word == "--run-root" and after:
+            return Path(after)
+        if word.startswith("--run-root="):
+            return Path(word.partition("=")[2])
+    return Path("runs")

@@ -1,0 +1,258 @@
+"""Rows 1 to 5, 9, 10, 19, 41 and 51: checkpoints and splits that are damaged, hostile, or of something else."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+
+from mptctl.data.split import load_split
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from tests.common import CommandLine, Done, assert_same_run
+from tests.evaluation.damage import encrypt
+
+FLAGS = ("--set", "optim.epochs=2", "--set", "runtime.device=cpu", "--set", "runtime.threads=1")
+
+
+def one_line(done: Done, code: int) -> str:
+    """What a call said that ended with a code, in one line and without a result."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.startswith("mptctl: ")
+    assert done.stderr.count("\n") == 1
+    assert "weights_only" not in done.stderr
+    return done.stderr
+
+
+def test_row_01_a_checkpoint_of_half_its_length(runs: Path, mptctl: CommandLine) -> None:
+    path = runs / "new" / "best.pt"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    (runs / "new" / "previous.pt").unlink()
+    said = one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
+    assert "best.pt: incomplete" in said
+    assert "the newest valid one beside it is last.pt" in said
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"<!DOCTYPE html><html></html>", b"epoch,loss\n1,0.3\n", b"\x89PNG\r\n"]
+)
+def test_row_02_something_else_as_pt(runs: Path, mptctl: CommandLine, content: bytes) -> None:
+    (runs / "new" / "best.pt").write_bytes(content)
+    assert "not a checkpoint" in one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
+
+
+def test_row_03_one_flipped_bit(runs: Path, mptctl: CommandLine) -> None:
+    path = runs / "new" / "best.pt"
+    weights = next(w for w in torch.load(path, weights_only=True)["model"].values() if w.numel() > 64)
+    content = bytearray(path.read_bytes())
+    content[bytes(content).index(bytes(weights.untyped_storage())) + 5] ^= 1
+    path.write_bytes(content)
+    said = one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 5)
+    assert "digest expected" in said
+    assert "found" in said
+
+
+class Hostile:
+    """A pickle of this makes a folder when it is loaded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("how", ["archive", "pickle", "beside the weights"])
+def test_row_04_a_pickle_that_runs_code(runs: Path, tmp_path: Path, mptctl: CommandLine, how: str) -> None:
+    trace, path = tmp_path / "ran", runs / "new" / "best.pt"
+    if how == "pickle":
+        path.write_bytes(pickle.dumps({"model": Hostile(trace)}))
+    elif how == "archive":
+        torch.save({"model": Hostile(trace)}, path)
+    else:
+        content = torch.load(path, weights_only=True)
+        torch.save(content | {"more": Hostile(trace)}, path)
+    (tmp_path / "names.txt").write_text("0\n1\n")
+    elsewhere = ("--arch", "resnet18", "--class-names", tmp_path / "names.txt", "--name", "x")
+    for words in (("evaluate", "old", "new"), ("import", path, *elsewhere), ("runs",)):
+        done = mptctl(*words, "--run-root", runs)
+        assert "mkdir" in (done.stdout + done.stderr).replace("\n", "")
+        assert done.returncode == (0 if words == ("runs",) else 5)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("thing", [argparse.Namespace(lr=0.1), Path("x"), np.float64(0.3)])
+def test_row_05_a_checkpoint_of_another_program(
+    runs: Path, tmp_path: Path, mptctl: CommandLine, thing: object
+) -> None:
+    torch.save({"state_dict": {"w": torch.ones(2)}, "args": thing}, tmp_path / "x.pt")
+    (tmp_path / "names.txt").write_text("0\n1\n")
+    words = ("import", tmp_path / "x.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
+    said = one_line(mptctl(*words, "--run-root", runs, "--name", "x"), 5)
+    assert any(name in said for name in ("argparse.Namespace", "pathlib", "numpy"))
+    assert "one of ours" not in one_line(mptctl("evaluate", tmp_path / "x.pt", "new", "--run-root", runs), 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--seed", "7"), "runtime.seed: 1 -> 7"),
+        (("--seed", "1", "--set", "optim.lr=0.2"), "optim.lr: 0.1 -> 0.2"),
+        (("--seed", "1", "--set", "optim.lr=0.2", "--set", "data.padding=2"), "data.padding: 1 -> 2"),
+    ],
+)
+def test_row_09_resuming_as_another_run(
+    runs: Path, mptctl: CommandLine, words: tuple[str, ...], said: str
+) -> None:
+    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, *words)
+    assert said in one_line(done, 5)
+    assert mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1").returncode == 0
+
+
+def test_row_09_resuming_on_another_split(runs: Path, mptctl: CommandLine) -> None:
+    assert mptctl("split", "digits", "--run-root", runs, "--seed", "5", "--overwrite").returncode == 0
+    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1")
+    assert "split_fingerprint" in one_line(done, 5)
+
+
+def test_row_10_the_newest_checkpoint_is_damaged(runs: Path, mptctl: CommandLine) -> None:
+    whole = shutil.copytree(runs / "ref", runs / "whole")
+    last = runs / "ref" / "last.pt"
+    last.write_bytes(last.read_bytes()[:1000])
+    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "last.pt: incomplete" in said
+    assert "goes on from previous.pt, step 12" in said
+    assert "12 logged steps after the checkpoint are computed again" in said
+    assert_same_run(RunDir(runs / "ref"), RunDir(whole))
+    for name in ("last.pt", "previous.pt"):
+        (runs / "ref" / name).write_bytes(b"")
+    one_line(mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1"), 5)
+
+
+@pytest.mark.parametrize("names", ["0\n1\n2\n3\ncow\n", "4\n3\n2\n1\n0\n"])
+def test_row_19_classes_in_another_order_or_unknown(
+    runs: Path, tmp_path: Path, mptctl: CommandLine, names: str
+) -> None:
+    torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), tmp_path / "w.pt")
+    (tmp_path / "names.txt").write_text(names)
+    words = ("import", tmp_path / "w.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
+    done = mptctl(*words, "--run-root", runs, "--name", "x", "--set", "data.image_size=32")
+    if "cow" in names:
+        assert "cow" in one_line(done, 5)
+        return
+    assert done.returncode == 0, done.stderr
+    report = json.loads(mptctl("evaluate", "x", "new", "--run-root", runs, "--json").stdout)
+    assert report["n_old"] == (load_split(runs).labels[load_split(runs).indices("test")] < 5).sum()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"class_names": [str(i) for i in (1, 0, *range(2, 10))]}, {"num_old": 4}, {"fingerprint": "0" * 32},
+        {"manifest_fingerprint": "0" * 32}, {"counts": {}}, {"schema_version": 2}, {"class_names": "0123456789"},
+    ],
+)  # fmt: skip
+def test_row_41_a_split_that_was_edited(runs: Path, mptctl: CommandLine, edit: dict[str, object]) -> None:
+    path = runs / "split.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | edit))
+    one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 4)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _rewrite(
+    change: Callable[[dict[str, bytes]], object], method: int = zipfile.ZIP_STORED
+) -> Callable[[Path], None]:
+    def go(path: Path) -> None:
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        change(members)
+        with zipfile.ZipFile(path, "w", method) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+
+    return go
+
+
+def _compressed_and_flipped(path: Path) -> None:
+    _rewrite(lambda members: None, zipfile.ZIP_DEFLATED)(path)
+    with zipfile.ZipFile(path) as archive:
+        info = archive.getinfo("labels.npy")
+    content = bytearray(path.read_bytes())
+    content[info.header_offset + 30 + len("labels.npy") + 3] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _header(text: bytes) -> Callable[[dict[str, bytes]], object]:
+    def change(members: dict[str, bytes]) -> None:
+        labels = members["labels.npy"]
+        members["labels.npy"] = labels[:10] + text.ljust(len(labels[10:128]) - 1) + b"\n" + labels[128:]
+
+    return change
+
+
+MANIFESTS: dict[str, Callable[[Path], None]] = {
+    "cut": _cut, "empty": lambda path: path.write_bytes(b""), "flipped": _flip,
+    "encrypted": lambda path: encrypt(np.random.default_rng(0), path),
+    "deflated and flipped": _compressed_and_flipped,
+    "compressed by bzip2": _rewrite(lambda members: None, zipfile.ZIP_BZIP2),
+    "no tokens": _rewrite(_header(b"{'descr': '''<i4', (")),
+    "no literal": _rewrite(_header(b"{'descr': __import__('os').mkdir('x'), 'shape': (3,)}")),
+    "no head": _rewrite(lambda m: m.pop("head.npy")),
+    "another label": _rewrite(lambda m: m.update({"labels.npy": m["labels.npy"][:-4] + b"\xff\xff\xff\xff"})),
+    "a list as head": _rewrite(lambda m: m.update({"head.npy": m["head.npy"].replace(b"{", b"[", 1)})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", MANIFESTS)
+def test_row_41_a_manifest_that_is_damaged_or_edited(runs: Path, mptctl: CommandLine, damage: str) -> None:
+    (path,) = runs.glob("manifest*.npz")
+    before = path.read_bytes()
+    MANIFESTS[damage](path)
+    assert path.read_bytes() != before
+    one_line(mptctl("evaluate", "old", "new", "--run-root", runs), 4)
+    one_line(mptctl("train-ref", "--run-root", runs, "--name", "x", *FLAGS), 4)
+
+
+def test_row_51_a_run_that_was_killed_early(runs: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    metrics = runs / "new" / "metrics.jsonl"
+    lines = [line for line in metrics.read_text().splitlines() if json.loads(line)["event"] != "done"]
+    metrics.write_text("\n".join(lines) + "\n")
+    assert read_metrics(metrics)[-1].event == "checkpoint"
+    outputs = [tmp_path / name for name in ("page.html", "page.md")]
+    flags = [w for pair in zip(("--report", "--markdown"), outputs, strict=True) for w in pair]
+    done = mptctl("evaluate", "old", "new", "--run-root", runs, "--max-nfr", "100", *flags)
+    assert done.returncode == 3, done.stderr
+    assert "--resume" in done.stderr
+    for text in (done.stdout, *(path.read_text(encoding="utf-8") for path in outputs)):
+        assert "not finished" in " ".join(text.split())
+    words = ("evaluate", "old", "new", "--run-root", runs, "--max-nfr", "100", "--allow-unfinished")
+    assert mptctl(*words).returncode == 0
+    shutil.move(metrics, runs / "old" / "metrics.jsonl")
+    words = ("evaluate", "old", "ref", "--run-root", runs, "--json", "--max-nfr", "100")
+    done = mptctl(*words)
+    assert json.loads(done.stdout)["unfinished"]
+    assert done.returncode == 3
+    # As a teacher.
+    done = mptctl("train-mpt", "--run-root", runs, "--set", "optim.max_steps=1", "--device", "cpu")
+    assert "not finished" in " ".join(done.stderr.split())

@@ -1,0 +1,251 @@
+"""Rows 12, 13, 20, 26, 27, 34, 39, 40, 42 and 48: predictions and gates from which no verdict may follow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.common import CommandLine
+from tests.evaluation.damage import KINDS
+from tests.evaluation.files import write
+from tests.evaluation.random_files import make
+from tests.evaluation.random_files import write as write_model
+
+IDS, LABELS = [f"s{i}" for i in range(12)], ["cat", "dog", "bird"] * 4
+Pair = tuple[Path, Path]
+
+
+def good(path: Path, **columns: Any) -> Path:
+    """Twelve sound rows, or with other columns."""
+    return write(path, **{"id": IDS, "label": LABELS, "pred": LABELS} | columns)
+
+
+def refused(mptctl: CommandLine, code: int, *words: object) -> str:
+    """A call that ends with a code, one line, and no rate."""
+    done = mptctl("evaluate", *words)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.startswith("mptctl: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_row_12_logits_that_are_not_finite(tmp_path: Path, mptctl: CommandLine, bad: float) -> None:
+    logits = np.eye(3, dtype=np.float32)[np.arange(12) % 3]
+    columns = {"id": IDS, "label": np.arange(12) % 3}
+    old = write(tmp_path / "old.npz", **columns, logits=logits)
+    new = write(tmp_path / "new.npz", **columns, logits=np.where(np.arange(12)[:, None] < 2, bad, logits))
+    said = refused(mptctl, 6, old, new, "--max-nfr", "1")
+    assert "new.npz: 2 of 12 rows of logits are not finite" in said
+
+
+def test_row_13_nothing_to_compare_and_a_rate_that_is_not_defined(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    old = good(tmp_path / "old.npz", pred=["cow"] * 12, classes=["cow"])
+    knows = good(tmp_path / "knows.npz", classes=["cow", "cat", "dog", "bird"])
+    assert "none of its 12 samples is of an old class" in refused(mptctl, 4, old, knows)
+    perfect = good(tmp_path / "new.npz")
+    done = mptctl(
+        "evaluate",
+        good(tmp_path / "was.npz", pred=["dog"] * 11 + ["cat"]),
+        perfect,
+        "--json",
+        "--max-rel-nfr",
+        "50",
+    )
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["rel_nfr"]) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id": [*IDS[:11], "other"]}, "other"),
+        ({"id": [*IDS[:11], "s0"]}, "s0"),
+        ({"label": ["dog", *LABELS[1:]]}, "s0"),
+        ({"id": IDS[:11], "label": LABELS[:11], "pred": LABELS[:11]}, "s11"),
+    ],
+)
+@pytest.mark.parametrize("form", [".npz", ".csv", ".parquet"])
+def test_row_20_ids_and_labels_that_do_not_match(
+    tmp_path: Path, mptctl: CommandLine, changes: dict[str, Any], message: str, form: str
+) -> None:
+    old, new = good(tmp_path / f"old{form}"), good(tmp_path / f"new{form}", **changes)
+    assert message in refused(mptctl, 4, old, new)
+
+
+def test_row_26_one_and_the_same_model(tmp_path: Path, mptctl: CommandLine) -> None:
+    answers = [*LABELS[:11], "cat"]
+    old = good(tmp_path / "old.npz", pred=answers)
+    for new in (old, good(tmp_path / "new.csv", pred=answers)):
+        done = mptctl("evaluate", old, new, "--max-nfr", "1", "--json")
+        report = json.loads(done.stdout)
+        assert (done.returncode, report["identical"]) == (3, True)
+        assert mptctl("evaluate", old, new, "--max-nfr", "1", "--allow-identical").returncode == 0
+        assert "one and the same" in mptctl("evaluate", old, new).stdout.lower()
+
+
+def test_row_27_an_old_model_whose_right_answers_are_lost(tmp_path: Path, mptctl: CommandLine) -> None:
+    wrong = ["cat" if x != "cat" else "dog" for x in LABELS]
+    old = good(tmp_path / "old.npz", pred=[*LABELS[:10], *wrong[10:]])
+    new = good(tmp_path / "new.npz", pred=[*wrong[:10], *LABELS[10:]])
+    done = mptctl("evaluate", old, new, "--max-lost", "50", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["lost"]) == (3, 1.0)
+    assert any("10 of the 10 right answers of the old model are lost" in text for text in report["warnings"])
+    # And one that is hardly ever right.
+    old = good(tmp_path / "poor.npz", pred=[LABELS[0], *wrong[1:]])
+    report = json.loads(mptctl("evaluate", old, new, "--json").stdout)
+    assert any("hardly ever right" in text for text in report["warnings"])
+
+
+GATES = {
+    "limits: {max_nfr: 50}\nwaivers: [{id: s0, reason: x, owner: y, expires: 2020-01-01}]\nmust_keep: {ids: [s0]}": 3,
+    "limits: {max_nfr: [1]}": 2,
+    "limits: {max_nfx: 1}": 2,
+    "must_keep: {ids: [nobody]}": 4,
+    "slices: [{by: {country: de}, max_nfr: 1.0}]": 4,
+    "slices: [{by: {class: cow}, max_nfr: 1.0}]": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code"), GATES.items())
+def test_row_34_a_gate_file_that_does_not_fit(
+    tmp_path: Path, mptctl: CommandLine, text: str, code: int
+) -> None:
+    old, new = good(tmp_path / "old.npz"), good(tmp_path / "new.npz", pred=["dog", *LABELS[1:]])
+    (tmp_path / "gate.yaml").write_text(text)
+    done = mptctl("evaluate", old, new, "--gate", tmp_path / "gate.yaml")
+    assert done.returncode == code, done.stderr
+    assert sum(line.startswith("mptctl:") for line in done.stderr.splitlines()) == 1
+    assert done.stderr.count("\n") == 1
+
+
+ODD = {
+    "1.5": np.full(12, 1.5), "inf": np.full(12, np.inf), "2e19": np.full(12, 2e19), "2^53": np.full(12, 2.0**53),
+    "2^11 in half": np.full(12, 2048, np.float16), "dates": np.full(12, "2020-01-01", "M8[D]"),
+    "times": np.arange(12).astype("m8[s]"), "truth": np.arange(12) > 5, "complex": np.full(12, 1j),
+    "structures": np.zeros(12, [("a", "i4")]), "not UTF-8": np.full(12, b"\xff\xfe"),
+    "half a character": np.array(["\ud800"] * 12), "NUL": np.array(["a\0b"] * 12), "empty": np.array([""] * 12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["id", "label", "pred"])
+@pytest.mark.parametrize("kind", ODD)
+def test_row_39_values_that_are_no_label(tmp_path: Path, mptctl: CommandLine, kind: str, column: str) -> None:
+    old, new = good(tmp_path / "old.npz"), good(tmp_path / "new.npz", **{column: ODD[kind]})
+    assert "new.npz" in refused(mptctl, 4, old, new)
+
+
+ARROW = {
+    "dates": pa.array([18_000] * 12, pa.date32()), "times": pa.array([0] * 12, pa.timestamp("us")),
+    "decimals": pa.array([1] * 12).cast(pa.decimal128(30, 2)), "bytes": pa.array([b"\xff\xfe"] * 12),
+    "lists": pa.array([["a"]] * 12), "structures": pa.array([{"a": 1}] * 12), "nothing": pa.nulls(12),
+    "a NUL": pa.array(["a\0b"] * 12), "truth": pa.array([True] * 12), "null rows": pa.array([None, *LABELS[1:]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ["id", "label", "pred"])
+@pytest.mark.parametrize("kind", ARROW)
+def test_row_39_values_that_are_no_label_in_parquet(
+    tmp_path: Path, mptctl: CommandLine, kind: str, column: str
+) -> None:
+    columns = {"id": pa.array(IDS), "label": pa.array(LABELS), "pred": pa.array(LABELS)}
+    parquet.write_table(pa.table(columns | {column: ARROW[kind]}), tmp_path / "new.parquet")
+    assert "new.parquet" in refused(mptctl, 4, good(tmp_path / "old.npz"), tmp_path / "new.parquet")
+
+
+LINES = {
+    "not UTF-8": b"\xff\xfe,cat,cat\n", "half a character": b"\xed\xa0\x80,cat,cat\n", "a NUL": b"a\0b,cat,cat\n",
+    "too few fields": b"x,cat\n", "too many fields": b"x,cat,cat,cat\n", "an open quote": b'"x,cat,cat\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_row_39_text_that_is_none(tmp_path: Path, mptctl: CommandLine, kind: str) -> None:
+    new = good(tmp_path / "new.csv")
+    new.write_bytes(new.read_bytes() + LINES[kind])
+    assert "new.csv" in refused(mptctl, 4, good(tmp_path / "old.csv"), new)
+
+
+def test_row_39_ids_of_300_characters_are_ids(tmp_path: Path, mptctl: CommandLine) -> None:
+    """Longer than a file's name may be: they are compared, and have no picture."""
+    ids = [f"{i:0300}" for i in range(12)]
+    old, new = (
+        good(tmp_path / "old.npz", id=ids),
+        good(tmp_path / "new.npz", id=ids, pred=["dog", *LABELS[1:]]),
+    )
+    done = mptctl("evaluate", old, new, "--report", tmp_path / "p.html", "--data-root", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+ARCHIVES = ["a wrong checksum", "a header of another size", "cut", "cut Parquet", "encrypted"]
+SPELLINGS = [
+    "1.0 for 1", "01 for 1", "a blank", "upper case", "a name with its columns", "another Unicode form",
+    "a place for a name", "labels from 1", "labels of -1", "an old class spelled otherwise", "mostly unknown answers",
+]  # fmt: skip
+TABLES = [kind for kind in KINDS if kind not in (*ARCHIVES, *SPELLINGS)]
+
+
+def damaged(kind: str, tmp_path: Path) -> list[Path]:
+    """A random pair with damage of a kind, the same each time."""
+    damage, rng = KINDS[kind], np.random.default_rng(list(KINDS).index(kind))
+    models = make(rng, **damage.fixed)
+    if damage.before is not None:
+        models = damage.before(rng, models)
+    paths = [tmp_path / f"{name}{m.form}" for name, m in zip(("old", "new"), models, strict=True)]
+    for model, path in zip(models, paths, strict=True):
+        write_model(rng, model, path)
+    if damage.after is not None:
+        damage.after(rng, paths[int(rng.integers(2))])
+    return paths
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_row_39_tables_that_can_be_read_in_two_ways(tmp_path: Path, mptctl: CommandLine, kind: str) -> None:
+    refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_row_40_answers_in_another_spelling(tmp_path: Path, mptctl: CommandLine, kind: str) -> None:
+    refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_row_42_archives_that_are_damaged(tmp_path: Path, mptctl: CommandLine, kind: str) -> None:
+    refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")
+
+
+def test_row_40_an_old_model_that_is_never_right_fails(tmp_path: Path, mptctl: CommandLine) -> None:
+    wrong = ["cat" if x != "cat" else "dog" for x in LABELS]
+    done = mptctl(
+        "evaluate", good(tmp_path / "old.npz", pred=wrong), good(tmp_path / "new.npz"), "--max-nfr", "99"
+    )
+    assert done.returncode == 3, done.stderr
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "101"])
+def test_row_48_limits_that_mean_nothing(pair: Pair, mptctl: CommandLine, value: str) -> None:
+    assert "--max-nfr" in refused(mptctl, 2, *pair, "--max-nfr", value)
+
+
+def test_row_48_no_flip_of_twenty_is_no_proof(tmp_path: Path, mptctl: CommandLine) -> None:
+    ids, labels = [f"s{i}" for i in range(20)], ["cat", "dog"] * 10
+    old = write(tmp_path / "old.npz", id=ids, label=labels, pred=[*labels[:18], "dog", "cat"])
+    new = write(tmp_path / "new.npz", id=ids, label=labels, pred=[*labels[:19], "cat"])
+    words = ("evaluate", old, new, "--max-nfr", "5", "--json")
+    done = mptctl(*words, "--confidence", "0.99")
+    assert done.returncode == 3
+    report = json.loads(done.stdout)
+    assert report["nfr"] == 0.0
+    assert report["nfr_ci95"][1] > 0.05
+    assert report["rates"]["rel_nfr"]["ci95"][1] > 0
+    assert report["er_difference"]["ci95"][1] > report["er_difference"]["ci95"][0]
+    assert mptctl(*words).returncode == 0

@@ -1,0 +1,95 @@
+"""Rows 18 and 50: recipes that are wrong, hostile or odd, in a file and by --set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.common import CommandLine
+
+WRONG = {
+    "optim: {lrr: 0.1}": "did you mean optim.lr",
+    "optimm: {lr: 0.1}": "optim",
+    "optim: {lr: fast}": "optim.lr",
+    "optim: {lr: true}": "optim.lr",
+    "optim: {epochs: 1.5}": "optim.epochs",
+    "optim: [1, 2]": "optim",
+    "optim: !!python/object/apply:os.mkdir [ran]": "python/object",
+    "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]": "aliases are not allowed",
+    "[1, 2]": "must be a mapping",
+    "optim: {lr: .nan}": "optim.lr",
+    "optim: {lr: " + "9" * 5_000 + "}": "5000 digits",
+    "optim: {lr: !!timestamp x}": "",
+    "optim: {lr: 2020-13-45}": "",
+    "optim: {lr: 2020-01-01}": "optim.lr",
+    "optim: {name: [sgd]}": "optim.name",
+    "data: {image_size: 0x" + "f" * 5_000 + "}": "data.image_size",
+    "[" * 5_000: "",
+    "optim: {lr: 0.1": "",
+    "optim: {? {a: b} : 1}": "",
+    "model: {arch: \"\\0\"}": "model.arch",
+    "model: {arch: \"resnet18\\e[2J\"}": "model.arch",
+}  # fmt: skip
+SETS = {
+    "optim.lr=" + "9" * 5_000: "optim.lr",
+    "optim.lr=!!timestamp x": "optim.lr",
+    "optim.lr=2020-13-45": "optim.lr",
+    "optim.epochs=" + "9" * 5_000: "optim.epochs",
+    "optim=[1]": "optim",
+    "optim=": "optim",
+    "optim.lr=[[[[": "optim.lr",
+    "optim.lr.x=1": "optim.lr",
+    "optim.lr": "not of the form",
+    "=1": "not of the form",
+    "data.mean=[1]": "data.mean",
+    "optim.lr=!!python/object/apply:os.mkdir [ran]": "optim.lr",
+    "optim.lr=\udcff": "optim.lr",
+    "data.image_size=1000000000000": "data.image_size",
+    "model.arch=\x1b[2J": "model.arch",
+}  # fmt: skip
+
+
+def refused(mptctl: CommandLine, *words: object) -> str:
+    """A recipe that ends the command with 2, one short line, and no trace."""
+    done = mptctl("train-ref", "--run-root", "runs", "--dry-run", *words)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr[:1000]
+    assert done.stderr.startswith("mptctl: ")
+    assert done.stderr.count("\n") == 1
+    assert len(done.stderr) < 600
+    assert done.stderr.strip().isprintable()
+    return done.stderr
+
+
+@pytest.fixture(autouse=True)
+def here(digits_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run root of a split."""
+    (tmp_path / "runs").symlink_to(digits_root)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG.items(), ids=lambda text: text[:30])
+def test_row_18_wrong_and_hostile_recipes(here: Path, mptctl: CommandLine, text: str, message: str) -> None:
+    (here / "recipe.yaml").write_text(text)
+    assert message in refused(mptctl, "--recipe", "recipe.yaml")
+    assert not (here / "ran").exists()
+
+
+def test_row_18_1e_3_is_a_number(here: Path, mptctl: CommandLine) -> None:
+    (here / "recipe.yaml").write_text("optim: {lr: 1e-3}")
+    done = mptctl("train-ref", "--run-root", "runs", "--recipe", "recipe.yaml", "--print-recipe")
+    assert done.returncode == 0
+    assert "lr: 0.001" in done.stdout
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfeo\0p\0", b"optim: \xff", b"\0\0\0", b"a" * 300_000])
+def test_row_50_recipes_that_are_no_text(here: Path, mptctl: CommandLine, content: bytes) -> None:
+    (here / "recipe.yaml").write_bytes(content)
+    refused(mptctl, "--recipe", "recipe.yaml")
+
+
+@pytest.mark.parametrize(("change", "message"), SETS.items(), ids=lambda text: ascii(text)[:30])
+def test_row_50_odd_values_by_set(here: Path, mptctl: CommandLine, change: str, message: str) -> None:
+    assert message in refused(mptctl, "--set", change)
+    assert not (here / "ran").exists()

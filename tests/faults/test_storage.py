@@ -1,0 +1,247 @@
+"""Rows 6, 21, 31, 32, 44, 46 and 47: real disks that are full, kills in the middle of writing, and shared folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.data.split import load_split
+from mptctl.machine.ray_folder import ray_folder
+from mptctl.models.checkpoint import load_checkpoint
+from tests.common import CommandLine
+from tests.faults.process import can_mount, run_forked, small_disk
+
+SMALL = ("--device", "cpu", "--set", "optim.epochs=2", "--set", "runtime.threads=1")
+on_a_full_disk = pytest.mark.skipif(not can_mount(), reason="no file system of its own may be mounted here")
+
+
+def full_but_for(folder: Path, free: int, kept: Path) -> tuple[Callable[[], None], Callable[[], None]]:
+    """A disk over a folder on which so many bytes are free; as `small_disk`."""
+    mount, after = small_disk(folder, 64_000_000, kept)
+
+    def before() -> None:
+        mount()
+        with open(folder / "ballast", "wb", buffering=0) as file:
+            for size in (1_000_000, 4096):
+                try:
+                    while file.write(bytes(size)) == size:
+                        pass
+                except OSError:
+                    pass
+            file.truncate(file.tell() - free)
+
+    return before, after
+
+
+@on_a_full_disk
+@pytest.mark.parametrize("pages", [0, 1, 3, 8, 30])
+def test_row_06_a_disk_that_fills_while_a_run_begins_or_saves(runs: Path, tmp_path: Path, pages: int) -> None:
+    before, after = full_but_for(runs, 4096 * pages, tmp_path / "kept")
+    words = ("train-ref", "--run-root", runs, "--name", "more", *SMALL)
+    done = run_forked(*words, before=before, after=after)
+    assert done.returncode == 7, done.stderr
+    (said,) = (line for line in done.stderr.splitlines() if line.startswith("mptctl:"))
+    assert "no room" in said
+    assert "MB free" in said
+    assert "then go on with: mptctl train-ref" in said
+    left = tmp_path / "kept" / "more"
+    assert not list(left.glob(".*.part"))
+    for name in ("last.pt", "best.pt"):
+        if (left / name).exists():
+            load_checkpoint(left / name)
+
+
+@on_a_full_disk
+def test_row_06_a_disk_that_fills_keeps_the_checkpoint_before(runs: Path, tmp_path: Path) -> None:
+    """The run is at its first epoch's end: what it saves at the second has no room."""
+    flags = (*SMALL, "--set", "runtime.checkpoint_every_steps=0")
+    best, last = ((runs / "ref" / name).stat().st_size for name in ("best.pt", "last.pt"))
+    # Both of the first epoch, half a third `last.pt`, and what else a run writes.
+    before, after = full_but_for(runs, best + last + last // 2 + 50_000, tmp_path / "kept")
+    done = run_forked("train-ref", "--run-root", runs, "--name", "more", *flags, before=before, after=after)
+    assert done.returncode == 7, done.stderr
+    assert "MB needed" in done.stderr
+    assert load_checkpoint(tmp_path / "kept" / "more" / "last.pt").meta.global_step >= 12
+    assert not list((tmp_path / "kept" / "more").glob(".*.part"))
+
+
+@on_a_full_disk
+@pytest.mark.parametrize("pages", [10, 60, 100])
+def test_row_32_a_disk_that_fills_in_cache_and_tensorboard(runs: Path, tmp_path: Path, pages: int) -> None:
+    before, after = full_but_for(runs, 4096 * pages, tmp_path / "kept")
+    words = ("train-mpt", "--run-root", runs, "--name", "more", "--cache-teachers", *SMALL)
+    done = run_forked(*words, "--set", "optim.epochs=40", before=before, after=after)
+    assert done.returncode == 7, done.stderr
+    assert "no room" in done.stderr
+    for path in (tmp_path / "kept" / "more").glob("*.pt"):
+        load_checkpoint(path)
+
+
+@on_a_full_disk
+@pytest.mark.parametrize(
+    "output", [("--report", "page.html"), ("--markdown", "page.md"), ("--save-predictions", ".")]
+)
+def test_row_32_a_disk_that_fills_in_a_report(
+    pair: tuple[Path, Path], tmp_path: Path, output: tuple[str, str]
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for name in ("page.html", "page.md", "old.npz", "new.npz"):
+        (folder / name).write_text("the old one")
+    before, after = full_but_for(folder, 0, tmp_path / "kept")
+    done = run_forked("evaluate", *pair, output[0], folder / output[1], before=before, after=after)
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
+    assert "no room" in done.stderr
+    assert "--resume" not in done.stderr  # which this verb has not
+    kept = {path.name: path.read_text() for path in (tmp_path / "kept").iterdir() if path.name != "ballast"}
+    assert kept == dict.fromkeys(("page.html", "page.md", "old.npz", "new.npz"), "the old one")
+
+
+def test_row_21_a_folder_that_holds_a_finished_run(runs: Path, mptctl: CommandLine) -> None:
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    done = mptctl("train-ref", "--run-root", runs, *SMALL)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--resume" in done.stderr
+    assert "--name" in done.stderr
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+
+
+def kill_at(step: int, folder: Path) -> Callable[[], None]:
+    """End the process by SIGKILL at the n-th time that it opens for writing, renames or removes below a folder."""
+    steps = [0]
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event in ("open", "os.rename", "os.remove", "os.link", "os.chmod") and str(
+            arguments[0]
+        ).startswith(str(folder)):
+            steps[0] += 1
+            if steps[0] == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return lambda: sys.addaudithook(hook)
+
+
+def test_row_31_a_kill_while_page_and_predictions_are_written(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    words = ("evaluate", *pair, "--report", out / "page.html", "--save-predictions", out)
+    run_forked(*words)
+    whole = {path.name: path.stat().st_size for path in out.iterdir()}
+    assert set(whole) == {"page.html", "old.npz", "new.npz"}
+    for step in range(1, 40):
+        shutil.rmtree(out)
+        code = run_forked(*words, before=kill_at(step, out)).returncode
+        assert code in (0, -signal.SIGKILL)
+        found = {path.name: path.stat().st_size for path in out.glob("[!.]*")}
+        assert all(abs(size - whole[name]) < 100 for name, size in found.items()), (step, found)
+        for path in out.glob("*.npz"):
+            assert len(np.load(path)["id"]) == 200
+        if code == 0:
+            break
+    assert code == 0
+    assert step > 6
+
+
+KILLED = """
+import os, random, signal, sys, time
+from pathlib import Path
+from mptctl.data.split import load_split, make_split
+
+root = Path(sys.argv[1])
+make_split("digits", run_root=root, seed=0)
+
+
+def killed(kill_at=None, delay=None, seed=None):
+    # Replaces the split in a process of its own, killed at its n-th step on the disk or after a while.
+    child = os.fork()
+    if child == 0:
+        steps = [0]
+        def hook(event, arguments):
+            if event in ("open", "os.rename", "os.remove", "os.link", "os.chmod", "os.mkdir"):
+                steps[0] += 1
+                if steps[0] == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        if kill_at is not None:
+            sys.addaudithook(hook)
+        number = 0
+        while True:
+            make_split("digits", run_root=root, seed=seed + number % 2, overwrite=True)
+            if delay is None:
+                os._exit(0)
+            number += 1
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+step, seed = 0, 0
+while True:
+    step += 1
+    code = killed(kill_at=step, seed=seed + 1)
+    found = load_split(root).file.request.seed
+    assert found in (seed, seed + 1), (step, found)
+    if code == 0:
+        break
+    assert code == -signal.SIGKILL, code
+    seed = found
+print(step, "steps")
+chance = random.Random(0)
+for _ in range(40):
+    killed(delay=chance.uniform(0, 0.1), seed=7)
+    load_split(root)
+make_split("digits", run_root=root, seed=9, overwrite=True)
+print(*sorted(path.name for path in root.iterdir()))
+"""
+
+
+def test_row_47_a_split_that_is_killed_while_it_is_replaced_leaves_the_old_or_the_new_one(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps, left = done.stdout.splitlines()
+    assert int(steps.split()[0]) > 6
+    assert left == f"{load_split(tmp_path).file.manifest} split.json"
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A temporary directory that everybody may write, with a path that Ray's sockets have room for."""
+    folder = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
+    folder.chmod(0o1777)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_row_46_the_folder_is_ours_alone_and_gone_afterwards(temporary: Path) -> None:
+    before = os.umask(0)
+    try:
+        with ray_folder() as inner:
+            folder = inner.parent
+            assert folder.parent == temporary
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert not inner.exists()
+            inner.mkdir(mode=0o777)
+            (inner / "session").write_text("Ray's")
+    finally:
+        os.umask(before)
+    assert list(temporary.iterdir()) == []
+    temporary.rmdir()

@@ -1,0 +1,121 @@
+"""Rows 7, 8, 11 and 23: training that is killed, stopped, diverges, or is begun twice."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import NonFiniteError
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from tests.common import (
+    Train,
+    assert_same_run,
+    command,
+    environment,
+    mptctl_process,
+    short_recipe,
+)
+
+# Long enough to be killed in the middle, and saving so often that kills hit the saving too.
+LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
+FLAGS = [word for key in ("runtime.device=cpu", "runtime.threads=1", *LONG) for word in ("--set", key)]
+
+
+@contextmanager
+def training(root: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own, which does not outlive the test."""
+    words = command("train-ref", "--run-root", root, "--name", "killed", "--seed", "0", *FLAGS, *more)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(line.event == "checkpoint" and line.step >= step for line in read_metrics(folder.metrics)):
+            return
+        time.sleep(0.02)
+    assert process.poll() is None, process.communicate()[1]
+    pytest.fail("the run did not come so far")
+
+
+def test_row_07_a_run_killed_again_and_again_ends_bit_equal(run: Train, digits: Split) -> None:
+    whole, _ = run(short_recipe(*LONG), "whole")
+    folder = RunDir(digits.run_root / "killed")
+    chance = random.Random(0)
+    for kill, step in enumerate((5, 30)):
+        with training(digits.run_root, *(["--resume"] if kill else [])) as process:
+            wait_for_step(folder, step, process)
+            time.sleep(chance.random() * 0.2)
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        load_checkpoint(folder.last)
+    finished, log = run(short_recipe(*LONG), "killed", resume=True)
+    assert any("goes on from last.pt, step" in note for note in log.notes)
+    assert finished.steps == whole.steps
+    assert_same_run(finished.run, whole.run)
+
+
+@pytest.mark.parametrize(
+    ("signum", "code", "loader"), [(signal.SIGTERM, 143, "threaded"), (signal.SIGINT, 130, "resident")]
+)
+def test_row_08_a_signal_saves_and_names_the_command_that_goes_on(
+    signum: int, code: int, loader: str, run: Train, digits: Split
+) -> None:
+    folder = RunDir(digits.run_root / "killed")
+    with training(digits.run_root, "--set", f"data.loader={loader}") as process:
+        wait_for_step(folder, 4, process)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == code, err
+    assert out == ""
+    last_line = err.strip().splitlines()[-1]
+    assert last_line.startswith("mptctl: ")
+    assert "saved at step" in last_line
+    assert last_line.endswith("--resume")
+    assert not (folder.path / "lock").exists()
+    recipe = short_recipe(*LONG, f"data.loader={loader}")
+    whole, _ = run(recipe, "whole")
+    finished, _ = run(recipe, "killed", resume=True)
+    assert_same_run(finished.run, whole.run)
+
+
+def test_row_23_a_second_process_is_refused_the_folder_that_a_first_one_trains_into(digits: Split) -> None:
+    folder = RunDir(digits.run_root / "killed")
+    with training(digits.run_root, "--set", "optim.epochs=200") as process:
+        wait_for_step(folder, 2, process)
+        second = mptctl_process(
+            "train-ref", "--run-root", digits.run_root, "--name", "killed", "--resume", *FLAGS
+        )
+        assert process.poll() is None
+    assert (second.returncode, second.stdout) == (2, "")
+    assert "another process is training into it" in second.stderr
+    load_checkpoint(folder.last)
+
+
+def test_row_11_a_diverging_run_stops_at_the_step_and_keeps_the_weights_before_it(run: Train) -> None:
+    with pytest.raises(
+        NonFiniteError, match=r"step \d+: not finite: .*learning rate 1e\+30.*nonfinite\.pt"
+    ) as end:
+        run(short_recipe("optim.lr=1e30", "optim.schedule=constant"), "bad")
+    assert re.search(r"not finite: the (term|gradient of|square of|loss)", str(end.value))
+    folder = Path(run(short_recipe(), "good")[0].run.path).parent / "bad"
+    kept = load_checkpoint(folder / "nonfinite.pt")
+    assert all(torch.isfinite(v.float()).all() for v in kept.model.values())

@@ -1,0 +1,290 @@
+"""The guard of each row of the fault table: the patches that take it out, or why it is not one patch."""
+
+# ruff: noqa: E501  # pieces of files are not broken
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Patch(NamedTuple):
+    """An exact piece of a file, and what takes its place."""
+
+    file: str
+    text: str
+    without: str
+
+
+class Guard(NamedTuple):
+    """What keeps a row, in a few words, and what takes it out; no patch where ``why`` says so."""
+
+    what: str
+    patches: tuple[Patch, ...] = ()
+    why: str = ""
+
+
+def _one(what: str, file: str, text: str, without: str) -> Guard:
+    return Guard(what, (Patch(f"mptctl/{file}", text, without),))
+
+
+_FULL_DISK = _one(
+    "a full disk is told from other errors",
+    "files.py",
+    "_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)",
+    "_FULL = ()",
+)
+_TOLERANT = _one("no write to a stream fails", "__main__.py", "    take_what_comes()\n", "")
+
+# Rows as in the fault table, which docs/reliability.md repeats in short.
+GUARDS: dict[int, Guard] = {
+    1: _one(
+        "a damaged checkpoint is answered by the newest sound one's name",
+        "models/checkpoint.py",
+        "load_safely(path, advice=_valid_beside)",
+        "load_safely(path)",
+    ),
+    2: _one(
+        "neither archive nor pickle is no checkpoint",
+        "models/state_dict.py",
+        r'if not is_archive and head[:1] != b"\x80":',
+        "if False:",
+    ),
+    3: _one("the digest is compared", "models/checkpoint.py", 'if content["digest"] != found:', "if False:"),
+    4: _one(
+        "weights only are unpickled",
+        "models/state_dict.py",
+        'map_location="cpu", weights_only=True)\n        odd',
+        'map_location="cpu", weights_only=False)\n        odd',
+    ),
+    5: _one(
+        "what could run code is named", "models/state_dict.py", "        if names:\n", "        if False:\n"
+    ),
+    6: _FULL_DISK,
+    7: _one(
+        "the optimizer's state comes back",
+        "training/resume.py",
+        '    student.optimizer.load_state_dict(training["optimizer"])\n',
+        "",
+    ),
+    8: _one(
+        "the loop looks at the signal",
+        "training/fit.py",
+        "        if stop:\n            self._save_and_stop()",
+        "        if False:\n            self._save_and_stop()",
+    ),
+    9: _one(
+        "differences of the recipe are refused",
+        "training/resume.py",
+        "    if lines:\n        raise CheckpointError(",
+        "    if False:\n        raise CheckpointError(",
+    ),
+    10: _one(
+        "the checkpoint before is tried too",
+        "training/resume.py",
+        "in (folder.last, folder.previous):",
+        "in (folder.last,):",
+    ),
+    11: _one(
+        "the flag of the guard is looked at",
+        "training/fit.py",
+        "        if failed is None:\n            return",
+        "        if True:\n            return",
+    ),
+    12: _one(
+        "rows that are not finite are counted",
+        "evaluation/predictions.py",
+        "    if bad:\n",
+        "    if False:\n",
+    ),
+    13: _one(
+        "a comparison of no sample is refused",
+        "evaluation/evaluate.py",
+        "if not answers.counts().total:",
+        "if False:",
+    ),
+    14: _one(
+        "the end of a file is looked at", "data/verify.py", "if not _is_whole(", "if False and not _is_whole("
+    ),
+    15: _one(
+        "pictures that decoders disagree on are marked",
+        "data/verify.py",
+        "kind = _kind(image)",
+        "kind = STANDARD",
+    ),
+    16: Guard(
+        "the size in the header is limited",
+        (
+            Patch(
+                "mptctl/data/verify.py",
+                "            image = Image.open(stream)\n",
+                "            Image.MAX_IMAGE_PIXELS = None\n            image = Image.open(stream)\n",
+            ),
+            Patch("mptctl/data/verify.py", "if width * height > MAX_PIXELS:", "if False:"),
+        ),
+    ),
+    17: _one(
+        "size and time of files are compared",
+        "data/manifest.py",
+        "if self.sizes is None or self.mtimes is None:",
+        "if True:",
+    ),
+    18: _one(
+        "aliases are refused", "recipe/reading.py", "if self.check_event(yaml.AliasEvent):", "if False:"
+    ),
+    19: _one(
+        "class names are looked up in the split",
+        "models/importing.py",
+        "    if unknown:\n",
+        "    if False:\n",
+    ),
+    20: _one(
+        "the join is one to one",
+        "evaluation/join.py",
+        "                raise self._unmatched()\n",
+        "                pass\n",
+    ),
+    21: _one(
+        "a folder that holds a run is refused",
+        "models/ownership.py",
+        '    if existing == "refuse":\n',
+        "    if False:\n",
+    ),
+    22: _one("a trial goes on in another process", "tune/sweep.py", "max_failures=", "max_failures=0 and "),
+    23: Guard(
+        "the folder is locked",
+        (
+            Patch("mptctl/models/lock.py", "    if not is_free(folder):\n", "    if False:\n"),
+            Patch(
+                "mptctl/models/lock.py",
+                "            if not _take(file, folder / LOCK):\n",
+                "            if False:\n",
+            ),
+        ),
+    ),
+    24: _one(
+        "what cannot be listed is said",
+        "data/sources.py",
+        'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except OSError as error:',
+        'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except ZeroDivisionError as error:',
+    ),
+    25: Guard(
+        "the launcher ends the other workers, gloo their waiting", why="is torch.distributed's, not ours"
+    ),
+    26: _one(
+        "one and the same model fails",
+        "evaluation/gate.py",
+        "if identical and not limits.allow_identical:",
+        "if False:",
+    ),
+    27: _one(
+        "lost right answers have a warning",
+        "evaluation/sanity.py",
+        "if right and counts.negative_flips / right >= NEARLY_ALL:",
+        "if False:",
+    ),
+    28: _one(
+        "an archive is held against free memory",
+        "evaluation/npz_file.py",
+        "if SWELLING[key] * header.size > free:",
+        "if False:",
+    ),
+    29: _one("names are made visible", "errors.py", "    if text.isprintable():\n", "    if True:\n"),
+    30: _one("names that lead up are refused", "models/ownership.py", ' or ".." in path.parts', ""),
+    31: _one(
+        "a file is written under another name",
+        "files.py",
+        'path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")\n        # The system applies the umask, which a program cannot ask for without changing it for its other threads.\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL',
+        "path\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
+    ),
+    32: _FULL_DISK,
+    33: _one(
+        "a run whose process died goes on",
+        "studies/study_pool.py",
+        "            except RayError as error:\n                outcome",
+        "            except ZeroDivisionError as error:\n                outcome",
+    ),
+    34: _one(
+        "expired waivers are looked at", "evaluation/gate_rules.py", "expired=not holds,", "expired=False,"
+    ),
+    35: Guard("an exported model is asked before it is written", why="export comes with its own test"),
+    36: _TOLERANT,
+    37: _one(
+        "an output is held against the inputs",
+        "cli/outputs.py",
+        "if os.path.samestat(found, there):",
+        "if False:",
+    ),
+    38: _one(
+        "a run's own teachers are not replaced",
+        "models/ownership.py",
+        "    if not folder.exists():\n        return\n    for path in inputs",
+        "    if True:\n        return\n    for path in inputs",
+    ),
+    39: _one(
+        "floats that are no whole numbers are refused",
+        "evaluation/columns.py",
+        "if not sound.all():",
+        "if False:",
+    ),
+    40: _one("other spellings are looked for", "evaluation/spelling.py", "    if near:\n", "    if False:\n"),
+    41: _one(
+        "a split is held against its manifest",
+        "data/split.py",
+        "    refuse_edited(file, manifest, path)\n",
+        "",
+    ),
+    42: _one(
+        "a header is held against its member",
+        "evaluation/npz_file.py",
+        "if header.size != info.file_size or",
+        "if",
+    ),
+    43: _one(
+        "a tensor is held against its storage",
+        "models/state_dict.py",
+        "if value.numel() * value.itemsize > value.untyped_storage().nbytes():",
+        "if False:",
+    ),
+    44: _one(
+        "a lock that somebody wrote into is refused",
+        "models/lock.py",
+        "        or not CONTENT.fullmatch(os.pread(file, 32, 0))\n",
+        "",
+    ),
+    45: _TOLERANT,
+    46: _one(
+        "the temporary folder is ours alone",
+        "machine/ray_folder.py",
+        "dir=parent))  # of mode 0700",
+        "dir=parent))\n        folder.chmod(0o777)",
+    ),
+    47: _one(
+        "claims of others are looked at",
+        "teachers/cache_budget.py",
+        "            self._refuse_if_taken(others)\n            _write_claim",
+        "            _write_claim",
+    ),
+    48: _one(
+        "limits are held against what a rate can be",
+        "evaluation/limits.py",
+        "            kind.check_range(limit)\n",
+        "            pass\n",
+    ),
+    49: _one(
+        "tensors and groups of a checkpoint are looked at",
+        "models/checkpoint.py",
+        "        _refuse_odd(model, training)\n",
+        "",
+    ),
+    50: _one(
+        "what YAML raises beside its own errors is caught",
+        "recipe/reading.py",
+        '    except Exception as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
+        '    except yaml.YAMLError as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
+    ),
+    51: _one(
+        "an unfinished run fails",
+        "evaluation/gate.py",
+        "if unfinished and not limits.allow_unfinished:",
+        "if False:",
+    ),
+}
