@@ -162,7 +162,7 @@ GUARDS: dict[int, Guard] = {
     ),
     24: _one(
         "what cannot be listed is said",
-        "data/sources.py",
+        "data/image_folder.py",
         'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except OSError as error:',
         'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except ZeroDivisionError as error:',
     ),

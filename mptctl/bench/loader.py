@@ -24,9 +24,9 @@ from mptctl.bench.runners import (
     our_stream,
     repeated,
 )
+from mptctl.data.image_folder import scan_folder
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.manifest import TRAIN
-from mptctl.data.sources import scan_folder
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.files import Model

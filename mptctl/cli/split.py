@@ -93,7 +93,7 @@ def split(
 
         mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
     """
-    from mptctl.data.sources import BadPictures
+    from mptctl.data.image_folder import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
     from mptctl.files import read_names

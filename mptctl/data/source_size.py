@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mptctl.data.characters import CLASS_NAMES, TEST_PER_CLASS, TRAIN_PER_CLASS
+from mptctl.data.image_folder import class_folders, parts_of, picture_files
 from mptctl.data.manifest import TEST, TRAIN
-from mptctl.data.sources import class_folders, parts_of, picture_files, read_array
+from mptctl.data.sources import read_array
 from mptctl.errors import DataError, UsageError
 from mptctl.names import Source
 

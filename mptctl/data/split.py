@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.holdout import hold_out, refuse_empty_classes
+from mptctl.data.image_folder import parts_of
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
-from mptctl.data.sources import EMBEDDED, load_array, parts_of, read_source
+from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,

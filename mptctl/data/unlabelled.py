@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from mptctl.data.classes import ClassSplit
+from mptctl.data.image_folder import EXTENSIONS, BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
-from mptctl.data.sources import EXTENSIONS, BadPictures
 from mptctl.data.split import Split
 from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
 from mptctl.data.verify import Progress, check_files

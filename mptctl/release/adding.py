@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mptctl.data.image_folder import class_folders
 from mptctl.data.own_split import extend_split
-from mptctl.data.sources import class_folders
 from mptctl.data.split import Split
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.errors import DataError, UsageError, some

@@ -13,8 +13,9 @@ import pytest
 from sklearn.datasets import load_digits
 from torchvision import datasets
 
+from mptctl.data.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
-from mptctl.data.sources import read_array, read_source, scan_folder
+from mptctl.data.sources import read_array, read_source
 from mptctl.errors import DataError, UsageError
 
 

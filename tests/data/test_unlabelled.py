@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.sources import BadPictures
+from mptctl.data.image_folder import BadPictures
 from mptctl.data.unlabelled import unlabelled_split
 
 

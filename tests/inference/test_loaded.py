@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 import mptctl
+from mptctl.data.image_folder import BadPictures
 from mptctl.data.loading.choose import make_loader
-from mptctl.data.sources import BadPictures
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.predictions import read_predictions

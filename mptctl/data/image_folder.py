@@ -1,0 +1,134 @@
+"""Pictures as files: a folder for each part, with a folder for each class in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from mptctl.data.manifest import BAD, TEST, TRAIN, VAL, Manifest, pack_paths
+from mptctl.data.verify import Progress, check_files
+from mptctl.errors import DataError, some
+from mptctl.names import OnBad, Verify
+
+EXTENSIONS = (".jpg", ".jpeg", ".png")
+# What messages say that they expected.
+EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
+
+
+class BadPictures(DataError):
+    """Picture files that cannot be used.
+
+    Args:
+        problems: one line for each, with its path and what is wrong with it.
+        total: how many files were looked at.
+    """
+
+    def __init__(self, problems: list[str], total: int) -> None:
+        self.problems = problems
+        super().__init__(
+            f"{len(problems)} of {total} pictures cannot be used: {some(problems, separator='; ')}; "
+            "repair or remove them, or keep them out with --on-bad quarantine"
+        )
+
+
+def scan_folder(
+    root: Path,
+    *,
+    verify: Verify = "header",
+    on_bad: OnBad = "fail",
+    needs_test: bool = True,
+    progress: Progress | None = None,
+) -> tuple[Manifest, list[str]]:
+    """List and check ``train/CLASS/*``, and ``val/CLASS/*`` and ``test/CLASS/*`` as `parts_of` says.
+
+    Args and errors: as `read_source`; without ``needs_test`` there may be ``train/`` alone.
+    """
+    names = class_folders(root / "train")
+    if not names:
+        raise DataError(f"{root}: holds no class folder below train/; expected {EXPECTED}")
+    folders = parts_of(root)
+    if needs_test and TEST not in folders.values():
+        raise DataError(f"{root}: holds no val/ or test/; expected {EXPECTED}")
+    for folder in folders:
+        strangers = sorted(set(class_folders(root / folder)) - set(names))
+        if strangers:
+            raise DataError(
+                f"{root / folder}: classes that train/ does not have: {some(strangers)}; give both the same folders"
+            )
+    paths: list[str] = []
+    labels: list[int] = []
+    codes: list[int] = []
+    for part, code in folders.items():
+        for label, name in enumerate(names):
+            files = picture_files(root / part / name)
+            if part == "train" and not files:
+                raise DataError(
+                    f"{root / part / name}: holds no picture ({', '.join(EXTENSIONS)}); "
+                    "add some or remove the folder"
+                )
+            paths += [f"{part}/{name}/{file}" for file in files]
+            labels += [label] * len(files)
+            codes += [code] * len(files)
+        if needs_test and code not in codes:
+            raise DataError(f"{root / part}: holds no picture in its class folders; expected {EXPECTED}")
+    found = check_files(str(root), paths, verify=verify, progress=progress)
+    parts = np.array(codes, dtype=np.uint8)
+    problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
+    if problems and on_bad == "fail":
+        raise BadPictures(problems, len(paths))
+    parts[[row for row, _ in found.problems]] = BAD
+    path_bytes, path_offsets = pack_paths(paths)
+    manifest = Manifest(
+        source="imagefolder",
+        root=root,
+        class_names=tuple(names),
+        labels=np.array(labels, dtype=np.int32),
+        parts=parts,
+        heights=found.heights,
+        widths=found.widths,
+        kinds=found.kinds,
+        path_bytes=path_bytes,
+        path_offsets=path_offsets,
+        sizes=found.sizes,
+        mtimes=found.mtimes,
+    )
+    return manifest, problems
+
+
+def parts_of(root: Path) -> dict[str, int]:
+    """Which folder of an image folder is which part, those of training first and those of the test last.
+
+    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class folders too,
+    it is the test part, and ``val/``, if there is one, the validation part.
+    """
+    folders = {"train": TRAIN}
+    has_test = bool(class_folders(root / "test"))
+    if (root / "val").is_dir():
+        folders["val"] = VAL if has_test else TEST
+    if has_test:
+        folders["test"] = TEST
+    return folders
+
+
+def class_folders(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def picture_files(folder: Path) -> list[str]:
+    if not folder.is_dir():
+        return []
+    try:
+        return sorted(
+            entry.name
+            for entry in os.scandir(folder)
+            if entry.name.lower().endswith(EXTENSIONS) and entry.name[0] != "." and entry.is_file()
+        )
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
