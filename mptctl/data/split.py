@@ -135,8 +135,8 @@ def make_split(
         old_fraction, old_names, class_fraction, order: which classes are old, and which are taken; see
             `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
-        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default: a tenth,
-            of characters a fifth, and none where the source has a validation part of its own.
+        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default: 0.1, of
+            characters 0.2, and 0 where the source has a validation part of its own.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         overwrite: replace an existing split.
@@ -145,8 +145,7 @@ def make_split(
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.
-        DataError: no data, another layout than expected, or bad files.
-        StorageError: ``run_root`` cannot be written.
+        DataError: no data, another layout than expected, or bad files. StorageError: ``run_root`` cannot be written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
@@ -155,8 +154,8 @@ def make_split(
             f"--val-fraction {val_fraction:g}: {root} has val/ and test/, so val/ is the validation part; leave it out"
         )
     if val_fraction is None:
-        val_fraction = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
-        val_fraction = 0.0 if has_own else val_fraction
+        by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
+        val_fraction = 0.0 if has_own else by_default
     if not 0.0 <= val_fraction < 1.0:
         raise UsageError(f"--val-fraction {val_fraction}: must be at least 0 and below 1")
     request = SplitRequest(

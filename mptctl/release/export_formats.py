@@ -130,7 +130,7 @@ def _rounded(proto: Any, pictures: Tensor, see: Any, path: Path) -> Any:
 
     class Pictures(ort.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
-            self.left: Iterator[Tensor] = iter(given.split(32))
+            self.left: Iterator[Tensor] = (given[row : row + 32] for row in range(0, len(given), 32))
 
         def get_next(self) -> dict[str, Any] | None:
             batch = next(self.left, None)
