@@ -205,7 +205,12 @@ GUARDS: dict[int, Guard] = {
     34: _one(
         "expired waivers are looked at", "evaluation/gate_rules.py", "expired=not holds,", "expired=False,"
     ),
-    35: Guard("an exported model is asked before it is written", why="export comes with its own test"),
+    35: _one(
+        "an export that says something else is refused",
+        "release/exporting.py",
+        "not report.max_difference <= report.tolerance",
+        "False",
+    ),
     36: _TOLERANT,
     37: _one(
         "an output is held against the inputs",
