@@ -20,7 +20,7 @@ def read_plain_yaml(text: str, name: str) -> Any:
         UsageError: it is none, has a key twice, or an alias, which can blow a page up to gigabytes.
     """
     try:
-        return yaml.load(text, Loader=_PlainLoader)
+        return yaml.load(text, Loader=_PlainLoader)  # noqa: S506  # a kind of SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{name}: {shown(one_line(error), 200)}") from error
 

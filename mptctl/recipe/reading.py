@@ -167,7 +167,7 @@ def _read_yaml(text: str, where: str) -> Any:
     if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
     try:
-        return yaml.load(text, Loader=_SafeLoader)
+        return yaml.load(text, Loader=_SafeLoader)  # noqa: S506  # a kind of SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
