@@ -190,7 +190,7 @@ def _cannot(walks: list[Walk], budget: Budget) -> str:
     flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
     return (
         f"--max-nfr {100 * budget.max_nfr:g}: no bias meets it; the least NFR that can be had is "
-        f"{100 * flips / n:.2f}% ({flips} of {n:,} validation pictures of old classes), at most "
-        f"{100 * walk.bounds[-1]:.2f}% with {100 * budget.confidence:g}% confidence; raise the budget, train with a "
+        f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
+        f"{100 * walk.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, train with a "
         "larger k, or hold out more pictures"
     )

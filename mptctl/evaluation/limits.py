@@ -64,7 +64,7 @@ class LimitKind:
         if self.high is None and limit > samples:
             raise UsageError(
                 f"--{self.name} {100 * limit:g}: {self.title} of {samples:,} samples is never above "
-                f"{100 * samples:,}%; set a limit below that"
+                f"{100 * samples:,} %; set a limit below that"
             )
 
 

@@ -63,8 +63,8 @@ def doubts(counts: Counts, choices: int) -> list[str]:
         found.append(f"{never_right(counts)}; {LIKELY_CAUSE}")
     elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
         found.append(
-            f"the old model is hardly ever right: on {100 * right / n:.2f}% of the samples of old classes, where "
-            f"guessing among {choices:,} gives {100 * guessing:.2f}%, so NFR cannot be large; {LIKELY_CAUSE}"
+            f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, where "
+            f"guessing among {choices:,} gives {100 * guessing:.2f} %, so NFR cannot be large; {LIKELY_CAUSE}"
         )
     if right and counts.negative_flips / right >= NEARLY_ALL:
         found.append(

@@ -90,7 +90,8 @@ def discriminability(
     found = []
     for name, checkpoint in checkpoints.items():
         features = features_of(checkpoint, split, device=device, progress=progress)
-        novel = np.isin(labels, novel_classes(checkpoint, split))
+        others = novel_classes(checkpoint, split)  # in the order in which `few_shot` draws from them
+        novel = np.isin(labels, others)
         base = spread(features[~novel], labels[~novel])
         if base is None:
             raise DataError(
@@ -111,7 +112,7 @@ def discriminability(
                 ),
                 novel_accuracy=_novel_accuracy(
                     torch.from_numpy(features),
-                    [np.flatnonzero(labels == name) for name in np.unique(labels[novel])],
+                    [np.flatnonzero(labels == other) for other in others],
                     request,
                     cosine=model.head == "cosine",
                     progress=progress,

@@ -16,7 +16,7 @@ def describe_adjustment(report: AdjustReport) -> list[str]:
             f"divided by {report.chosen.temperature:.4g}, the temperature; NLL {_nll(before)} -> {_nll(after)}"
         )
     if after.nfr is not None:
-        held = f" (at most {percent(after.bound)} with {100 * report.confidence:g}% confidence)" * (
+        held = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)" * (
             report.max_nfr is not None
         )
         lines.append(

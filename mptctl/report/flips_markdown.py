@@ -55,7 +55,7 @@ def _page(report: FlipReport, sentences: Sequence[str], folded: Sequence[list[st
         "",
         *(f"- {escape(sentence)}" for sentence in sentences),
         "",
-        "| rate | value | 95% interval | count |",
+        "| rate | value | 95 % interval | count |",
         "|---|--:|--:|--:|",
         *(
             f"| {line.name} ({line.meaning}) | {percent(line.rate.value)} | {format_interval(line.rate.ci95)} "
@@ -102,7 +102,7 @@ def _slices(report: FlipReport) -> list[str]:
     ]
     summary = sentence.replace("(q < 0.05)", "(q &lt; 0.05)")
     return _folded(
-        summary, "| slice | flips | NFR | 95% interval | lost | q | |", "|---|--:|--:|--:|--:|--:|---|", rows
+        summary, "| slice | flips | NFR | 95 % interval | lost | q | |", "|---|--:|--:|--:|--:|--:|---|", rows
     )
 
 

@@ -18,7 +18,7 @@ ROWS = 200
 CAPTIONS = {
     "margins": "Logit margins before and after. Left of the line the answer is wrong.",
     "reliability": RELIABILITY,
-    "confidence": "Flips by how sure the old model was, with 95% intervals.",
+    "confidence": "Flips by how sure the old model was, with 95 % intervals.",
     "flow": "From which class flips came, and which answer took them.",
     "bias": "What is free: a bias taken off the new classes' logits after training.",
 }

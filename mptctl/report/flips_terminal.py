@@ -79,7 +79,7 @@ def _top(report: FlipReport, console: Console) -> list[RenderableType]:
     cells.add_row("old right", f"{counts.both_right:,}", Text(f"{counts.negative_flips:,}", style="bold red"))
     cells.add_row("old wrong", Text(f"{counts.positive_flips:,}", style="green"), f"{counts.both_wrong:,}")
 
-    rates = make_table(console, "rate", "", "value", "95% interval", "count", left=("",))
+    rates = make_table(console, "rate", "", "value", "95 % interval", "count", left=("",))
     for line in rate_lines(report):
         rates.add_row(
             line.name,
@@ -137,7 +137,7 @@ def _causes(lines: list[CauseLine], console: Console) -> Table:
 
 
 def _slices(rows: list[SliceRow], console: Console) -> Table:
-    table = make_table(console, "slice", "flips", "NFR", "95% interval", "lost", "q", "")
+    table = make_table(console, "slice", "flips", "NFR", "95 % interval", "lost", "q", "")
     for row in rows:
         table.add_row(
             words(slice_name(row.by)),

@@ -60,7 +60,7 @@ def print_quickstart(
     console: Console,
 ) -> None:
     """Print one row for each model, what it means, some of what flipped, and where to look next."""
-    table = make_table(console, "model", "flips", "of", "NFR", "95% interval", "error, old", "error, all")
+    table = make_table(console, "model", "flips", "of", "NFR", "95 % interval", "error, old", "error, all")
     for row in rows:
         table.add_row(
             row.model,

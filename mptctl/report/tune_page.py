@@ -38,7 +38,7 @@ def render_tune_html(report: TuneReport) -> str:
     """One page that needs nothing but itself."""
     figures = []
     for name, caption, draw in (
-        ("over-k", "Bars: error on all classes. Lines: NFR with its 95% interval.", draw_over_k),
+        ("over-k", "Bars: error on all classes. Lines: NFR with its 95 % interval.", draw_over_k),
         ("against", "Every whole trial; the line joins those that no other one beats.", draw_against),
     ):
         with style():

@@ -37,7 +37,7 @@ def print_tune(report: TuneReport, console: Console) -> None:
 
 def trials_table(report: TuneReport, console: Console) -> Table:
     """Every trial with its figures on the validation part."""
-    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95% interval", "is")
+    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95 % interval", "is")
     table = make_table(console, *headings, left=("state", "is"))
     for trial in report.trials:
         nfr = trial.val_nfr
@@ -66,8 +66,8 @@ def sentences(report: TuneReport) -> list[str]:
         assert chosen.val_nfr is not None
         assert chosen.val_error is not None
         lines.append(
-            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95% interval "
-            f"{format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
+            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95 % "
+            f"interval {format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
             f"({format_count(chosen.val_error)})."
         )
         if report.second is not None:

@@ -68,14 +68,14 @@ def duration(seconds: float) -> str:
 
 def percent(fraction: float | None, digits: int = 2) -> str:
     """A fraction as percent with its sign; a rate that is not defined as n/a."""
-    return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f}%"
+    return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f} %"
 
 
 def format_interval(interval: Interval | None, digits: int = 2) -> str:
     """An interval of fractions in percent."""
     if interval is None:
         return NOT_DEFINED
-    return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f}%"
+    return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f} %"
 
 
 def format_count(rate: Rate) -> str:
@@ -141,7 +141,7 @@ def verdict(report: FlipReport) -> Verdict:
         sentences += [f"{sentence}." for sentence in report.unfinished]
     sentences.append(
         f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right are wrong "
-        f"now: NFR {percent(flips.value)} (95% interval {format_interval(flips.ci95)})."
+        f"now: NFR {percent(flips.value)} (95 % interval {format_interval(flips.ci95)})."
     )
     change = report.er_difference
     sentences.append(
@@ -153,7 +153,7 @@ def verdict(report: FlipReport) -> Verdict:
     if report.equivalence is not None:
         e = report.equivalence
         sentences.append(
-            f"Is NFR below {100 * e.margin:g}% with {100 * e.confidence:g}% confidence? {e.below}."
+            f"Is NFR below {100 * e.margin:g} % with {100 * e.confidence:g} % confidence? {e.below}."
         )
     if report.noise_floor is not None:
         floor = report.noise_floor

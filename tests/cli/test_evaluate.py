@@ -62,7 +62,7 @@ def test_the_table_fits_80_columns_and_is_plain_in_a_pipe(call) -> None:  # type
     assert "\x1b" not in done.out
     assert "6 test samples of old classes" in done.out
     assert "old right          3          2" in done.out
-    assert "33.33%" in done.out
+    assert "33.33 %" in done.out
     assert done.err == ""
 
 
@@ -108,7 +108,7 @@ def test_a_gate_that_fails_exits_3_after_the_report_and_names_every_limit(call) 
     assert page["gate"]["passed"] is False
     assert page["gate"]["failed"] == ["max-nfr", "max-er-increase"]
     assert done.err.count("\n") == 1
-    assert "--max-nfr: NFR 33.33% exceeds the limit of 33%" in done.err
+    assert "--max-nfr: NFR 33.33 % exceeds the limit of 33 %" in done.err
     assert "--max-er-increase" in done.err
     assert "--max-rel-nfr" not in done.err
 
@@ -123,7 +123,7 @@ def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call) 
     words = ("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95")
     done = call(*words, "--report", "page.html", "--markdown", "page.md")
     assert done.code == 3
-    assert "gate undecided: --max-nfr: NFR 33.33% (9.68 to 70.00% with 95% confidence)" in done.err
+    assert "gate undecided: --max-nfr: NFR 33.33 % (9.68 to 70.00 % with 95 % confidence)" in done.err
     for text in (done.out, Path("page.html").read_text(), Path("page.md").read_text()):
         assert "Gate undecided: max-nfr" in text
         assert "more samples of old classes would decide it" in " ".join(text.split())
@@ -304,7 +304,7 @@ def test_slices_are_in_every_output_and_fit_80_columns(call) -> None:  # type: i
     assert max(len(line) for line in done.out.splitlines()) <= 80
     assert "country=de, <b>device|</b>=p" in " ".join(done.out.split())
     assert "country=de, &lt;b&gt;device|&lt;/b&gt;=p" in Path("page.html").read_text()
-    assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00% |" in Path("page.md").read_text()
+    assert "| country=de, &lt;b&gt;device\\|&lt;/b&gt;=p | 1 / 4 | 25.00 % |" in Path("page.md").read_text()
     page = json.loads(call(*words, "--min-slice", "4", "--json").out)
     assert [row["by"] for row in page["slices"]] == [{"class": "0"}, {"country": "de", "<b>device|</b>": "p"}]
     assert page["small_slices"] == 2
@@ -344,7 +344,7 @@ def test_noise_floor_and_baseline(call) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("flag", ["--nfr-margin", "--margin"])
 def test_margin_of_equivalence_under_its_name_and_the_former_one(call, flag: str) -> None:  # type: ignore[no-untyped-def]
     done = call("old.npz", "new.npz", flag, "2")
-    assert "Is NFR below 2% with 95% confidence? no." in done.out
+    assert "Is NFR below 2 % with 95 % confidence? no." in done.out
     words = call("--help").out.split()
     assert "--nfr-margin" in words
     assert "--margin" not in words
@@ -370,7 +370,7 @@ def test_lost_right_answers_have_a_limit(call) -> None:  # type: ignore[no-untyp
     assert page["gate"]["max_lost"] == 0.4
     done = call("old.npz", "new.npz", "--max-lost", "39")
     assert done.code == 3
-    assert "--max-lost: share of right answers lost 40.00% exceeds the limit of 39%" in done.err
+    assert "--max-lost: share of right answers lost 40.00 % exceeds the limit of 39 %" in done.err
     assert call("old.npz", "new.npz", "--max-lost", "40", "--confidence", "0.95").code == 3
 
 

@@ -231,6 +231,17 @@ def test_what_cannot_be_added_is_said(root: Path, mptctl: CommandLine, tmp_path:
     assert (code, "was trained on the split" in said) == (5, True)
 
 
+def test_the_analysis_draws_the_episodes_of_fewshot_also_where_classes_are_not_in_order(
+    mptctl: CommandLine, tmp_path: Path
+) -> None:
+    split = make_split("digits", run_root=tmp_path, order="random", seed=3)
+    assert list(split.classes.names) != sorted(split.classes.names)
+    train(RunRequest(short_recipe("optim.epochs=2"), split, tmp_path / "old", only_old_classes=True), Log())
+    words = ("fewshot", "old", "--episodes", 20, "--run-root", tmp_path, "--json")
+    found = json.loads(mptctl(*words, "--analysis", "--out", tmp_path / "m.png").stdout)["runs"][0]
+    assert found["novel_accuracy"]["1"]["accuracy"] == json.loads(mptctl(*words).stdout)["accuracy"]
+
+
 def test_the_analysis_draws_a_figure_of_several_runs(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
     figure = tmp_path / "margins.png"
     few = ("--episodes", 20, "--run-root", root, "--json")

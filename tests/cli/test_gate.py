@@ -60,9 +60,9 @@ META = ("--metadata", "meta.csv")
     ("text", "code", "message"),
     [
         ("limits: {max_nfr: 4}", 0, ""),
-        ("limits: {max_nfr: 3.9}", 3, "gate failed: --max-nfr: NFR 4.00% exceeds the limit of 3.9%"),
+        ("limits: {max_nfr: 3.9}", 3, "gate failed: --max-nfr: NFR 4.00 % exceeds the limit of 3.9 %"),
         ("confidence: 0.95\nlimits: {max_nfr: 4.5}", 3, "gate undecided: --max-nfr"),
-        ("slices: [{by: {country: it}, max_nfr: 7}]", 3, "NFR of country=it 8.00% exceeds the limit of 7%"),
+        ("slices: [{by: {country: it}, max_nfr: 7}]", 3, "NFR of country=it 8.00 % exceeds the limit of 7 %"),
         ("must_keep: {by: {country: it}}", 3, "8 of the samples that must be kept flipped (test/00192"),
         ("limits: {max_nrf: 4}", 2, "gate.yaml: unknown key limits.max_nrf; did you mean max_nfr?"),
         ("must_keep: {ids: [test/1]}", 4, "1 ids are not in the test set (test/1)"),
@@ -123,7 +123,7 @@ def test_hundreds_of_slices_are_said_in_short(call: Any) -> None:
     done = evaluate(call, "slices:\n" + "\n".join(rules), "--metadata", "meta.npz", "--markdown", "-")
     assert done.code == 3
     assert done.out.startswith("### ❌ Gate failed: max-nfr of group=g096, max-nfr of group=g097,")
-    assert done.out.count("is within the limit of 99%.") == 16
+    assert done.out.count("is within the limit of 99 %.") == 16
     assert "80 more limits, of which 0 did not pass; all of them are in the JSON." in done.out
     assert done.err.count("exceeds the limit") == 4
 
@@ -145,7 +145,7 @@ def test_junit_has_one_test_for_each_limit(call: Any, text: str, failures: dict[
     assert [case.get("name") for case in suite] == ["max-nfr", "max-lost"]
     found = {case.get("name"): failed for case in suite if (failed := case.find("failure")) is not None}
     assert {name: failed.get("type") for name, failed in found.items()} == failures
-    assert all("NFR 4.00%" in str(failed.get("message")) for failed in found.values())
+    assert all("NFR 4.00 %" in str(failed.get("message")) for failed in found.values())
 
 
 def test_junit_of_hostile_names_is_xml(call: Any) -> None:

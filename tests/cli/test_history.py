@@ -55,7 +55,7 @@ def test_releases_are_added_and_shown(evaluate, mptctl: CommandLine) -> None:  #
     shown = mptctl("history", "releases.jsonl")
     assert shown.returncode == 0
     assert max(len(line) for line in shown.stdout.splitlines()) <= 80
-    assert shown.stdout.startswith("NFR ▂█▄ 2.00% to 10.00%\n")
+    assert shown.stdout.startswith("NFR ▂█▄ 2.00 % to 10.00 %\n")
     assert [line.split()[-1] for line in shown.stdout.splitlines()[3:]] == ["ungated", "failed", "passed"]
     page = json.loads(mptctl("history", "releases.jsonl", "--json").stdout)
     assert [each["nfr"] for each in page["releases"]] == pytest.approx([0.02, 0.1, 0.04])
@@ -113,8 +113,8 @@ def test_annotations_are_one_command_a_line_on_standard_error(evaluate) -> None:
     json.loads(done.stdout)
     commands = [line for line in done.stderr.splitlines() if line.startswith("::")]
     assert all(COMMAND.fullmatch(line) for line in commands)
-    assert commands[0] == "::error title=mptctl gate::NFR 10.00%25 exceeds the limit of 5%25"
-    assert commands[-1].startswith("::notice title=mptctl gate::Gate failed: max-nfr: NFR 10.00%25 (")
+    assert commands[0] == "::error title=mptctl gate::NFR 10.00 %25 exceeds the limit of 5 %25"
+    assert commands[-1].startswith("::notice title=mptctl gate::Gate failed: max-nfr: NFR 10.00 %25 (")
     passed = evaluate(20, "--max-nfr", "9", "--confidence", "0.95", "--undecided", "pass", "--github")
     assert (passed.returncode, passed.stderr.count("::warning")) == (0, 1)
     assert "::error" not in passed.stderr

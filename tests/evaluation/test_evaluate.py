@@ -392,7 +392,7 @@ class TestOtherModels:
         assert old.classes is not None
         third = build_predictions("again", old.ids, old.labels, old.preds, classes=old.classes[::-1])
         report = compare(old, new, noise_floor=third)
-        assert "Training the old model again (again) flips 0.00% by itself." in verdict(report).sentences
+        assert "Training the old model again (again) flips 0.00 % by itself." in verdict(report).sentences
 
     def test_a_noise_floor_whose_classes_are_not_known_is_called_the_third_model(
         self, twenty: tuple[Predictions, Predictions]
@@ -404,7 +404,7 @@ class TestOtherModels:
         assert not report.noise_floor.same_classes
         said = " ".join(verdict(report).sentences)
         assert (
-            "The third model (some.csv) flips 21.43%; whether it has the old model's classes is not known."
+            "The third model (some.csv) flips 21.43 %; whether it has the old model's classes is not known."
             in said
         )
         assert "Training the old model again" not in said
@@ -501,7 +501,7 @@ class TestDoubts:
         assert any("hardly ever right" in warning for warning in warnings) is warned
         if warned:
             assert f"{right / 10:.2f}%" in warnings[0]
-            assert "guessing among 10 gives 10.00%" in warnings[0]
+            assert "guessing among 10 gives 10.00 %" in warnings[0]
             assert "preprocessing" in warnings[0]
             assert "order of the class names" in warnings[0]
 

@@ -58,7 +58,7 @@ def test_every_limit_that_fails_is_named() -> None:
     # Rel-NFR = .02 / (.9 * .07) = 31.7 %; the error falls by 3 points.
     assert gate.failed == ["max-nfr", "max-rel-nfr", "max-er-increase"]
     assert [check.value for check in gate.checks] == pytest.approx([0.02, 0.02 / 0.063, -0.03])
-    assert "NFR 2.00% exceeds the limit of 1%" in gate.checks[0].message
+    assert "NFR 2.00 % exceeds the limit of 1 %" in gate.checks[0].message
     one = check_gate(TABLE, Limits(max_nfr=0.03, max_rel_nfr=0.3))
     assert one.failed == ["max-rel-nfr"]
 
@@ -121,7 +121,7 @@ def test_a_limit_on_rel_nfr_above_the_number_of_samples_is_a_usage_error() -> No
     gate = check_gate(most, Limits(max_rel_nfr=1000))
     assert gate.checks[0].value == pytest.approx(1000)
     with pytest.raises(
-        UsageError, match=r"--max-rel-nfr 100100: Rel-NFR of 1,000 samples is never above 100,000%"
+        UsageError, match=r"--max-rel-nfr 100100: Rel-NFR of 1,000 samples is never above 100,000 %"
     ):
         check_gate(most, Limits(max_rel_nfr=1001))
 
@@ -183,7 +183,7 @@ class TestThreeAnswers:
         assert (both.answer, both.failed) == ("fail", ["max-lost"])
         undefined = check_gate(counts(95, 0, 5, 0), Limits(max_rel_nfr=1, confidence=0.95, undecided="pass"))
         assert (undefined.answer, undefined.passed) == ("fail", False)
-        with pytest.raises(GateFailed, match=r"gate undecided: --max-nfr: NFR 2\.00%"):
+        with pytest.raises(GateFailed, match=r"gate undecided: --max-nfr: NFR 2\.00 %"):
             check_gate(TABLE, Limits(max_nfr=0.025, confidence=0.95)).require_passed()
 
     @pytest.mark.parametrize("name", ["max_nfr", "max_lost", "max_rel_nfr", "max_er_increase"])

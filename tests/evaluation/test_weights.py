@@ -117,7 +117,7 @@ def test_on_the_command_line(tmp_path: Path, mptctl: CommandLine, monkeypatch: p
     page = json.loads(mptctl(*words, "cost", "--json").stdout)
     assert page["weighted"]["nfr"]["value"] == pytest.approx(0.2)
     assert json.loads(mptctl(*words[:3], "--json").stdout)["weighted"] is None
-    assert "Weighted by cost: NFR 20.00% (" in " ".join(mptctl(*words, "cost").stdout.split())
+    assert "Weighted by cost: NFR 20.00 % (" in " ".join(mptctl(*words, "cost").stdout.split())
     done = mptctl(*words, "costs")
     assert (done.returncode, done.stdout) == (4, "")
     assert (

@@ -169,7 +169,7 @@ def test_the_gate_answers() -> None:
     bound = report.gate(max_nfr=0.5, confidence=0.95)
     assert not bound.passed
     assert bound.checks[0].tested == pytest.approx(wilson(1, 4, 0.95)[1])
-    with pytest.raises(GateFailed, match=r"25\.00% exceeds the limit of 20%"):
+    with pytest.raises(GateFailed, match=r"25\.00 % exceeds the limit of 20 %"):
         failed.require_passed()
     same = mptctl.evaluate(LABELS, old=NEW, new=NEW, old_classes=OLD_CLASSES)
     assert same.gate(max_nfr=1.0).failed == ["identical"]
@@ -251,16 +251,16 @@ def test_a_warning_speaks_python() -> None:
 
 def test_it_prints_itself_in_a_terminal() -> None:
     report = by_hand()
-    assert repr(report) == "<Report: NFR 25.00% (1 / 4), old -> new>"
+    assert repr(report) == "<Report: NFR 25.00 % (1 / 4), old -> new>"
     text = str(report)
-    assert "NFR 25.00%" in text
+    assert "NFR 25.00 %" in text
     assert re.search(r"old right +2 +1\n", text)
     assert "\x1b" not in text
     console = Console(width=80, force_terminal=True, file=io.StringIO(), color_system="standard")
     console.print(report)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[1m" in shown
-    assert Text.from_ansi(shown).plain.count("NFR 25.00%") == 2
+    assert Text.from_ansi(shown).plain.count("NFR 25.00 %") == 2
 
 
 def test_it_shows_itself_in_a_notebook_as_the_page_does() -> None:

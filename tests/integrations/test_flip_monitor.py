@@ -43,7 +43,7 @@ def test_one_validation_by_hand() -> None:
     report = watch(NEW)
     assert report.counts.negative_flips == 1
     assert report.nfr == 0.25
-    assert said == ["NFR 25.00% (1 / 4; 95%: 4.56 to 69.94%), error 20.00% (1 / 5)"]
+    assert said == ["NFR 25.00 % (1 / 4; 95 %: 4.56 to 69.94 %), error 20.00 % (1 / 5)"]
     assert {key: watch.metrics()[key] for key in FIGURES} == FIGURES | {"er_old_classes": 0.25}
     assert (watch.metrics()["nfr_low"], watch.metrics()["nfr_high"]) == report.nfr_ci95
 
@@ -127,7 +127,10 @@ def test_it_imports_neither_torch_nor_any_trainer() -> None:
     out = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
     )
-    assert out.stdout.splitlines() == ["NFR 50.00% (1 / 2; 95%: 9.45 to 90.55%), error 50.00% (1 / 2)", "[]"]
+    assert out.stdout.splitlines() == [
+        "NFR 50.00 % (1 / 2; 95 %: 9.45 to 90.55 %), error 50.00 % (1 / 2)",
+        "[]",
+    ]
 
 
 def test_several_processes_put_their_answers_together(tmp_path: Path) -> None:
@@ -157,7 +160,7 @@ dist.destroy_process_group()
     said = [child.communicate(timeout=120) for child in children]
     assert [err.splitlines()[-1] for _, err in said] == ["1 5", "1 5"]
     # Every process knows, and the first one says it.
-    assert [out.count("NFR 25.00% (1 / 4") for out, _ in said] == [1, 0]
+    assert [out.count("NFR 25.00 % (1 / 4") for out, _ in said] == [1, 0]
 
 
 @pytest.mark.skipif(

@@ -42,7 +42,7 @@ def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: Chain
     assert lines[place + 1].startswith("generation 2 23.7–76.3 13.7–69.4 9.7–70.0 3.0–56.4")
     assert lines[place + 2] == "6 classes 5/10 3/8 2/6 1 1 1"
     text = " ".join(lines)
-    assert "Generation 0 of seed 2 knows 3 classes and errs on 16.67% of their test samples" in text
+    assert "Generation 0 of seed 2 knows 3 classes and errs on 16.67 % of their test samples" in text
     assert "Note: something was left out." in text
 
 

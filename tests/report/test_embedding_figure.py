@@ -31,7 +31,7 @@ def test_one_panel_a_run_with_its_error() -> None:
     figure = draw_embeddings({"old": made(num_known=2), "a run": made(), "b": made()})
     titles = [axes.get_title() for axes in figure.axes]
     assert [title.splitlines()[0] for title in titles] == ["old", "a run", "b"]
-    assert all("error 0.00%" in title for title in titles)
+    assert all("error 0.00 %" in title for title in titles)
 
 
 def test_old_and_new_classes_have_their_own_marker_and_every_class_its_colour() -> None:

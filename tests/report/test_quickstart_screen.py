@@ -52,7 +52,7 @@ def test_a_terminal_shows_figures_words_pictures_page_and_command_in_80_columns(
     text = "\n".join(lines)
     assert text.count("▀") == 3 * 16 * 8
     assert [text.count(word) for word in ("plain  8", "mpt-kl B", "old    B")] == [3, 3, 3]
-    assert "4.80 to 8.00%" in text
+    assert "4.80 to 8.00 %" in text
     order = [
         text.index(part) for part in ("no-treatment", "Half as many.", "▀", "runs/flips.html", "mptctl split")
     ]

@@ -79,7 +79,7 @@ def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: Tun
     text = " ".join(printed(whole).split())
     # 2600 + 25 errors are the bound: k = 4 has 2480 + 144 = 2624 of them with KL, and 2520 + 192 with LM.
     assert (
-        "Choice: kl-k4, NFR 4.00% (100 / 2,500; 95% interval 3.30 to 4.84%), error 52.48% (2,624 / 5,000)."
+        "Choice: kl-k4, NFR 4.00 % (100 / 2,500; 95 % interval 3.30 to 4.84 %), error 52.48 % (2,624 / 5,000)."
         in text
     )
     assert (
@@ -87,7 +87,7 @@ def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: Tun
         in text
     )
     assert (
-        "Bound on the error: 52.50% (what is over it is not chosen), which is the reference's 52.00% (2,600 / 5,000) "
+        "Bound on the error: 52.50 % (what is over it is not chosen), which is the reference's 52.00 % (2,600 / 5,000) "
         "and 0.5 points." in text
     )
     assert "Pareto front of error and NFR: kl-k0" in text
@@ -101,14 +101,17 @@ def test_it_fits_eighty_columns(whole: TuneReport) -> None:
         "kl-k4",
         "done",
         "10/10",
-        "52.48%",
-        "4.00%",
+        "52.48",
+        "%",
+        "4.00",
+        "%",
         "100",
         "/",
         "2,500",
         "3.30",
         "to",
-        "4.84%",
+        "4.84",
+        "%",
         "best",
     ]
 
@@ -144,7 +147,7 @@ def test_a_log_has_one_line_a_change() -> None:
             on_update(report([state]))
     assert out.getvalue().splitlines() == [
         "kl-k1: running",
-        "kl-k1: done, epoch 10/10, error 50.00%, NFR 1.20% (30 / 2,500), 12 s",
+        "kl-k1: done, epoch 10/10, error 50.00 %, NFR 1.20 % (30 / 2,500), 12 s",
     ]
 
 
