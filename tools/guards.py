@@ -184,7 +184,7 @@ GUARDS: dict[int, Guard] = {
     28: _one(
         "an archive is held against free memory",
         "evaluation/npz_file.py",
-        "if SWELLING[key] * header.size > free:",
+        "if needed > free:",
         "if False:",
     ),
     29: _one("names are made visible", "errors.py", "    if text.isprintable():\n", "    if True:\n"),

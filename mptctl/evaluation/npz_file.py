@@ -20,8 +20,8 @@ from mptctl.evaluation.workspace import free_memory, shown_size
 
 # What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the first byte.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# Bytes that an array takes while it is read and checked, for each of its own.
-SWELLING = {"id": 3, "label": 3, "pred": 3, "logits": 1, "classes": 3}
+# Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as they are.
+SWELLING = 3
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _mapped(path, info, header, key)
     free = free_memory()
-    if SWELLING[key] * header.size > free:
+    needed = header.size * (1 if key == "logits" else SWELLING)
+    if needed > free:
         raise StorageError(
-            f"{path}: `{key}` needs {shown_size(SWELLING[key] * header.size)} of memory where {shown_size(free)} are "
+            f"{path}: `{key}` needs {shown_size(needed)} of memory where {shown_size(free)} are "
             "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as Parquet, "
             "which are read piece by piece"
         )

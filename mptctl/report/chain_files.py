@@ -64,7 +64,7 @@ def _line(row: ChainRow) -> str:
 
 def _cell(row: ChainRow, column: Column) -> str:
     rate = getattr(row, column)
-    interval = format_interval(rate.ci95).removesuffix("%")
+    interval = format_interval(rate.ci95).removesuffix(" %")
     return f"{value_text(rate)} ({interval}; {format_count(rate)})"
 
 

@@ -31,7 +31,7 @@ MEANING = (
 
 def value_text(rate: Rate) -> str:
     """A rate in percent, without the sign."""
-    return percent(rate.value).removesuffix("%")
+    return percent(rate.value).removesuffix(" %")
 
 
 def interval_text(rate: Rate) -> str:
