@@ -44,13 +44,13 @@ def test_the_table_fits_80_columns_and_shows_before_and_after(mptctl: CommandLin
         mptctl("evaluate", "test.npz", "--temperature", "fit", "--validation", "val.npz", "--json").stdout
     )
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("ECE")]
-    assert f"{100 * page['ece']:.2f}%" in row
-    assert f"{100 * page['scaled']['ece']:.2f}%" in row
+    assert f"{100 * page['ece']:.2f} %" in row
+    assert f"{100 * page['scaled']['ece']:.2f} %" in row
     assert f"temperature {page['temperature']:.4g}" in done.stdout
     assert page["n_validation"] == 200
     plain = mptctl("evaluate", "test.npz").stdout
     assert "temperature" not in plain
-    assert f"{100 * page['mce']:.2f}%" in plain
+    assert f"{100 * page['mce']:.2f} %" in plain
 
 
 def test_the_page_has_the_diagram_with_its_counts(mptctl: CommandLine) -> None:

@@ -163,7 +163,7 @@ def test_what_cannot_be_met_names_the_least_that_can_be_had() -> None:
     with pytest.raises(GateFailed) as refused:
         choose_bias(samples, Budget(max_nfr=float(bound) - 1e-6))
     assert (
-        f"{100 * flips / n:.2f}% ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f}%"
+        f"{100 * flips / n:.2f} % ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f} %"
     ) in str(refused.value)
     assert choose_bias(samples, Budget(max_nfr=float(bound))).walk.steps.flips.min() == flips
     with pytest.raises(GateFailed, match="the least that can be had is"):

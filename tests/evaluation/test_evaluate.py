@@ -500,7 +500,7 @@ class TestDoubts:
         warnings = compare(*table(10, right, 0, 1000 - right, 0)).warnings
         assert any("hardly ever right" in warning for warning in warnings) is warned
         if warned:
-            assert f"{right / 10:.2f}%" in warnings[0]
+            assert f"{right / 10:.2f} %" in warnings[0]
             assert "guessing among 10 gives 10.00 %" in warnings[0]
             assert "preprocessing" in warnings[0]
             assert "order of the class names" in warnings[0]

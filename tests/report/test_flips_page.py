@@ -71,7 +71,7 @@ def test_the_verdict_stands_before_everything_else() -> None:
     page = Page(render_html(report))
     assert page.text.index("Gate failed: max-nfr") < page.text.index("negative flips")
     assert f"{report.counts.negative_flips}" in page.text
-    assert f"{100 * report.nfr:.2f}%" in page.text
+    assert f"{100 * report.nfr:.2f} %" in page.text
 
 
 def test_every_figure_is_there_and_no_id_twice() -> None:
@@ -119,7 +119,7 @@ def test_lost_right_answers_stand_beside_the_other_rates() -> None:
     for text in (page.text, render_markdown(report), shown):
         assert "flips / right before" in text
         assert f"{report.counts.negative_flips} / {right}" in text
-        assert f"{100 * report.counts.negative_flips / right:.2f}%" in text
+        assert f"{100 * report.counts.negative_flips / right:.2f} %" in text
 
 
 def test_the_gallery_shows_pictures_and_both_answers() -> None:
@@ -137,4 +137,4 @@ def test_the_gallery_shows_pictures_and_both_answers() -> None:
     worst = report.worst_flips[0]
     assert worst.id in page.text
     assert worst.old_confidence is not None
-    assert f"{100 * worst.old_confidence:.0f}%" in page.text
+    assert f"{100 * worst.old_confidence:.0f} %" in page.text
