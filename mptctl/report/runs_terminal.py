@@ -32,7 +32,7 @@ def print_runs(runs: Sequence[RunEntry], console: Console) -> None:
             words(run.run),
             run.method or "",
             _state(run),
-            percent(run.val_error),
+            percent(run.val_error, 1),
             f"{datetime.fromisoformat(run.when):%d %b %H:%M}",
             words(some(_beside(run.run, other) for other in run.teacher_of)),
         )

@@ -126,7 +126,7 @@ def test_the_table_fits_80_columns_and_says_the_same(mptctl: CommandLine, root: 
     assert lines[0].split() == ["run", "method", "state", "(epoch)", "error", "when", "teacher", "of"]
     (row,) = (line for line in lines if line.startswith("10/ensemble/0 "))
     runs = listed(mptctl, root)
-    error = f"{100 * runs['10/ensemble/0']['val_error']:.2f} %"
+    error = f"{100 * runs['10/ensemble/0']['val_error']:.1f} %"
     assert row.split(maxsplit=1)[1].startswith("no-treatment")
     assert error in row
     assert row.rstrip().endswith(" mpt-kl")  # of the same folder, so without it
