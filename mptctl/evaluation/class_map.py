@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import MappedClass
-from mptctl.evaluation.pairs_file import pairs_relation, read_pairs
+from mptctl.evaluation.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.predictions import Predictions, row_blocks
 from mptctl.evaluation.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.workspace import current, free_memory, shown_size

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
+from mptctl.evaluation.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairs_file import pairs_relation, read_pairs
 from mptctl.evaluation.workspace import current
 
 # What is always there, with logits of the old model for the second.
