@@ -120,9 +120,9 @@ def _fitting_state(
         CheckpointError: they do not fit it.
     """
     names, arch = class_names, recipe.model.arch
-    state = {key.removeprefix(prefix): tensor for key, tensor in read_state_dict(weights).items()}
     # By shapes first, since flags may ask for more than memory.
     model = outline(recipe.model, len(names), recipe.data.image_size)
+    state = {key.removeprefix(prefix): tensor for key, tensor in read_state_dict(weights).items()}
     head, _ = find_head(model, arch)
     own = model.state_dict()
     rows = {len(v) for k, v in state.items() if v.ndim and k.startswith(head) and k.endswith("weight")}
