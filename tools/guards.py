@@ -163,8 +163,8 @@ GUARDS: dict[int, Guard] = {
     24: _one(
         "what cannot be listed is said",
         "data/image_folder.py",
-        'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except OSError as error:',
-        'sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")\n    except ZeroDivisionError as error:',
+        "and entry.is_file()\n        )\n    except OSError as error:",
+        "and entry.is_file()\n        )\n    except ZeroDivisionError as error:",
     ),
     25: Guard(
         "the launcher ends the other workers, gloo their waiting", why="is torch.distributed's, not ours"
