@@ -160,11 +160,20 @@ GUARDS: dict[int, Guard] = {
             ),
         ),
     ),
-    24: _one(
-        "what cannot be listed is said",
-        "data/image_folder.py",
-        "and entry.is_file()\n        )\n    except OSError as error:",
-        "and entry.is_file()\n        )\n    except ZeroDivisionError as error:",
+    24: Guard(
+        "what cannot be listed is said, there or at the end",
+        (
+            Patch(
+                "mptctl/data/image_folder.py",
+                "and entry.is_file()\n        )\n    except OSError as error:",
+                "and entry.is_file()\n        )\n    except ZeroDivisionError as error:",
+            ),
+            Patch(
+                "mptctl/cli/unforeseen.py",
+                "NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)",
+                "NOT_READ = ()",
+            ),
+        ),
     ),
     25: Guard(
         "the launcher ends the other workers, gloo their waiting", why="is torch.distributed's, not ours"
