@@ -212,7 +212,10 @@ GUARDS: dict[int, Guard] = {
         "            except ZeroDivisionError as error:\n                outcome",
     ),
     34: _one(
-        "expired waivers are looked at", "evaluation/gate_rules.py", "expired=not holds,", "expired=False,"
+        "an expired waiver does not hold",
+        "evaluation/gate_rules.py",
+        "valid = [waiver.expires >= today for waiver in rules.waivers]",
+        "valid = [True for waiver in rules.waivers]",
     ),
     35: _one(
         "an export that says something else is refused",
