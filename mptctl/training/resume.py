@@ -17,6 +17,8 @@ from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Keys by which a run may be made longer where nothing that is done depends on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
+# Keys that a run without teachers never reads.
+OF_TEACHERS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 class Resumed(NamedTuple):
@@ -132,11 +134,10 @@ def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) 
     }
     if longer:
         _refuse_extension(before.recipe, min(longer), path)
-    lines = [
-        f"{key}: {was} -> {is_now}"
-        for key, was, is_now in changes
-        if key not in may_change_between_starts() | longer
-    ]
+    may_change = may_change_between_starts() | longer
+    if not before.teachers and not now.teachers:
+        may_change |= OF_TEACHERS
+    lines = [f"{key}: {was} -> {is_now}" for key, was, is_now in changes if key not in may_change]
     lines += [
         f"{key}: {_short(getattr(before, key))} -> {_short(getattr(now, key))}"
         for key in ("split_fingerprint", "class_names", "teachers")

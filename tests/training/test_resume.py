@@ -99,6 +99,12 @@ def test_what_changes_no_number_may_change(run: Train) -> None:
     assert again.steps == 24
 
 
+def test_keys_of_teachers_may_change_where_there_are_none(run: Train) -> None:
+    run(short_recipe(), "run")
+    again, _ = run(short_recipe("runtime.cache_teachers=true"), "run", resume=True)
+    assert again.steps == 24
+
+
 LONGER = {"optim.schedule": "step", "optim.milestones": [1], "optim.epochs": 2}
 
 
