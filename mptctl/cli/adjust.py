@@ -80,10 +80,9 @@ def adjust(
     _check_figure(figure, [new, old], run_root, as_json, drawn=budget is not None)
     from mptctl.models.run_folder import find_checkpoint
 
+    # Before torch, which takes seconds to import: that a model is not there is to be said at once.
     for run in (new, old):
-        if (
-            run is not None
-        ):  # torch takes seconds to import, and that a model is not there is to be said at once
+        if run is not None:
             find_checkpoint(run, run_root)
     from mptctl.release.adjusting import AdjustRequest
     from mptctl.release.adjusting import adjust as adjust_run

@@ -38,7 +38,7 @@ Refs = Annotated[
     ),
 ]
 Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with the run in the folder, by its own recipe.")
+    bool, typer.Option("--resume", help="Go on with what is in the folder; a run by its own recipe.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
 Seed = Annotated[

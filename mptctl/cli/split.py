@@ -157,5 +157,5 @@ def _print(summary: SplitSummary) -> None:
     if summary.quarantined:
         typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")
     for note in summary.notes:
-        typer.echo(note)
+        typer.echo(visible(note))
     typer.echo(f"fingerprint {summary.fingerprint}")

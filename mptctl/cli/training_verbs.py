@@ -138,11 +138,14 @@ def run_training(
     refuse_too_short(recipe, split, split.classes.num_old if only_old_classes else len(split.classes.names))
     if old == DEFAULT_OLD and not needs_old and not (flags.run_root / old / "best.pt").exists():
         old = None
-    recorded = recorded_teachers(folder) if inputs.resumes else {}
-    if old == DEFAULT_OLD and Role.OLD in recorded:
-        old = str(recorded[Role.OLD])
-    if refs == [DEFAULT_REF] and (own := [str(path) for role, path in recorded.items() if role != Role.OLD]):
-        refs = own
+    if inputs.resumes and (old == DEFAULT_OLD or refs == [DEFAULT_REF]):
+        own = _own_teachers(folder)
+        old = own.pop(Role.OLD, old) if old == DEFAULT_OLD else old
+        refs = (
+            [path for role, path in own.items() if role != Role.OLD] or refs
+            if refs == [DEFAULT_REF]
+            else refs
+        )
     request = RunRequest(
         recipe=recipe,
         split=split,
@@ -189,8 +192,8 @@ def next_command(words: list[str], run_root: Path) -> str:
     return f"next: {shlex.join(['mptctl', *words, *root])}"
 
 
-def recorded_teachers(folder: Path) -> dict[str, Path]:
-    """The teachers of a run that goes on, by role, of those whose checkpoints lie beside it."""
+def _own_teachers(folder: Path) -> dict[str, str]:
+    """Checkpoints of the teachers of a run that goes on, by role: of those that lie beside it."""
     from mptctl.errors import CheckpointError
     from mptctl.models.run_folder import RunDir
     from mptctl.studies.run_folders import find_by_digest
@@ -201,7 +204,7 @@ def recorded_teachers(folder: Path) -> dict[str, Path]:
     except CheckpointError:
         return {}  # said when the run is put together
     found = {role: find_by_digest(digest, folder) for role, digest in teachers.items()}
-    return {role: path / "best.pt" for role, path in found.items() if path is not None}
+    return {role: str(path / "best.pt") for role, path in found.items() if path is not None}
 
 
 def describe(plan: DryRun) -> list[str]:

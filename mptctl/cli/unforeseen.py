@@ -29,7 +29,7 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
         words: of the command line, without the program.
     """
     said = one_line(error)[:300]
-    if isinstance(error, MemoryError) or any(words in said for words in NO_MEMORY):
+    if isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY):
         return (
             f"not enough memory ({said}); end other programs, take a smaller optim.batch_size or fewer "
             "data.threads, and of predictions a smaller --memory-limit",

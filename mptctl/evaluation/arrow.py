@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mptctl.evaluation.workspace import Workspace
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,7 +18,22 @@ if TYPE_CHECKING:
 BLOCK = 65_536
 
 
-def text_array(values: NDArray[np.str_]) -> pa.StringArray:
+def register(work: Workspace, columns: Mapping[str, NDArray[np.int64] | NDArray[np.str_] | list[str]]) -> str:
+    """SQL: a relation of these columns of integers and text, in the workspace; drop the view when it is done."""
+    import pyarrow as pa
+
+    name = work.name()
+    arrays = [
+        number_array(values)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "i"
+        else text_array(values)
+        for values in columns.values()
+    ]
+    work.connection.register(name, pa.Table.from_arrays(arrays, names=[*columns]))
+    return name
+
+
+def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
     """(N,) text as an Arrow array.
 
     Raises:
@@ -25,7 +43,8 @@ def text_array(values: NDArray[np.str_]) -> pa.StringArray:
 
     builder = lib.StringBuilder()
     for start in range(0, len(values), BLOCK):
-        builder.append_values(values[start : start + BLOCK].tolist())
+        block = values[start : start + BLOCK]
+        builder.append_values(block if isinstance(block, list) else block.tolist())
     return builder.finish()
 
 

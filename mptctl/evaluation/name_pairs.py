@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mptctl.errors import UsageError
+from mptctl.evaluation.arrow import register
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.workspace import current, shown_size
 
@@ -52,16 +53,7 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
 
 def pairs_relation(names: Mapping[str, str]) -> str:
     """SQL: a small relation of `name` and `common`, in the workspace; drop the view when it is done."""
-    import pyarrow as pa
-
-    work = current()
-    table = work.name()
-    arrow = {
-        "name": pa.array(list(names), pa.string()),
-        "common": pa.array(list(names.values()), pa.string()),
-    }
-    work.connection.register(table, pa.table(arrow))
-    return table
+    return register(current(), {"name": list(names), "common": list(names.values())})
 
 
 def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:

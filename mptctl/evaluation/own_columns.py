@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.arrow import register
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
 from mptctl.evaluation.name_pairs import pairs_relation, read_pairs
@@ -97,7 +98,8 @@ class OwnColumns:
         if scores is None:
             name = self.answers.pairing.models["old"].name
             raise DataError(f"{asks} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
-        return _table(row=self.answers.pairing.rows["old"], band=_band(scores.confidence, CONFIDENCE_EDGES))
+        bands = _band(scores.confidence, CONFIDENCE_EDGES)
+        return register(current(), {"row": self.answers.pairing.rows["old"], "band": bands})
 
     def _superclasses(self, asks: str) -> str:
         assert self.superclasses is not None
@@ -115,7 +117,8 @@ class OwnColumns:
         found = self.pictures()
         power = 2 ** np.floor(np.log2(np.maximum(found.sides, 1))).astype(np.int64)
         size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
-        return _table(id=found.ids, size=size, brightness=_band(found.brightness, BRIGHTNESS_EDGES))
+        brightness = _band(found.brightness, BRIGHTNESS_EDGES)
+        return register(current(), {"id": found.ids, "size": size, "brightness": brightness})
 
 
 def read_superclasses(path: Path) -> dict[str, str]:
@@ -138,13 +141,3 @@ def _band(values: NDArray[np.float64], edges: tuple[float, ...]) -> list[str]:
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
     return [names[i] for i in place.tolist()]
-
-
-def _table(**columns: NDArray[np.int64] | NDArray[np.str_] | list[str]) -> str:
-    """SQL: a relation of these columns."""
-    import pyarrow as pa
-
-    work = current()
-    name = work.name()
-    work.connection.register(name, pa.table({key: pa.array(values) for key, values in columns.items()}))
-    return name

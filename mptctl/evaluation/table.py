@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.arrow import number_array, text_array
+from mptctl.evaluation.arrow import register
 from mptctl.evaluation.workspace import Workspace, current
 
 # What ids are: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
@@ -87,13 +87,8 @@ class ArrayTable:
         return len(set(sample)) < len(sample)
 
     def relation(self, work: Workspace) -> str:
-        import pyarrow as pa
-
-        name = work.name()
-        columns = {"text": self.ids, "label": self.truth, "pred": self.preds}
-        arrow = {key: text_array(values) for key, values in columns.items()}
-        table = {"row": number_array(np.arange(self.rows)), **arrow}
-        work.connection.register(name, pa.Table.from_arrays([*table.values()], names=[*table]))
+        columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
+        name = register(work, columns)
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
         number = "::BIGINT" if self.id_kind == "integers" else ""
         return f"(SELECT row, text{number} AS id, label, pred FROM {name})"

@@ -51,7 +51,9 @@ def _calibration_table(rows: list[CalibrationRow], console: Console) -> Table:
     table = make_table(console, "old model", *CALIBRATION_TITLES.values())
     # Below the value: seven columns of deviations beside them are more than 80 characters.
     for row in rows:
-        table.add_row(row.old, *(calibration_text(row, column, "\n± ") for column in CALIBRATION_TITLES))
+        table.add_row(
+            words(row.old), *(calibration_text(row, column, "\n± ") for column in CALIBRATION_TITLES)
+        )
     return table
 
 

@@ -95,8 +95,9 @@ def marks_sentence(comparison: Comparison) -> str:
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models, on the row of the bias, and the notes."""
     lines = []
-    for old in comparison.old:
-        where = f" of {old.split}" if old.split else f" {old.old}" if old.old else ""
+    # By old model, the table of their calibration has their accuracy.
+    for old in comparison.old if comparison.calibration is None else ():
+        where = f" of {old.split}" if old.split else ""
         lines.append(
             f"The old models{where} err on {spread_text(old.er_old)} % of the test samples of old classes."
         )

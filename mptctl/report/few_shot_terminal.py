@@ -10,6 +10,7 @@ from rich.table import Table
 
 from mptctl.inference.discriminability import SHOTS, Discriminability, Spread
 from mptctl.inference.few_shot import FewShotReport
+from mptctl.report.tables import words
 
 
 def print_few_shot(report: FewShotReport, console: Console) -> None:
@@ -45,7 +46,9 @@ def print_discriminability(runs: Sequence[Discriminability], console: Console) -
         novel = [run.novel_accuracy.get(shot) for shot in SHOTS]
         cells = ["n/a" if score is None else f"{100 * score.accuracy:.1f} %" for score in novel]
         base = f"{100 * run.base_accuracy:.1f} %"
-        table.add_row(run.run, run.head, f"{run.margin:g}", base, *cells, _ratio(run.base), _ratio(run.novel))
+        table.add_row(
+            words(run.run), run.head, f"{run.margin:g}", base, *cells, _ratio(run.base), _ratio(run.novel)
+        )
     console.print(table)
     console.print(
         "accuracy on base classes, and on novel ones by pictures shown; variance between over within base classes, and "

@@ -70,19 +70,13 @@ def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
 
 def _best_epoch(run: Run) -> MetricsLine | None:
     """The epoch whose weights ``best.pt`` has: the latest of those with the lowest error in which the method was on."""
-    first = start_epoch(run.context.recipe.method)
-    return (
-        next(
-            (
-                line
-                for line in reversed(read_metrics(run.context.folder.metrics))
-                if line.event == "epoch" and line.epoch > first and line.val_error == run.state.best_error
-            ),
-            None,
-        )
-        if run.state.best_error is not None
-        else None
+    first, lowest = start_epoch(run.context.recipe.method), run.state.best_error
+    epochs = (
+        line
+        for line in reversed(read_metrics(run.context.folder.metrics))
+        if line.event == "epoch" and line.epoch > first and line.val_error == lowest
     )
+    return None if lowest is None else next(epochs, None)
 
 
 class _Loop:
