@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BLOCK = 65_536
 
 
-def register(work: Workspace, columns: Mapping[str, NDArray[np.int64] | NDArray[np.str_] | list[str]]) -> str:
+def register(work: Workspace, columns: Mapping[str, NDArray[Any] | list[str]]) -> str:
     """SQL: a relation of these columns of integers and text, in the workspace; drop the view when it is done."""
     import pyarrow as pa
 
