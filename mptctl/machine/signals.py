@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from mptctl.errors import MptctlError
+from mptctl.machine.facts import world_size
+
 
 class StopRequest:
     """Whether somebody asked the run to stop, and with which signal."""
@@ -50,6 +53,8 @@ class StopRequest:
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
     """Catch SIGINT and SIGTERM while a run goes on; the handlers that were there come back afterwards.
 
+    A worker of several that ends by an error ignores SIGTERM from then on: its process is about to end by itself.
+
     Outside the main thread, where Python allows no handlers (a trial of a sweep), nothing is caught.
 
     Args:
@@ -68,6 +73,11 @@ def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked
+    except MptctlError:
+        if world_size() > 1:
+            # The launcher ends all workers by SIGTERM as soon as one is gone; this one still has to say why.
+            before[signal.SIGTERM] = signal.SIG_IGN
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

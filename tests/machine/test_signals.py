@@ -76,6 +76,28 @@ def test_what_can_be_broken_off_is_also_after_an_inner_block_and_before_the_next
     assert (twice.returncode, twice.stdout) == (143, "broken off 15\n")
 
 
+ENDS = """
+import os
+from mptctl.errors import MptctlError
+from mptctl.machine.signals import stop_on_signals
+try:
+    with stop_on_signals():
+        raise MptctlError("another worker is gone")
+except MptctlError as error:
+    os.kill(os.getpid(), 15)
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(("workers", "code", "said"), [("2", 0, "another worker is gone\n"), ("1", -15, "")])
+def test_a_worker_of_several_says_why_it_ends_although_the_launcher_ends_it(
+    workers: str, code: int, said: str
+) -> None:
+    words, env = [sys.executable, "-c", ENDS], environment() | {"WORLD_SIZE": workers}
+    out = subprocess.run(words, capture_output=True, text=True, env=env, check=False)
+    assert (out.returncode, out.stdout) == (code, said), out.stderr
+
+
 def started(*words: str | Path) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, env=environment())
