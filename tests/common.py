@@ -123,6 +123,7 @@ class Done:
     returncode: int
     stdout: str
     stderr: str
+    peak: int = 0  # bytes in memory at most, where the process was one of its own
 
 
 CommandLine = Callable[..., Done]

@@ -157,7 +157,8 @@ def _check_ranges(path: Path, found: GateFile) -> None:
             where = f"{name}: "
             Limits(**rule.fractions())
     except UsageError as error:
-        raise UsageError(f"{path}: {where}{str(error).removeprefix('--')}") from error
+        option, _, said = str(error).removeprefix("--").partition(" ")
+        raise UsageError(f"{path}: {where}{option.replace('-', '_')} {said}") from error
 
 
 def _explain(error: ValidationError) -> str:

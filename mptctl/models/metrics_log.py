@@ -57,13 +57,13 @@ def append_metrics(path: Path, line: MetricsLine) -> None:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """All lines; none where there is no file. A last line that a kill cut short is left out."""
+    """All lines; none where there is no file. One that is damaged, such as a last one cut by a kill, is left out."""
     if not path.exists():
         return []
     lines = []
-    for text in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_bytes().splitlines():
         with contextlib.suppress(ValidationError):
-            lines.append(MetricsLine.model_validate_json(text))
+            lines.append(MetricsLine.model_validate_json(line))
     return lines
 
 

@@ -48,7 +48,7 @@ def run_forked(
         at_most: seconds after which it counts as hanging, and is ended by SIGALRM.
 
     Returns:
-        The exit code as `subprocess` gives it: negative for the signal that ended it.
+        The exit code as `subprocess` gives it, negative for the signal that ended it; and the largest memory.
     """
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("out", "err")]
@@ -72,9 +72,9 @@ def run_forked(
                 after()
             finally:
                 os._exit(code)
-        _, status = os.waitpid(child, 0)
+        _, status, usage = os.wait4(child, 0)
         out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in paths)
-        return Done(os.waitstatus_to_exitcode(status), out, err)
+        return Done(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss * 1024)
 
 
 def _opened(stream: Stream) -> int | None:

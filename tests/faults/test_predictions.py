@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,15 @@ def test_row_42_archives_that_are_damaged(tmp_path: Path, mptctl: CommandLine, k
     refused(mptctl, 4, *damaged(kind, tmp_path), "--max-nfr", "100")
 
 
+def test_row_42_a_header_that_says_less_than_the_archive_holds(tmp_path: Path, mptctl: CommandLine) -> None:
+    sound, short = good(tmp_path / "old.npz"), tmp_path / "new.npz"
+    with zipfile.ZipFile(good(tmp_path / "whole.npz")) as whole, zipfile.ZipFile(short, "w") as archive:
+        for name in whole.namelist():  # eleven of twelve rows could be read, and none after them is missed
+            archive.writestr(name, whole.read(name).replace(b"(12,)", b"(11,)", 1))
+    said = refused(mptctl, 4, sound, short, "--max-nfr", "100")
+    assert "is damaged: its header says (11,)" in said
+
+
 def test_row_40_an_old_model_that_is_never_right_fails(tmp_path: Path, mptctl: CommandLine) -> None:
     wrong = ["cat" if x != "cat" else "dog" for x in LABELS]
     done = mptctl(
@@ -234,6 +244,15 @@ def test_row_40_an_old_model_that_is_never_right_fails(tmp_path: Path, mptctl: C
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "101"])
 def test_row_48_limits_that_mean_nothing(pair: Pair, mptctl: CommandLine, value: str) -> None:
     assert "--max-nfr" in refused(mptctl, 2, *pair, "--max-nfr", value)
+
+
+@pytest.mark.parametrize("value", [".nan", ".inf", "-1", "101"])
+def test_row_48_limits_of_a_gate_file_that_mean_nothing(
+    tmp_path: Path, pair: Pair, mptctl: CommandLine, value: str
+) -> None:
+    gate = tmp_path / "gate.yaml"
+    gate.write_text(f"limits: {{max_nfr: {value}}}", encoding="utf-8")
+    assert "max_nfr" in refused(mptctl, 2, *pair, "--gate", gate)
 
 
 def test_row_48_no_flip_of_twenty_is_no_proof(tmp_path: Path, mptctl: CommandLine) -> None:

@@ -31,10 +31,13 @@ def written(path: Path) -> list[tuple[str, int]]:
     return [(line.event, line.step) for line in read_metrics(path)]
 
 
-def test_a_line_that_a_kill_cut_short_is_left_out(log: Path) -> None:
+@pytest.mark.parametrize(
+    "damaged", [b'{"event":"step","epo', b'{"event":"st\xe0p"}\n'], ids=["cut", "no text"]
+)
+def test_a_line_that_is_damaged_is_left_out(log: Path, damaged: bytes) -> None:
     whole = written(log)
-    with open(log, "a", encoding="utf-8") as file:
-        file.write('{"event":"step","epo')
+    with open(log, "ab") as file:
+        file.write(damaged)
     assert written(log) == whole
     assert written(log.with_name("none.jsonl")) == []
 

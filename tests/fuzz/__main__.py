@@ -1,0 +1,80 @@
+"""Run many cases and print what came of them: python -m tests.fuzz --cases 30000; --only N runs one again."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import sys
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from tests.fuzz.cases import Case, run_case
+from tests.fuzz.inputs import make_inputs
+
+
+def main() -> int:
+    """1 where a case did what it must not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=30_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", type=int, help="one case, shown whole")
+    parser.add_argument(
+        "--keep", type=Path, default=Path("fuzz-faults"), help="folder for files that found a fault"
+    )
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Path(folder) / "inputs"
+        inputs.mkdir()
+        make_inputs(inputs)
+        if given.only is not None:
+            _show(run_case(given.only, given.seed, inputs))
+            return 0
+        return _many(range(given.first, given.first + given.cases), given.seed, inputs, given.keep)
+
+
+def _many(numbers: range, seed: int, inputs: Path, keep: Path) -> int:
+    codes: Counter[tuple[str, int]] = Counter()
+    peak, slowest, faults = 0, 0.0, 0
+    gc.freeze()  # so that no child copies what it only looks at
+    with multiprocessing.get_context("fork").Pool() as pool:
+        for case in pool.imap(partial(run_case, seed=seed, inputs=inputs), numbers, chunksize=8):
+            codes[case.file or "(command line)", case.done.returncode] += 1
+            peak, slowest = max(peak, case.done.peak), max(slowest, case.seconds)
+            if case.fault:
+                faults += 1
+                _keep(case, keep)
+    _print_table(codes)
+    print(  # noqa: T201
+        f"{len(numbers):,} cases, {faults:,} faults; slowest {slowest:.1f} s; largest memory {peak / 2**20:,.0f} MB"
+    )
+    return min(faults, 1)
+
+
+def _keep(case: Case, keep: Path) -> None:
+    keep.mkdir(exist_ok=True)
+    (keep / f"{case.number}-{Path(case.file).name or 'words'}").write_bytes(case.content)
+    print(f"case {case.number}: {case.fault}: {case.file}: mptctl {case.words}", flush=True)  # noqa: T201
+    print(f"    {case.done.stderr.strip()[-300:]!r}", flush=True)  # noqa: T201
+
+
+def _print_table(codes: Counter[tuple[str, int]]) -> None:
+    """Exit codes by what was damaged."""
+    seen = sorted({code for _, code in codes})
+    files = sorted({file for file, _ in codes})
+    rows = [(file, [codes[file, code] for code in seen]) for file in files]
+    rows.append(("all", [sum(column) for column in zip(*(counts for _, counts in rows), strict=True)]))
+    for name, counts in [("damaged", seen), *rows]:
+        print(f"{name:<24}" + "".join(f"{count:>8,}" for count in counts))  # noqa: T201
+
+
+def _show(case: Case) -> None:
+    print(case.file, case.words, case.content[:2000], sep="\n")  # noqa: T201
+    print(case.done.stdout, case.done.stderr, case.done.returncode, case.fault or "no fault", sep="\n")  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())
