@@ -38,7 +38,7 @@ break-guards: .venv/.installed
 	touch $@
 
 test-integrations: .venv/.integrations
-	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py
+	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py tests/examples/test_notebooks.py
 
 gpu-check:
 	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py

@@ -29,6 +29,7 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed (make test-integrations)")
 @pytest.mark.filterwarnings("default")  # of libraries that run the cells
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
