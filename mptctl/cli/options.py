@@ -79,7 +79,7 @@ Log = Annotated[
     list[TrackerName] | None,
     typer.Option(
         "--log",
-        metavar="mlflow|wandb|tensorboard",
-        help="Log recipe, curves and result to a tracker of experiments too. Repeatable.",
+        metavar="TRACKER",
+        help="Log recipe, curves and result to mlflow, wandb or tensorboard too. Repeatable.",
     ),
 ]

@@ -80,8 +80,8 @@ Log = Annotated[
     list[TrackerName] | None,
     typer.Option(
         "--log",
-        metavar="mlflow|wandb|tensorboard",
-        help="Log the comparison to a tracker of experiments. Repeatable.",
+        metavar="TRACKER",
+        help="Log rates, report and flips to mlflow, wandb or tensorboard. Repeatable.",
         rich_help_panel=PANEL,
     ),
 ]
