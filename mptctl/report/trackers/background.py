@@ -11,8 +11,8 @@ from mptctl.errors import one_line
 from mptctl.names import TrackerName
 from mptctl.report.trackers.tracker import Entry, Tracker, make_tracker
 
-# Seconds that the end of a run waits for what is still to be logged.
-PATIENCE = 30.0
+# Seconds that the end of a run waits for what is still to be logged; one that is stopped is to end soon.
+PATIENCE, PATIENCE_OF_A_STOP = 30.0, 3.0
 # A server that takes this many calls too late is not waited for: later calls are dropped.
 WAITING_CALLS = 10_000
 
