@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs clean break-guards
+.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs site clean break-guards
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -38,7 +38,7 @@ break-guards: .venv/.installed
 	touch $@
 
 test-integrations: .venv/.integrations
-	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py
+	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py tests/examples/test_notebooks.py
 
 gpu-check:
 	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py
@@ -54,6 +54,15 @@ gpu-wheels:
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
 	$(BIN)/python -m tools.draw_house
+	$(BIN)/python -m tools.draw_terminal
+
+# The documentation as pages for a browser, in site/; a link that leads nowhere ends it.
+.venv/.site: .venv/.program
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	touch $@
+
+site: .venv/.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,6 +38,8 @@ OnBad = Literal["fail", "quarantine"]
 # How tune combines values, and by what a table of classes is sorted.
 Search = Literal["grid", "random", "optuna"]
 SortKey = Literal["flips", "nfr", "error", "name"]
+# Flips that a tracker gets at most, the most confident first.
+LOGGED_FLIPS = 10_000
 
 
 class Role(StrEnum):
@@ -45,3 +47,11 @@ class Role(StrEnum):
 
     OLD = "old"
     REF = "ref"
+
+
+class TrackerName(StrEnum):
+    """Where a run is logged besides its folder."""
+
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+    TENSORBOARD = "tensorboard"

@@ -43,8 +43,8 @@ def render_reference(app: typer.Typer) -> str:
         "## Files and JSON",
         "",
         "A run folder holds `best.pt` (what `evaluate` takes), `last.pt` and `previous.pt` (what `--resume` takes), "
-        "`recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, and `lock` while it is "
-        "written.",
+        "`recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, `trackers.json` where "
+        "it was logged, and `lock` while it is written.",
         "",
         *_models(app),
     ]

@@ -16,12 +16,13 @@ from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
 from mptctl.cli.flip_outputs import (
     add_to_history,
     check_outputs,
+    logged,
     print_annotations,
     print_comparison,
 )
 from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
-from mptctl.names import SortKey
+from mptctl.names import LOGGED_FLIPS, SortKey
 
 MODEL = f"run name, run folder, .pt, .onnx or .pt2, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
@@ -87,6 +88,7 @@ def evaluate(
     append_history: out.AppendHistory = None,
     save_predictions: out.SavePredictions = None,
     gallery: out.Gallery = 24,
+    log: out.Log = None,
     data_root: out.DataRoot = None,
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
     rows: Annotated[
@@ -168,7 +170,9 @@ def evaluate(
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.trackers.tracker import require_trackers
 
+    trackers = require_trackers(log)
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
@@ -239,12 +243,14 @@ def evaluate(
                 gate_file=rules,
                 today=today,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-                worst=gallery,
+                worst=max(gallery, LOGGED_FLIPS) if trackers else gallery,
                 validation=validation_part(found, new, run_root, device=device, progress=progress),
                 identical=found.identical,
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
+            if trackers:
+                result = logged(result, trackers, new, run_root, gallery)
             for path in files.write(result, found.models, data_root, found.split):
                 typer.echo(f"wrote {path}", err=True)
             if append_history is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.names import SortKey
+from mptctl.names import SortKey, TrackerName
 
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
@@ -70,6 +70,16 @@ def add_to_history(path: Path, report: FlipReport, today: date) -> None:
     place = append_release(path, release_of(report, today))
     said = "added to" if place is None else f"not added, since it is release {place} already:"
     typer.echo(f"{said} {path}", err=True)
+
+
+def logged(
+    report: FlipReport, trackers: list[TrackerName], new: str, run_root: Path, gallery: int
+) -> FlipReport:
+    """Log a comparison with all its flips; the comparison as it is shown, with so many as the gallery holds."""
+    from mptctl.report.trackers.logged_comparison import log_comparison
+
+    log_comparison(report, trackers, new, run_root)
+    return report.model_copy(update={"worst_flips": report.worst_flips[:gallery]})
 
 
 def print_annotations(report: FlipReport) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mptctl.names import TrackerName
+
 RunRoot = Annotated[
     Path, typer.Option("--run-root", metavar="DIR", help="Folder of the split and of all run folders.")
 ]
@@ -72,4 +74,12 @@ PrintRecipe = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 CacheTeachers = Annotated[
     bool, typer.Option("--cache-teachers", help="Keep teacher logits on disk and share them between runs.")
+]
+Log = Annotated[
+    list[TrackerName] | None,
+    typer.Option(
+        "--log",
+        metavar="TRACKER",
+        help="Log recipe, curves and result to mlflow, wandb or tensorboard too. Repeatable.",
+    ),
 ]

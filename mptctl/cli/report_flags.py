@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from mptctl.names import TrackerName
+
 PANEL = "More output"
 
 Report = Annotated[
@@ -71,6 +73,15 @@ DataRoot = Annotated[
         "--data-root",
         metavar="DIR",
         help="Folder of the pictures, where ids of predictions files are paths below it.",
+        rich_help_panel=PANEL,
+    ),
+]
+Log = Annotated[
+    list[TrackerName] | None,
+    typer.Option(
+        "--log",
+        metavar="TRACKER",
+        help="Log rates, report and flips to mlflow, wandb or tensorboard. Repeatable.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -32,6 +32,7 @@ def train_baseline(
     old: opt.Old = "old",
     ref: opt.Refs = None,
     cache_teachers: opt.CacheTeachers = False,
+    log: opt.Log = None,
 ) -> None:
     """Train an update with another method, to compare with.
 
@@ -58,4 +59,5 @@ def train_baseline(
         old=old,
         refs=(ref or ["ref"]) if Role.REF in row.teachers else ref,
         needs_old=Role.OLD in row.teachers,
+        log=log,
     )

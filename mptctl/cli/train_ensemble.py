@@ -12,6 +12,7 @@ from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import describe, read_inputs
 
 if TYPE_CHECKING:
+    from mptctl.names import TrackerName
     from mptctl.training.ensemble import Member
     from mptctl.training.request import RunRequest
 
@@ -29,6 +30,7 @@ def train_ensemble(
     flags: TrainingFlags,
     # Eight, as Zhao et al. (TPAMI 2024) have it.
     size: Annotated[int, typer.Option("--size", metavar="N", min=1, help="How many members.")] = 8,
+    log: opt.Log = None,
 ) -> None:
     """Train an ensemble of references: plain cross-entropy on all classes, one model a seed.
 
@@ -43,6 +45,9 @@ def train_ensemble(
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
     inputs = read_inputs(flags)
+    from mptctl.report.trackers.tracker import require_trackers
+
+    trackers = require_trackers(log)
     from mptctl.models.ownership import run_folder
     from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
 
@@ -66,19 +71,19 @@ def train_ensemble(
     if flags.dry_run:
         _say_what_would_be_done(request, members, flags.as_json)
     else:
-        _train(request, members, flags.as_json)
+        _train(request, members, trackers, flags.as_json)
 
 
-def _train(request: RunRequest, members: list[Member], as_json: bool) -> None:
+def _train(request: RunRequest, members: list[Member], trackers: list[TrackerName], as_json: bool) -> None:
     from mptctl.errors import some
     from mptctl.machine.facts import rank
-    from mptctl.report.training_progress import observer
+    from mptctl.report.trackers.logged_run import observed
     from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize
     from mptctl.training.train import train
 
     for member in members:
         if member.state != "kept":
-            train(member.request, observer())
+            train(member.request, observed(member.request, trackers))
         elif rank() == 0:
             typer.echo(f"{member.request.folder}: finished before, left as it is", err=True)
     if rank() != 0:

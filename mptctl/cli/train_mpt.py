@@ -32,6 +32,7 @@ def train_mpt(
     old: opt.Old = "old",
     ref: opt.Refs = None,
     cache_teachers: opt.CacheTeachers = False,
+    log: opt.Log = None,
 ) -> None:
     """Train the update: cross-entropy with a bias k on new classes, and distillation from old and reference.
 
@@ -48,7 +49,7 @@ def train_mpt(
     inputs = read_inputs(flags, method_with(distance))
     method = method_with(distance, inputs.recipe)
     keys = method_keys(method, k, cache_teachers)
-    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"])
+    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], log=log)
 
 
 def method_with(distance: Distance | None, recipe: Recipe | None = None) -> MethodName:

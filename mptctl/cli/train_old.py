@@ -9,7 +9,7 @@ from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
-def train_old(flags: TrainingFlags) -> None:
+def train_old(flags: TrainingFlags, log: opt.Log = None) -> None:
     """Train the old model: plain cross-entropy on the old classes.
 
     Writes the run folder `old`, which train-mpt and train-baseline take as their --old.
@@ -30,4 +30,5 @@ def train_old(flags: TrainingFlags) -> None:
         only_old_classes=True,
         seed_offset=OLD_SEED_OFFSET,
         then="train-ref",
+        log=log,
     )

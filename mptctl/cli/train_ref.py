@@ -9,7 +9,7 @@ from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
-def train_ref(flags: TrainingFlags) -> None:
+def train_ref(flags: TrainingFlags, log: opt.Log = None) -> None:
     """Train the reference: plain cross-entropy on all classes, independent of the old model.
 
     Writes the run folder `ref`. For an ensemble, see train-ensemble.
@@ -29,4 +29,5 @@ def train_ref(flags: TrainingFlags) -> None:
         name="ref",
         seed_offset=REF_SEED_OFFSET,
         then="train-mpt",
+        log=log,
     )

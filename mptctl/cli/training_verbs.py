@@ -15,6 +15,7 @@ from mptctl.cli.training_flags import TrainingFlags
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
+    from mptctl.names import TrackerName
     from mptctl.recipe import Recipe
     from mptctl.training.dry_run import DryRun
 
@@ -110,6 +111,7 @@ def run_training(
     only_old_classes: bool = False,
     seed_offset: int = 0,
     then: str | None = None,
+    log: list[TrackerName] | None = None,
 ) -> None:
     """Do what a training verb says.
 
@@ -122,7 +124,11 @@ def run_training(
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed where no --seed was given.
         then: the verb that a person will want to type next; default: evaluate the run against the old model.
+        log: trackers.
     """
+    from mptctl.report.trackers.tracker import require_trackers
+
+    trackers = require_trackers(log)
     flags, split = inputs.flags, inputs.split
     recipe = inputs.with_keys(verb_keys, seed_offset)
     from mptctl.models.ownership import refuse_own_inputs, run_folder
@@ -167,10 +173,10 @@ def run_training(
             typer.echo("nothing was written")
         return
     from mptctl.machine.facts import rank
-    from mptctl.report.training_progress import observer
+    from mptctl.report.trackers.logged_run import observed
     from mptctl.training.train import train
 
-    result = train(request, observer())
+    result = train(request, observed(request, trackers))
     if rank() != 0:
         return
     if flags.as_json:

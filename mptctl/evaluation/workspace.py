@@ -59,8 +59,13 @@ class Workspace:
         }
         connection = duckdb.connect(":memory:", config=settings)
         # The bar is ours, and only where somebody watches: DuckDB's own goes to standard output.
-        watched = str(self.progress is not None).lower()
-        connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {watched}")
+        watched = self.progress is not None
+        shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+        if (
+            shown != [(False,)] or watched
+        ):  # a notebook without ipywidgets shows none, and refuses to be told so
+            bar = str(watched).lower()
+            connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {bar}")
         return connection
 
     def name(self) -> str:

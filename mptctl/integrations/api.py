@@ -15,6 +15,7 @@ from mptctl.report.flips_object import Report as Report
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mptctl.evaluation.predictions import Predictions
     from mptctl.inference.loaded import LoadedRun
     from mptctl.models.run_list import RunEntry
 
@@ -30,6 +31,8 @@ def evaluate(
     noise_floor: Any = None,
     baseline: Any = None,
     nfr_margin: float | None = None,
+    causes: bool = False,
+    validation: tuple[Any, Any] | None = None,
 ) -> Report:
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does of files.
 
@@ -47,6 +50,9 @@ def evaluate(
         noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
         baseline: (N,) or (N, C) of an untreated model; what a bias on it gets for free.
         nfr_margin: a fraction; is NFR below it?
+        causes: give each flip its cause, where both models give logits.
+        validation: (M,) labels and (M, C) logits of the new model on samples that it was not trained on and that are
+            not in this test set: with them the cause "bias" is told from others. Given, `causes` is on.
 
     Raises:
         DataError: arrays that cannot be read, are of unequal length, or contradict each other.
@@ -58,6 +64,7 @@ def evaluate(
             f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
         )
     test = InMemory.of(labels, ids, classes, old_classes)
+    held_back = None if validation is None else _held_back(validation, test)
     with _spoken_in_python():
         retrained, untreated = None, None
         if noise_floor is not None:
@@ -72,6 +79,7 @@ def evaluate(
             old_classes=test.old_classes,
             nfr_margin=nfr_margin,
             worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
+            validation=(lambda: held_back) if causes or held_back is not None else None,
         )
     told = [_in_python(warning) for warning in result.warnings]
     return Report(result.model_copy(update={"warnings": told}))
@@ -112,6 +120,17 @@ def runs(folder: str | Path = "runs") -> list[RunEntry]:
     if not Path(folder).is_dir():
         raise UsageError(f"runs: {folder}: no such folder; name the one with the runs")
     return list_runs(Path(folder)).runs
+
+
+def _held_back(validation: tuple[Any, Any], test: InMemory) -> Predictions:
+    """The new model's predictions of its validation part."""
+    if not isinstance(validation, tuple) or len(validation) != 2:
+        raise UsageError(
+            "validation: is not a pair; give labels and the new model's logits: validation=(labels, logits)"
+        )
+    labels, logits = validation
+    part = InMemory.of(labels, None, test.classes, test.old_classes)
+    return part.predictions("validation", logits)
 
 
 @contextmanager

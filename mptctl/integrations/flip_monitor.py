@@ -19,6 +19,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.in_memory import InMemory
 from mptctl.evaluation.predictions import Predictions, build_predictions, first_maximum, read_predictions
 from mptctl.machine.facts import rank
+from mptctl.report.flip_metrics import flip_metrics
 from mptctl.report.wording import format_count, format_interval, percent
 
 Say = Callable[[str], None] | None
@@ -157,18 +158,8 @@ class FlipMonitor:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The last validation as numbers for a log; rates are fractions. DataError before the first one."""
-        report = self._last()
-        return {
-            "nfr": report.nfr,
-            "nfr_low": report.nfr_ci95[0],
-            "nfr_high": report.nfr_ci95[1],
-            "negative_flips": report.counts.negative_flips,
-            "positive_flips": report.counts.positive_flips,
-            "n_old": report.n_old,
-            "er_old_classes": report.new.er_old_classes,
-            "er_all": report.new.er_all,
-        }
+        """The last validation as numbers for a log: fractions, n/a is left out. DataError before the first one."""
+        return flip_metrics(self._last())
 
     def compute_metrics(self, prediction: Any) -> dict[str, float]:
         """For `compute_metrics` of a trainer of Hugging Face: one validation, whose order is the stored one.

@@ -94,7 +94,7 @@ RUN = Kind(
     "run",
     files=(
         "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
-        "environment.json", "answers.npz", "adjust.svg", "manifest-*.npz",
+        "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest-*.npz",
     ),
     folders={"tensorboard": Kind("tensorboard", files=("events.out.tfevents.*",))},
     marked=is_run,

@@ -106,7 +106,8 @@ class Report:
         """Every negative flip as a row of an Arrow table, most confident first, else by id.
 
         Columns: `id`, `label`, `old`, `new` (the answers), `new_class` (whether the old model did not know the new
-        answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits).
+        answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits), `cause` (null where causes
+        were not asked for).
         """
         import pyarrow as pa
 
@@ -120,6 +121,7 @@ class Report:
                 "new_class": pa.array([flip.new_class for flip in self._flips], pa.bool_()),
                 "old_confidence": pa.array([flip.old_confidence for flip in self._flips], pa.float64()),
                 "new_confidence": pa.array([flip.new_confidence for flip in self._flips], pa.float64()),
+                "cause": pa.array([flip.cause for flip in self._flips], pa.string()),
             }
         )
 

@@ -1,0 +1,68 @@
+"""What `evaluate --log` writes of a comparison: its rates and counts, the report, and every flip."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from mptctl.names import TrackerName
+from mptctl.report.flip_metrics import flip_metrics
+from mptctl.report.flips_object import Report
+from mptctl.report.trackers.background import Background, attach
+from mptctl.report.trackers.logged_run import known_as, warn
+from mptctl.report.trackers.tracker import Entry
+
+
+def log_comparison(
+    result: FlipReport,
+    names: Sequence[TrackerName],
+    new: str,
+    run_root: Path,
+    say: Callable[[str], None] = warn,
+) -> None:
+    """Log a comparison where the new model's training was logged, or else as an entry of its own.
+
+    Args:
+        result: with all flips that are to be attached.
+        names: of the trackers.
+        new: the new model, as `evaluate` names it.
+        run_root: where runs are, and what a tracker without a server keeps.
+        say: takes warnings.
+    """
+    places = (run_root / new, Path(new).expanduser())
+    run = next((place for place in places if RunDir(place).holds_run()), None)
+    before = known_as(run) if run is not None else {}
+    lines = read_metrics(RunDir(run).metrics) if run is not None else []
+    step = max((line.step for line in lines), default=0)
+    run_root.mkdir(parents=True, exist_ok=True)
+    entries = [
+        Entry(f"{result.old.name} -> {result.new.name}", run or run_root, run_root, before.get(name))
+        for name in names
+    ]
+    trackers = [
+        Background(name, entry, lambda *told: None, say) for name, entry in zip(names, entries, strict=True)
+    ]
+    values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
+    # Kept until all trackers have read it.
+    with tempfile.TemporaryDirectory() as folder:
+        files = _write(result, Path(folder))
+        for tracker in trackers:
+            tracker.do(lambda to: to.result(values, step))
+            attach(tracker, *files)
+        for tracker in trackers:
+            tracker.close(finished=True)
+
+
+def _write(result: FlipReport, folder: Path) -> list[Path]:
+    from pyarrow import csv
+
+    report = Report(result)
+    report.to_html(folder / "report.html")
+    report.to_markdown(folder / "report.md")
+    (folder / "report.json").write_text(report.model_dump_json(), encoding="utf-8")
+    csv.write_csv(report.flips, folder / "flips.csv")
+    return sorted(folder.iterdir())

@@ -1,0 +1,73 @@
+"""MLflow: a server where MLFLOW_TRACKING_URI names one, else a database in the run root."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from mptctl.report.trackers.tracker import PROJECT, Entry
+
+# Keys that MLflow takes in one call.
+AT_ONCE = 100
+
+
+class MlflowTracker:
+    """An entry is a run of the experiment MLFLOW_EXPERIMENT_NAME, or else ``mptctl``."""
+
+    def __init__(self) -> None:
+        # It would print a link where --json prints its object, and its database tells how it is made.
+        os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+        from mlflow import MlflowClient
+
+        logging.getLogger("mlflow").setLevel(logging.ERROR)
+        logging.getLogger("alembic").setLevel(logging.ERROR)
+        self._client_of = MlflowClient
+        self._run = ""
+
+    def open(self, entry: Entry) -> str:
+        """Begin a run of MLflow, or go on with it."""
+        server = os.environ.get("MLFLOW_TRACKING_URI")
+        root = entry.root.resolve()
+        self._client = self._client_of(server or f"sqlite:///{root / 'mlflow.db'}")
+        if entry.known_as is not None:
+            self._client.update_run(entry.known_as, status="RUNNING")
+            self._run = entry.known_as
+            return self._run
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME", PROJECT)
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is not None:
+            number = experiment.experiment_id
+        else:
+            place = None if server else (root / "mlflow-files").as_uri()
+            number = self._client.create_experiment(name, artifact_location=place)
+        self._run = self._client.create_run(number, run_name=entry.name).info.run_id
+        return self._run
+
+    def settings(self, values: Mapping[str, object]) -> None:
+        """Params of the run."""
+        from mlflow.entities import Param
+
+        params = [Param(key, str(value)) for key, value in values.items()]
+        for first in range(0, len(params), AT_ONCE):
+            self._client.log_batch(self._run, params=params[first : first + AT_ONCE])
+
+    def progress(self, values: Mapping[str, float], step: int) -> None:
+        """Metrics of the run."""
+        from mlflow.entities import Metric
+
+        now = time.time_ns() // 1_000_000
+        metrics = [Metric(key, value, now, step) for key, value in values.items()]
+        self._client.log_batch(self._run, metrics=metrics)
+
+    result = progress
+
+    def attach(self, file: Path) -> None:
+        """An artifact of the run."""
+        self._client.log_artifact(self._run, str(file))
+
+    def close(self, *, finished: bool) -> None:
+        """Say how the run ended."""
+        self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")

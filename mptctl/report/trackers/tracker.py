@@ -1,0 +1,82 @@
+"""What a tracker of experiments is asked to do, and which trackers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Protocol
+
+from mptctl.machine.facts import require_extra
+from mptctl.names import TrackerName
+
+# What a team's tracker files these runs under, where its own variable of the environment does not say.
+PROJECT = "mptctl"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a tracker makes an entry for: a run, or a comparison.
+
+    Attributes:
+        name: what people see.
+        folder: of the run; of a comparison of no run, the run root.
+        root: the run root, where a tracker without a server keeps what it is told.
+        known_as: what the tracker called the entry before; None for a new one.
+    """
+
+    name: str
+    folder: Path
+    root: Path
+    known_as: str | None = None
+
+
+class Tracker(Protocol):
+    """One tracker. Whatever it raises ends the logging, and nothing else: see `Background`."""
+
+    def open(self, entry: Entry) -> str:
+        """Begin the entry, or go on with it; what the tracker calls it."""
+        ...
+
+    def settings(self, values: Mapping[str, object]) -> None:
+        """The recipe, or what was compared; asked for once, when an entry is new."""
+        ...
+
+    def progress(self, values: Mapping[str, float], step: int) -> None:
+        """Numbers of a training that goes on; `step` counts optimizer steps."""
+        ...
+
+    def result(self, values: Mapping[str, float], step: int) -> None:
+        """What it came to."""
+        ...
+
+    def attach(self, file: Path) -> None:
+        """Keep a copy of a file."""
+        ...
+
+    def close(self, *, finished: bool) -> None:
+        """End the entry: it came to its end, or it stopped and may go on."""
+        ...
+
+
+# By name: the class, and the package that it needs, which the extra of the same name installs.
+_TRACKERS: Mapping[TrackerName, tuple[str, str]] = {
+    TrackerName.MLFLOW: ("mlflow_tracker:MlflowTracker", "mlflow"),
+    TrackerName.WANDB: ("wandb_tracker:WandbTracker", "wandb"),
+    TrackerName.TENSORBOARD: ("tensorboard_tracker:TensorBoardTracker", "tensorboardX"),
+}
+
+
+def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
+    """The trackers that were named, each once. UsageError where one is not installed."""
+    wanted = list(dict.fromkeys(names or ()))
+    for name in wanted:
+        require_extra(_TRACKERS[name][1], name, f"--log {name}")
+    return wanted
+
+
+def make_tracker(name: TrackerName) -> Tracker:
+    """The tracker of a name; its package is imported here."""
+    made: Tracker = resolve_name(f"mptctl.report.trackers.{_TRACKERS[name][0]}")()
+    return made

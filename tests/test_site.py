@@ -1,0 +1,91 @@
+"""The documentation as it is shown: the site is built without a warning, and its pages do what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mptctl.errors import GateFailed
+from mptctl.machine.facts import has_package
+from tests.common import ROOT, CommandLine, environment
+from tools.draw_terminal import PAGE, TARGET, commands, draw, snippets
+
+NEEDED = ("mkdocs", "material", "mkdocstrings_handlers.python")
+MISSING = [name for name in NEEDED if not has_package(name)]
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed (make site)")
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """Strict: a link that leads nowhere, a page outside the navigation or an object that is gone ends it."""
+    out = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(NO_MKDOCS_2_WARNING="1", PYTHONPATH=":".join(sys.path)),
+    )
+    assert out.returncode == 0, out.stderr
+    assert "WARNING" not in out.stderr
+    api = (tmp_path / "site" / "api.html").read_text(encoding="utf-8")
+    assert "nfr_margin" in api
+    assert 'src="docs/flips.png"' not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    fetched = [
+        path.name
+        for path in (tmp_path / "site").rglob("*.html")
+        if "fonts.googleapis" in path.read_text(encoding="utf-8")
+        or 'src="http' in path.read_text(encoding="utf-8")
+    ]
+    assert fetched == []
+
+
+def test_the_screenshot_is_what_the_program_prints() -> None:
+    assert TARGET.read_text(encoding="utf-8") == draw(), "run: make docs"
+
+
+def test_the_screenshot_fetches_no_font() -> None:
+    assert "url(" not in TARGET.read_text(encoding="utf-8").replace("url(#", "")
+
+
+def test_the_gate_in_ci_does_what_the_page_says(
+    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    page = PAGE.read_text(encoding="utf-8")
+    for snippet in snippets(page):
+        exec(snippet, names)
+    with pytest.raises(GateFailed):
+        names["report"].gate(max_nfr=0.03, confidence=0.95).require_passed()
+    assert [mptctl(*words).returncode for words in commands(page)] == [3, 0, 0]
+    assert {path.name for path in tmp_path.iterdir()} >= {"gate.yaml", "gate.md", "gate.xml"}
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "own-data.md", "ci.md"])
+def test_the_commands_of_a_page_are_commands(name: str) -> None:
+    """Every flag that a page types is one of its verb; that verbs and flags exist is what can go stale."""
+    import typer.main
+
+    from mptctl.cli.app import app
+    from mptctl.cli.docs_page import verbs
+
+    typer.main.get_command(app)
+    there = {verb.split()[0]: command for verb, command in verbs(app)}
+    there |= dict(verbs(app))
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    typed = [words for line in commands(page) for words in _parts(line)]
+    assert typed
+    for words in typed:
+        verb = " ".join(words[:2]) if " ".join(words[:2]) in there else words[0]
+        flags = {flag for param in there[verb].params for flag in (*param.opts, *param.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= flags, words
+
+
+def _parts(words: list[str]) -> list[list[str]]:
+    """`a && mptctl b` as two commands."""
+    found = " ".join(words).split("&& mptctl ")
+    return [part.split() for part in found]
