@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs site clean break-guards
+.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs site clean break-guards fuzz soak
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -31,6 +31,13 @@ test: lint
 # Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
 break-guards: .venv/.installed
 	$(BIN)/python -m tools.break_guards
+
+# Damages inputs of the command line at random, and kills its work at random moments. By hand and in a nightly job.
+fuzz: .venv/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 30000
+
+soak: .venv/.installed
+	$(BIN)/python -m tests.soak --kills 50
 
 # What Python programs of others may bring: several gigabytes, so that neither demo nor test needs it.
 .venv/.integrations: .venv/.installed

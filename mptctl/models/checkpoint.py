@@ -19,7 +19,7 @@ from mptctl.files import Model, write_atomically
 from mptctl.models.adjustment import Adjustment
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
-from mptctl.models.state_dict import load_safely
+from mptctl.models.state_dict import load_safely, load_weights
 from mptctl.recipe import Recipe
 
 FORMAT = "mptctl-checkpoint"
@@ -167,7 +167,7 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.path}: {error}") from error
     try:
-        model.load_state_dict(checkpoint.model)
+        load_weights(model, checkpoint.model)
     except RuntimeError as error:
         raise CheckpointError(
             f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {one_line(error)[:160]}"

@@ -19,7 +19,7 @@ from mptctl.models.onnx_program import read_onnx
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
 from mptctl.models.programs import load_program, program_state
 from mptctl.models.run_folder import RunDir
-from mptctl.models.state_dict import read_state_dict
+from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.recipe import Recipe
 
 
@@ -136,7 +136,7 @@ def _fitting_state(
             "and model.stem or model.embedding_dim with --set"
         )
     model = build_model(recipe.model, len(names), recipe.data.image_size)
-    model.load_state_dict(state)
+    load_weights(model, state)
     return model.state_dict()
 
 

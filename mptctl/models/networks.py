@@ -17,7 +17,7 @@ from mptctl.models.drop_block import insert_drop_block
 from mptctl.models.heads import find_head, insert_embedding
 from mptctl.models.margin_heads import use_scaled_head
 from mptctl.models.programs import PROGRAMS
-from mptctl.models.state_dict import read_state_dict
+from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
 
@@ -264,7 +264,7 @@ def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
             f"{where}: does not fit model.arch {recipe.arch}: missing or of another shape: {some(missing)}; "
             f"name the architecture{size} that the file was made with"
         )
-    model.load_state_dict(body, strict=False)
+    load_weights(model, body, strict=False)
 
 
 def _torchvision_weights(arch: str) -> dict[str, Tensor]:

@@ -7,12 +7,13 @@ import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, one_line, some
 from mptctl.models.safetensors_file import read_safetensors
@@ -41,6 +42,26 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     if odd := [key for key, value in content.items() if value.is_complex()]:
         raise CheckpointError(f"{path}: {some(map(str, odd))} of complex numbers; save real weights")
     return {re.sub(r"^((module|_orig_mod)\.)+", "", str(key)): value for key, value in content.items()}
+
+
+def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = True) -> None:
+    """Put tensors into a model by name.
+
+    Some networks of torchvision ask which version of themselves wrote a state dict, which only torch's own files say.
+    Where that is not said, and names and shapes are those of the model, it was this one.
+
+    Args:
+        model: that takes them.
+        state: by the names of its parameters and buffers.
+        strict: refuse names that are missing or too many.
+
+    Raises:
+        RuntimeError: they do not fit.
+    """
+    versions = getattr(state, "_metadata", None) or getattr(model.state_dict(), "_metadata", {})
+    known = OrderedDict(state)
+    known._metadata = versions  # type: ignore[attr-defined]
+    model.load_state_dict(known, strict=strict)
 
 
 def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> Any:

@@ -12,6 +12,7 @@ from torch import nn
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.heads import find_head
 from mptctl.models.networks import build_model, outline, refuse_other_shapes, set_training_mode
+from mptctl.models.state_dict import load_weights
 from mptctl.recipe import ModelRecipe
 
 
@@ -139,6 +140,13 @@ def test_pretrained_weights_fill_everything_but_the_classifier(tmp_path: Path) -
     model = build_model(recipe(arch="resnet18", pretrained=str(path), embedding_dim=8), 5, 32)
     own, given = model.state_dict(), source.state_dict()
     assert all(torch.equal(own[k], given[k]) for k in given if not k.startswith("fc."))
+
+
+def test_a_network_that_asks_for_its_version_takes_weights_that_have_lost_it() -> None:
+    model = build_model(recipe(arch="mnasnet0_5"), 3, 32)
+    bare = {name: torch.full_like(value, 2) for name, value in model.state_dict().items()}
+    load_weights(model, bare)
+    assert all((value == 2).all() for value in model.state_dict().values())
 
 
 def test_pretrained_weights_of_another_network_are_refused(tmp_path: Path) -> None:

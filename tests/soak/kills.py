@@ -1,0 +1,98 @@
+"""Starting a job, killing it at a random moment, and starting it again until it has been killed often enough."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.common import command, environment
+from tests.faults.test_studies import is_alive
+from tests.soak.jobs import Job
+from tests.tune.conftest import rays_of
+
+# Seconds within which what a killed command had started must be gone: of the contract, and as much again for the
+# machine's load.
+GONE = 30
+
+
+@dataclass(frozen=True)
+class Soaked:
+    """What became of a job.
+
+    Attributes:
+        kills: that hit it while it ran.
+        same: whether it ended as it does without them.
+    """
+
+    kills: int
+    same: bool
+
+
+def soak(job: Job, kills: int, folder: Path, rng: random.Random) -> Soaked:
+    """Do a job once undisturbed and once with kills, and hold the results against each other.
+
+    The moments are spread over the time that the undisturbed one took, so that they hit imports, reading, training,
+    and the writing of every file. A start that ends before its kill is held against the undisturbed one too, and the
+    job begins anew.
+    """
+    prepared, work = folder / "prepared", folder / "work"
+    prepared.mkdir()
+    job.prepare(prepared)
+    shutil.copytree(prepared, work)
+    began = time.monotonic()
+    wanted = _finish(job, work)
+    lasts = time.monotonic() - began
+    _begin_anew(prepared, work)
+    hits, same = 0, True
+    for _ in range(4 * kills):
+        if hits == kills:
+            break
+        process = _start(job, work)
+        try:
+            printed, said = process.communicate(timeout=rng.uniform(0, lasts))
+        except subprocess.TimeoutExpired:
+            _kill(process, work)
+            hits += 1
+            continue
+        assert process.returncode == 0, f"{job.name}: {process.returncode}: {said}"
+        same &= job.result(work, printed) == wanted
+        _begin_anew(prepared, work)
+    return Soaked(hits, same and _finish(job, work) == wanted)
+
+
+def _begin_anew(prepared: Path, work: Path) -> None:
+    shutil.rmtree(work)
+    shutil.copytree(prepared, work)
+
+
+def _start(job: Job, folder: Path) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    words = command(*job.words(folder))
+    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment())
+
+
+def _finish(job: Job, folder: Path) -> Any:
+    process = _start(job, folder)
+    printed, said = process.communicate(timeout=600)
+    assert process.returncode == 0, f"{job.name}: {process.returncode}: {said}"
+    return job.result(folder, printed)
+
+
+def _kill(process: subprocess.Popen[str], folder: Path) -> None:
+    """SIGKILL, and the end of all that it had started."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    until = time.monotonic() + GONE
+    while rays_of(process) or any(map(is_alive, _holders(folder))):
+        assert time.monotonic() < until, f"something is left of process {process.pid}"
+        time.sleep(0.05)
+
+
+def _holders(folder: Path) -> list[int]:
+    return [int(text) for lock in folder.rglob("lock") if (text := lock.read_text().strip()).isdecimal()]
