@@ -166,8 +166,10 @@ def evaluate(
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions, pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
+    from mptctl.report.flip_list import MOST_FLIPS
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.provenance import Gathering
 
     names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
@@ -222,7 +224,8 @@ def evaluate(
                 progress=progress,
                 renamed=frozenset() if mapped is None else frozenset(mapped.old),
             )
-            result = compare(
+            sources = None if report is None else Gathering(found, sys.argv, today)
+            whole = compare(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
@@ -239,13 +242,16 @@ def evaluate(
                 gate_file=rules,
                 today=today,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-                worst=gallery,
+                worst=gallery if report is None else max(gallery, MOST_FLIPS),
                 validation=validation_part(found, new, run_root, device=device, progress=progress),
                 identical=found.identical,
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
-            for path in files.write(result, found.models, data_root, found.split):
+            result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
+            for path in files.write(
+                result, found.models, data_root, found.split, whole.worst_flips, sources
+            ):
                 typer.echo(f"wrote {path}", err=True)
             if append_history is not None:
                 add_to_history(append_history, result, today)

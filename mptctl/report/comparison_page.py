@@ -21,6 +21,7 @@ from mptctl.report.comparison_wording import (
     spread_text,
 )
 from mptctl.report.page import inline_figure, render_page
+from mptctl.report.provenance import Provenance
 from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow
 
@@ -29,16 +30,22 @@ COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
 CAPTION = "NFR against error on all classes; a small mark for each seed, a large one for the mean; best is below left."
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """The page as text."""
+def render_comparison(comparison: Comparison, provenance: Provenance | None = None) -> str:
+    """The page as text.
+
+    Args:
+        comparison: of updates.
+        provenance: what the page was made from.
+    """
     figures = []
     parts = list(dict.fromkeys(row.part for row in comparison.rows))
     for number, part in enumerate(parts):
         rows = [row for row in comparison.rows if row.part == part]
         caption = CAPTION if part is None else f"{part}. {CAPTION}"
-        figures.append(inline_figure(f"trade-{number}", caption, draw_trade_off(rows)))
+        figures.append(inline_figure(f"trade-{number}", caption, draw_trade_off(rows), _seen(rows)))
     return render_page(
         "comparison",
+        provenance=provenance,
         title=_title(comparison),
         sentence=marks_sentence(comparison),
         remarks=remarks(comparison),
@@ -59,6 +66,12 @@ def render_comparison(comparison: Comparison) -> str:
         calibration_sentence=CALIBRATION_SENTENCE,
         calibration_text=calibration_text,
     )
+
+
+def _seen(rows: list[ComparisonRow]) -> str:
+    """Every mean of the figure, in words and numbers."""
+    points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
+    return f"NFR against error on all classes. {'; '.join(points)}."
 
 
 def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
