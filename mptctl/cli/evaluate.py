@@ -249,9 +249,7 @@ def evaluate(
                 warnings=found.warnings,
             )
             result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
-            for path in files.write(
-                result, found.models, data_root, found.split, whole.worst_flips, sources
-            ):
+            for path in files.write(result, found.models, data_root, found.split, whole.worst_flips, sources):
                 typer.echo(f"wrote {path}", err=True)
             if append_history is not None:
                 add_to_history(append_history, result, today)

@@ -57,7 +57,8 @@ def _margins(report: FlipReport) -> str:
 def _confidence(report: FlipReport) -> str:
     rows = [row for row in report.by_confidence or () if row.flips.of]
     said = [
-        f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})" for row in rows
+        f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
+        for row in rows
     ]
     return f"Flipped, by the old model's confidence in its right answer. {'; '.join(said)}."
 

@@ -47,9 +47,7 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         "fresh": sorted({names[flip.answer] for flip in flips if flip.new_class}),
         "old": [_percent(flip.old_confidence) for flip in flips],
         "new": [_percent(flip.new_confidence) for flip in flips],
-        "cause": [
-            -1 if flip.cause is None else causes.setdefault(flip.cause, len(causes)) for flip in flips
-        ],
+        "cause": [-1 if flip.cause is None else causes.setdefault(flip.cause, len(causes)) for flip in flips],
         "causes": list(causes),
         "slices": [slice_name(row.by) for row in report.slices],
         "keys": [

@@ -22,10 +22,10 @@ ROWS = 200
 SMOOTH = 96
 
 CAPTIONS = {
-    "margins": "Logit margins before and after. Left of the line the answer is wrong. 99 % of them lie in the range "
+    "margins": "Logit margins before and after. Left of the line the answer is wrong. 99 % of them lie in the range "
     "that is shown; the outermost bars hold the rest.",
     "reliability": RELIABILITY,
-    "confidence": "Flips by how sure the old model was, with 95 % intervals.",
+    "confidence": "Flips by how sure the old model was, with 95 % intervals.",
     "flow": "From which class flips came, and which answer took them.",
     "bias": "What is free: a bias taken off the new classes' logits after training.",
 }

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 # Packages that decide what the numbers are.
 PACKAGES = ("torch", "numpy", "duckdb")
-ROLES = {"old": "old model", "new": "new model", "noise_floor": "noise floor", "baseline": "baseline", "model": "model"}
+ROLES = {
+    "old": "old model",
+    "new": "new model",
+    "noise_floor": "noise floor",
+    "baseline": "baseline",
+    "model": "model",
+}
 NOT_READ = "could not be read"
 
 
@@ -108,7 +114,9 @@ class Gathering:
         return origin_of_checkpoint(title, model.name, *self._found.records[role])
 
 
-def provenance(argv: Sequence[str] | None, origins: Sequence[Origin], today: date | None = None) -> Provenance:
+def provenance(
+    argv: Sequence[str] | None, origins: Sequence[Origin], today: date | None = None
+) -> Provenance:
     """What a page was made from.
 
     Args:

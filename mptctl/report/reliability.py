@@ -76,7 +76,7 @@ def _counts(axes: Axes, panel: Panel) -> None:
                 ha="center",
                 va="bottom",
                 rotation=90,
-                fontsize=6,
+                fontsize=7,
             )
     axes.margins(y=0.6)
     axes.set(xlabel="confidence", xticks=(0, 0.5, 1))

@@ -7,18 +7,17 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from mptctl.files import replacing
-from mptctl.report.page import inline_figure, render_page
+from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
 from mptctl.report.svg import SIZE, style
+from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import sentences
-from mptctl.report.wording import percent
-from mptctl.tune.tune_report import TuneReport
+from mptctl.report.wording import format_count, format_interval, percent
+from mptctl.tune.tune_report import Trial, TuneReport
 
 
-def save_tune_figure(
-    report: TuneReport, folder: Path, provenance: Provenance | None = None
-) -> list[Path]:
+def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | None = None) -> list[Path]:
     """Write ``tune.png`` and ``tune.html``; the paths written, none where no trial has figures.
 
     Raises:
@@ -66,4 +65,46 @@ def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -
             figure = Figure(figsize=SIZE)
             draw(figure.subplots(), report)
         figures.append(inline_figure(name, caption, figure, _seen(name, report)))
-    return render_page("tune", provenance=provenance, report=report, sentences=sentences(report), figures=figures)
+    return TablesPage(
+        title=report.choice or "No trial is within the bound",
+        sentences=sentences(report),
+        figures=figures,
+        tables=[_trials(report)],
+        footer="Figures are of the validation part; the test set was not read.",
+        state="bad" if report.choice is None else "good",
+    ).render(provenance)
+
+
+def _trials(report: TuneReport) -> PageTable:
+    heads = ("trial", "state", "epochs", "error", "count", "NFR", "95 % interval", "count", "note")
+    rows = []
+    for trial in report.trials:
+        cells = [
+            trial.name,
+            trial.status,
+            f"{trial.epoch} / {report.epochs}",
+            *[""] * 5,
+            _note(trial, report),
+        ]
+        if (error := trial.val_error) and (nfr := trial.val_nfr):
+            cells[3:8] = [
+                percent(error.value),
+                format_count(error),
+                percent(nfr.value),
+                format_interval(nfr.ci95),
+                format_count(nfr),
+            ]
+        rows.append([Cell(text) for text in cells])
+    names = [trial.name for trial in report.trials]
+    chosen = None if report.choice is None else names.index(report.choice)
+    return PageTable("Trials", heads, rows, left=frozenset({8}), chosen=chosen)
+
+
+def _note(trial: Trial, report: TuneReport) -> str:
+    if trial.error:
+        return trial.error
+    if trial.name == report.choice:
+        return "choice"
+    if trial.within_bound is False:
+        return "error above the bound"
+    return "on the front" if trial.name in report.front else ""

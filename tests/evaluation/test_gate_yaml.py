@@ -254,7 +254,9 @@ def test_listed_flips_say_their_slice_and_whether_they_are_waived(tmp_path: Path
     report = compare(
         build_predictions("old", ids, labels, labels, classes=("x",)),
         build_predictions("new", ids, labels, np.array(["x"] * 36 + ["y"] * 4), classes=("x", "y")),
-        slicing=SliceRequest(by=[("country",), ("country", "customer")], files=[tmp_path / "meta.csv"], min_slice=1),
+        slicing=SliceRequest(
+            by=[("country",), ("country", "customer")], files=[tmp_path / "meta.csv"], min_slice=1
+        ),
         gate_file=read_gate_file(tmp_path / "gate.yaml"),
         today=TODAY,
     )
