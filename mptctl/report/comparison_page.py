@@ -22,12 +22,14 @@ from mptctl.report.comparison_wording import (
 )
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
-from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, short, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
 
 # Twenty looks: the colour changes first, the mark with every fifth row.
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
+# Columns of the legend, letters of its labels, and inches of one of its rows.
+LEGEND_COLUMNS, LEGEND_LETTERS, LEGEND_ROW = 2, 24, 0.17
 CAPTION = "NFR against error on all classes; a small mark for each seed, a large one for the mean; best is below left."
 
 
@@ -109,7 +111,7 @@ def _seen(rows: list[ComparisonRow]) -> str:
 def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
     """NFR over error on all classes, for every method and seed."""
     with style():
-        figure = Figure(figsize=(SIZE[0] * 1.5, SIZE[1] * 1.5))
+        figure = Figure(figsize=(SIZE[0], SIZE[1] + LEGEND_ROW * -(-len(rows) // LEGEND_COLUMNS)))
         axes = figure.subplots()
         looks = {row.name: (COLOURS[i % len(COLOURS)], MARKS[i // len(COLOURS) % len(MARKS)])
                  for i, row in enumerate(row for row in rows if row.method != BIAS_ROW)}  # fmt: skip
@@ -129,12 +131,12 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
                         linewidths=0.8, clip_on=False,
                     )  # fmt: skip
             axes.scatter(
-                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, label=row.name, clip_on=False,
+                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, label=short(row.name, LEGEND_LETTERS), clip_on=False,
                 zorder=3,
             )  # fmt: skip
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
         axes.set_ylim(bottom=0)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=LEGEND_COLUMNS, borderaxespad=0.2)
     return figure
 
 

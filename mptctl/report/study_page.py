@@ -74,7 +74,7 @@ def _runs(report: StudyReport) -> PageTable:
         ]
         for row in report.runs
     ]
-    return PageTable("Runs", ["run", "method", "state", "steps", "note"], rows, left=frozenset({0, 1, 2, 4}))
+    return PageTable("Runs", ["run", "method", "state", "steps", "note"], rows, left=frozenset({1, 2, 4}))
 
 
 def _chain_page(report: ChainReport) -> TablesPage:

@@ -69,6 +69,11 @@ def inline_svg(name: str, figure: Figure, seen: str) -> str:
     return f'<svg {box.group(0) if box else ""} role="img" aria-label="{html.escape(seen)}">{body}'
 
 
+def short(label: str, letters: int) -> str:
+    """A label with room for some letters; one that is longer ends in an ellipsis."""
+    return label if len(label) <= letters else label[: letters - 1] + "…"
+
+
 @contextmanager
 def style() -> Iterator[None]:
     """How all figures look: held while they are drawn and while they are written."""

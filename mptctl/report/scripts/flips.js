@@ -84,7 +84,7 @@ function listFlips(flips) {
     put(".wrong", flips.names[flips.answer[flip]]);
     put(".old-sure", flips.old[flip] === null ? null : `${flips.old[flip]} %`);
     put(".new-sure", flips.new[flip] === null ? null : `${flips.new[flip]} %`);
-    put(".fresh", fresh.has(flips.answer[flip]) ? "new class" : null);
+    put(".fresh", fresh.has(flips.answer[flip]) ? "(new class)" : null);
     put(".cause", flips.cause[flip] < 0 ? null : "cause: " + flips.causes[flips.cause[flip]]);
     put(".waived", waived.has(flip) ? "waived" : null);
     put("code", id);
