@@ -131,8 +131,8 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
                         linewidths=0.8, clip_on=False,
                     )  # fmt: skip
             axes.scatter(
-                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, label=short(row.name, LEGEND_LETTERS), clip_on=False,
-                zorder=3,
+                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False,
+                label=short(row.name, LEGEND_LETTERS), zorder=3,
             )  # fmt: skip
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
         axes.set_ylim(bottom=0)

@@ -31,6 +31,7 @@ from tests.report.test_tune_report import trial
 from tests.studies.made_runs import made_seed
 
 LONG = "Staffordshire bullterrier, Staffordshire bull terrier, Staffy"
+pytestmark = pytest.mark.slow
 # A folded part is looked at too.
 OPEN = "document.querySelectorAll('details').forEach(each => each.open = true)"
 PROVENANCE = Provenance(
