@@ -143,5 +143,6 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
 def _title(comparison: Comparison) -> str:
     """The row with the lowest NFR, or those that share it."""
     best = [row for row in comparison.rows if "nfr" in row.best]
-    names = " and ".join(dict.fromkeys(row.name for row in best))
-    return f"Lowest NFR: {names}" if best else "Comparison"
+    several = len({row.part for row in comparison.rows}) > 1
+    names = dict.fromkeys(f"{row.name} ({row.part})" if several else row.name for row in best)
+    return f"Lowest NFR: {' and '.join(names)}" if best else "Comparison"

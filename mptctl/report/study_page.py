@@ -89,7 +89,9 @@ def _chain_page(report: ChainReport) -> TablesPage:
         ]
     heads = ["method", "generation", "classes", *(f"{title} %" for title in TITLES.values())]
     tables = [
-        PageTable(heading or "Updates", heads, [_generation(row) for row in rows])
+        PageTable(
+            "Updates" if heading is None else heading.capitalize(), heads, [_generation(row) for row in rows]
+        )
         for heading, rows in seeds_of(report)
     ]
     return TablesPage("A chain of updates", remarks(report), figures, tables, MEANING)
@@ -101,5 +103,5 @@ def _generation(row: ChainRow) -> list[Cell]:
         Cell(row.name),
         Cell(str(row.generation)),
         Cell(f"{row.classes:,}"),
-        *(Cell(value_text(r), f"{format_interval(r.ci95)}; {format_count(r)}") for r in rates),
+        *(Cell(value_text(r), f"{format_interval(r.ci95)}\n{format_count(r)}") for r in rates),
     ]

@@ -15,7 +15,7 @@ class Cell(NamedTuple):
 
     Attributes:
         text: what it says.
-        note: below it, in small letters.
+        note: below it, in small letters, one line or several.
         strong: whether it stands out.
     """
 
