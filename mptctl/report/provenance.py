@@ -153,7 +153,7 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
     """Where a model of ours comes from, as its checkpoint says."""
     facts = [
         ("digest", f"SHA-256 {digest}"),
-        ("split", meta.split_fingerprint or "not known"),
+        ("split fingerprint", meta.split_fingerprint or "not known"),
         ("origin", f"{meta.origin}, {meta.epoch:,} epochs" if meta.origin == "trained" else meta.origin),
         *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in meta.teachers.items()),
         ("trained with", ", ".join(f"{name} {of}" for name, of in meta.versions.items())),
@@ -179,7 +179,7 @@ def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
             continue
         facts = [
             ("digest", f"SHA-256 {kept.head.digest}"),
-            ("split", kept.head.split_fingerprint),
+            ("split fingerprint", kept.head.split_fingerprint),
             *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in kept.head.teachers.items()),
         ]
         origins.append(_origin(kept.recipe.method.name, folder, facts, kept.recipe))
@@ -189,7 +189,7 @@ def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
 def origin_of_search(report: TuneReport) -> Origin:
     """What all trials of a search have in common."""
     facts = [
-        ("split", report.split_fingerprint),
+        ("split fingerprint", report.split_fingerprint),
         *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in report.teachers.items()),
         ("reference", ", ".join(report.reference.runs)),
     ]

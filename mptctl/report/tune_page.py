@@ -58,7 +58,7 @@ def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -
     """
     figures = []
     for name, caption, draw in (
-        ("over-k", "Bars: error on all classes. Lines: NFR with its 95 % interval.", draw_over_k),
+        ("over-k", "Bars: error on all classes. Lines: NFR with its 95 % interval.", draw_over_k),
         ("against", "Every whole trial; the line joins those that no other one beats.", draw_against),
     ):
         with style():
@@ -66,7 +66,7 @@ def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -
             draw(figure.subplots(), report)
         figures.append(inline_figure(name, caption, figure, _seen(name, report)))
     return TablesPage(
-        title=report.choice or "No trial is within the bound",
+        title="No trial is within the bound" if report.choice is None else f"Choice: {report.choice}",
         sentences=sentences(report),
         figures=figures,
         tables=[_trials(report)],

@@ -201,6 +201,15 @@ def test_each_flip_has_a_link_of_its_own(chrome: Any, tmp_path: Path, odd: str) 
         found.wait_for_function("document.getElementById('shown').textContent.startsWith('No flip')")
 
 
+def test_a_link_to_a_flip_that_stands_in_the_page_shows_the_others_too(chrome: Any, page: Path) -> None:
+    flips = with_everything().worst_flips
+    with opened(chrome, page, anchor(flips[3].id)) as found:
+        assert found.inner_text("#shown") == f"{len(flips)} flips."
+        assert shown(found) == [flip.id for flip in flips]
+        assert found.locator(".linked code").inner_text() == flips[3].id
+        assert found.locator("#filter-cause option").count() == 4
+
+
 def test_numbers_are_those_of_the_report(chrome: Any, page: Path) -> None:
     report = with_everything()
     with opened(chrome, page) as found:

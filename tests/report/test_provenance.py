@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import sys
 from datetime import date
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_a_checkpoint_says_its_recipe_by_what_it_changes() -> None:
     )
     facts = dict(origin.facts)
     assert facts["digest"] == "SHA-256 " + "d" * 64
-    assert facts["split"] == "f" * 64
+    assert facts["split fingerprint"] == "f" * 64
     assert facts["teacher: old"] == "SHA-256 " + "e" * 64
 
 
@@ -92,7 +93,9 @@ def test_the_page_of_evaluate_lists_every_flip_and_says_where_it_comes_from(
     assert done.exit_code == 0, done.output
     text = page.read_text(encoding="utf-8")
     assert hashlib.sha256(new.read_bytes()).hexdigest() in text
-    assert f"<code>mptctl evaluate {old} {new}" in text
+    found = re.search("<dt>command</dt><dd>(.*?)</dd>", text)
+    assert found is not None
+    assert re.sub("<[^>]*>", "", found.group(1)) == shlex.join(["mptctl", *words])
     assert re.search(r'"ids":\["001","003",.*"059"\]', text)
     # What is printed keeps to what was asked for.
     assert done.stdout.count('"old_confidence"') == 2

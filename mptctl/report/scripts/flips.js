@@ -178,5 +178,6 @@ function listFlips(flips) {
   });
   window.addEventListener("hashchange", follow);
   document.getElementById("filters").hidden = false;
+  filter();
   follow();
 }
