@@ -8,12 +8,12 @@ from pathlib import Path
 
 from mptctl.files import writing
 from mptctl.report.chain_figure import draw_chain
-from mptctl.report.chain_wording import MEANING, TITLES, remarks, seeds_of, value_text
+from mptctl.report.chain_wording import MEANING, TITLES, interval_text, remarks, seeds_of, value_text
 from mptctl.report.comparison_page import comparison_page
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance, origins_of_runs, provenance
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
-from mptctl.report.wording import duration, format_count, format_interval
+from mptctl.report.wording import duration, format_count
 from mptctl.studies.chain import ChainReport, ChainRow
 from mptctl.studies.study_report import StudyReport
 
@@ -103,5 +103,5 @@ def _generation(row: ChainRow) -> list[Cell]:
         Cell(row.name),
         Cell(str(row.generation)),
         Cell(f"{row.classes:,}"),
-        *(Cell(value_text(r), f"{format_interval(r.ci95)}\n{format_count(r)}") for r in rates),
+        *(Cell(value_text(r), f"{interval_text(r)}\n{format_count(r)}") for r in rates),
     ]
