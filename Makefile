@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-integrations lint gpu-check gpu-wheels docs site clean break-guards fuzz soak
+.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -46,6 +46,15 @@ soak: .venv/.installed
 
 test-integrations: .venv/.integrations
 	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py tests/examples/test_notebooks.py
+
+# Pages in the system's Chromium (MPTCTL_CHROMIUM names another one). axe-core is under MPL-2.0 and stays out of the tree.
+.venv/.browser: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	npm install --silent --no-save --no-package-lock axe-core@4
+	touch $@
+
+test-browser: .venv/.browser
+	$(BIN)/pytest -rs tests/report/test_browser.py
 
 gpu-check:
 	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -83,7 +84,7 @@ def compare(
             device=device,
             progress=progress,
         )
-    for path in files.write(comparison):
+    for path in files.write(comparison, sys.argv):
         typer.echo(f"wrote {path}", err=True)
     if as_json:
         typer.echo(comparison.model_dump_json())

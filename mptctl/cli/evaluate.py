@@ -16,7 +16,7 @@ from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
 from mptctl.cli.flip_outputs import (
     add_to_history,
     check_outputs,
-    logged,
+    log_flips,
     print_annotations,
     print_comparison,
 )
@@ -168,8 +168,10 @@ def evaluate(
     from mptctl.files import read_names
     from mptctl.inference.named_models import load_predictions, pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
+    from mptctl.report.flip_list import MOST_FLIPS
     from mptctl.report.flips_files import FlipFiles
     from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.provenance import Gathering
     from mptctl.report.trackers.tracker import require_trackers
 
     trackers = require_trackers(log)
@@ -226,7 +228,8 @@ def evaluate(
                 progress=progress,
                 renamed=frozenset() if mapped is None else frozenset(mapped.old),
             )
-            result = compare(
+            sources = None if report is None else Gathering(found, sys.argv, today)
+            whole = compare(
                 **found.models,
                 old_classes=labels,
                 limits=limits,
@@ -243,15 +246,16 @@ def evaluate(
                 gate_file=rules,
                 today=today,
                 nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-                worst=max(gallery, LOGGED_FLIPS) if trackers else gallery,
+                worst=max(gallery, LOGGED_FLIPS if trackers else 0, MOST_FLIPS if report is not None else 0),
                 validation=validation_part(found, new, run_root, device=device, progress=progress),
                 identical=found.identical,
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
             if trackers:
-                result = logged(result, trackers, new, run_root, gallery)
-            for path in files.write(result, found.models, data_root, found.split):
+                log_flips(whole, trackers, new, run_root)
+            result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
+            for path in files.write(result, found.models, data_root, found.split, whole.worst_flips, sources):
                 typer.echo(f"wrote {path}", err=True)
             if append_history is not None:
                 add_to_history(append_history, result, today)

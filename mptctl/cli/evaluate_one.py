@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -91,9 +92,11 @@ def evaluate_one(
     if report is not None:
         from mptctl.files import writing
         from mptctl.report.calibration_page import render_calibration_html
+        from mptctl.report.provenance import Gathering
 
         with writing(report) as stream:
-            stream.write(render_calibration_html(result).encode())
+            sources = Gathering(found, sys.argv).finish()
+            stream.write(render_calibration_html(result, sources).encode())
         typer.echo(f"wrote {report}", err=True)
     if as_json:
         typer.echo(result.model_dump_json())

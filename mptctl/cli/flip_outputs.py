@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mptctl.names import SortKey, TrackerName
+from mptctl.names import LOGGED_FLIPS, SortKey, TrackerName
 
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
@@ -72,14 +72,12 @@ def add_to_history(path: Path, report: FlipReport, today: date) -> None:
     typer.echo(f"{said} {path}", err=True)
 
 
-def logged(
-    report: FlipReport, trackers: list[TrackerName], new: str, run_root: Path, gallery: int
-) -> FlipReport:
-    """Log a comparison with all its flips; the comparison as it is shown, with so many as the gallery holds."""
+def log_flips(report: FlipReport, trackers: list[TrackerName], new: str, run_root: Path) -> None:
+    """Log a comparison with as many flips as a tracker is given."""
     from mptctl.report.trackers.logged_comparison import log_comparison
 
-    log_comparison(report, trackers, new, run_root)
-    return report.model_copy(update={"worst_flips": report.worst_flips[:gallery]})
+    given = report.model_copy(update={"worst_flips": report.worst_flips[:LOGGED_FLIPS]})
+    log_comparison(given, trackers, new, run_root)
 
 
 def print_annotations(report: FlipReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,7 @@ def quickstart(
     from mptctl.inference.predict import image_reader
     from mptctl.report.flips_page import render_html
     from mptctl.report.progress_bars import plain_line
+    from mptctl.report.provenance import Gathering
     from mptctl.report.study_terminal import watching
     from mptctl.studies.quickstart import PAGE_NAME
     from mptctl.studies.quickstart import quickstart as run
@@ -63,8 +65,8 @@ def quickstart(
     except Stopped as error:  # it has no --resume
         message = f"{run_root}: the quickstart was stopped; start it anew with --overwrite"
         raise Stopped(message, error.signum) from error
-    pictures = image_reader(done.split, part="test")
-    write_atomically(page, render_html(done.flips, pictures).encode())
+    pictures, sources = image_reader(done.split, part="test"), Gathering(done.found, sys.argv).finish()
+    write_atomically(page, render_html(done.flips, pictures, provenance=sources).encode())
     result = done.result
     if as_json:
         typer.echo(result.model_dump_json())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,6 +61,9 @@ def study(
             help="A Ray cluster that sees the same files. (default: this machine alone)",
         ),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page of the table.")
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say which runs there are, and what they will take; write nothing."),
@@ -79,8 +83,12 @@ def study(
 
         mptctl study cifar100-r18 --data-root ~/data --results results
     """
+    from mptctl.cli.outputs import Outputs
     from mptctl.studies.study_file import load_study
 
+    outputs = Outputs()
+    outputs.file("--report", report)
+    outputs.check([], prints=as_json)
     found = load_study(name)
     chosen = found.file.seeds if seeds is None else _seeds(seeds)
     # Here, because it takes seconds to import.
@@ -98,7 +106,7 @@ def study(
     if dry_run:
         _say_what_would_be_done(request, as_json)
     else:
-        _train(request, as_json)
+        _train(request, as_json, report)
 
 
 def _seeds(text: str) -> list[int]:
@@ -113,7 +121,7 @@ def _seeds(text: str) -> list[int]:
         raise UsageError(f"--seeds {text}: {said}") from error
 
 
-def _train(request: StudyRequest, as_json: bool) -> None:
+def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
     from functools import partial
 
     from rich.console import Console
@@ -126,6 +134,11 @@ def _train(request: StudyRequest, as_json: bool) -> None:
     say = partial(plain_line, console)
     with watching(console) as on_update:
         report = run_study(request, on_update, say, throttled_log("checking files", say))
+    if page is not None:
+        from mptctl.report.study_page import save_study_page
+
+        save_study_page(report, page, sys.argv)
+        typer.echo(f"wrote {page}", err=True)
     if as_json:
         typer.echo(report.model_dump_json())
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -226,6 +227,7 @@ def _search(request: TuneRequest, as_json: bool) -> None:
     from rich.console import Console
 
     from mptctl.report.progress_bars import plain_line, throttled_log
+    from mptctl.report.provenance import origin_of_search, provenance
     from mptctl.report.tune_page import save_tune_figure
     from mptctl.report.tune_terminal import print_tune, watching
     from mptctl.tune.sweep import refuse_if_none, sweep
@@ -237,7 +239,7 @@ def _search(request: TuneRequest, as_json: bool) -> None:
 
     with watching(console) as on_update:
         report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
-    written = save_tune_figure(report, request.folder)
+    written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
     if as_json:
         typer.echo(report.model_dump_json())
     else:

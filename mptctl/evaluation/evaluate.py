@@ -9,7 +9,7 @@ from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.causes import constant_of, find_causes
 from mptctl.evaluation.class_map import ClassMap
 from mptctl.evaluation.columns import first
-from mptctl.evaluation.flip_report import Difference, FlipReport
+from mptctl.evaluation.flip_report import Difference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
@@ -170,6 +170,7 @@ def _report(
     own = OwnColumns(answers, slicing.superclasses, slicing.pictures)
     slices = SliceSource(own, slicing.files, keys)
     ranked, small = rank(slices, slicing, counts)
+    gate, waived = judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -186,7 +187,7 @@ def _report(
         mcnemar_p=mcnemar(counts),
         identical=identical,
         unfinished=unfinished,
-        gate=judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished),
+        gate=gate,
         rates=rates,
         er_difference=Difference(value=er_increase(counts), ci95=error_difference(counts)),
         equivalence=equivalence(counts, nfr_margin, limits.confidence or 0.95),
@@ -200,9 +201,22 @@ def _report(
         takers=flips_by_answer(answers),
         slices=ranked,
         small_slices=small,
-        worst_flips=worst_flips(answers, worst),
+        worst_flips=_with_slices(worst_flips(answers, worst), slices, slicing, waived),
         warnings=warnings,
     )
+
+
+def _with_slices(
+    flips: list[FlippedSample], source: SliceSource, slicing: SliceRequest, waived: frozenset[str]
+) -> list[FlippedSample]:
+    """The listed flips, each with its values in the columns of --by, and whether it is waived."""
+    columns = list(dict.fromkeys(column for key in slicing.by for column in key))
+    values = source.values([flip.id for flip in flips], columns)
+    if not values and not waived:
+        return flips
+    return [
+        flip.model_copy(update={"by": values.get(flip.id, {}), "waived": flip.id in waived}) for flip in flips
+    ]
 
 
 def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:

@@ -243,6 +243,8 @@ class FlippedSample(Model):
     old_confidence: float | None = Field(description="the old model's confidence in the right answer")
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
     cause: Cause | None = Field(default=None, description="as in `causes`")
+    by: dict[str, str] = Field(default={}, description="with --by: its value in each of these columns")
+    waived: bool = Field(default=False, description="a waiver of the gate file covers it")
 
 
 class FlipReport(Model):

@@ -20,8 +20,8 @@ def judge(
     *,
     identical: bool,
     unfinished: Sequence[str],
-) -> Gate:
-    """The verdict on a comparison.
+) -> tuple[Gate, frozenset[str]]:
+    """The verdict on a comparison, and the ids of the flips that are waived.
 
     A waived flip counts as kept in every limit on flips and for `must_keep`; in the error increase it counts, because
     the new model is wrong there whoever agreed to it.
@@ -76,7 +76,7 @@ def judge(
         own = len(waived & set(source.flips(rule.by))) if waived else 0
         confidence = {"confidence": limits.confidence, "undecided": limits.undecided}
         scopes.append(Scope(slice_name(rule.by), found.counts, Limits(**rule.fractions(), **confidence), own))
-    return check_gate(
+    gate = check_gate(
         source.answers.counts(),
         limits,
         identical=identical,
@@ -86,6 +86,7 @@ def judge(
         rules=checks,
         waivers=rows,
     )
+    return gate, frozenset(waived)
 
 
 def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[set[str]]:

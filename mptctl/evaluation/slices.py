@@ -19,6 +19,8 @@ from mptctl.evaluation.workspace import current
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run", BRIGHTNESS: "pictures of a run"}
 # Chosen: more parts than that are no slices, but ids or measurements.
 MOST_SLICES = 10_000
+# Chosen: ids that a query names one by one.
+FEW_IDS = 1_000
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,20 @@ class SliceSource:
     def flips_among(self, ids: Sequence[str]) -> list[str]:
         """Which of these ids are negative flips, sorted."""
         return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among(ids, None)}")
+
+    def values(self, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
+        """By id, the value of each of some negative flips in some of the columns."""
+        if not ids or not columns:
+            return {}
+        # Of very many ids all flips are read: an id that nobody asked for is cheaper than a query that names each.
+        among = f" AND old.id::VARCHAR IN ({_list(ids)})" if len(ids) <= FEW_IDS else ""
+        chosen = ", ".join(f"{self._value[column]}::VARCHAR" for column in columns)
+        rows = current().fetch(
+            f"SELECT old.id::VARCHAR, {chosen} FROM {self._from} AND {self.answers.pairing.join.flipped}{among}",
+            "reading flips",
+            len(self.answers.pairing) * (1 + len(self._sides)),
+        )
+        return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
 
     def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> int:
         """How many samples of old classes have one of these ids, or lie in the slice; at least 1."""

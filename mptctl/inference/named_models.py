@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from mptctl.names import Part
 if TYPE_CHECKING:
     from mptctl.data.split import Split
     from mptctl.evaluation.own_columns import PictureFacts
-    from mptctl.models.checkpoint import Checkpoint
+    from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
 
 # Whom a comparison judges: it says itself where their runs are not finished.
 JUDGED = ("old", "new")
@@ -31,6 +31,7 @@ class NamedModels:
         warnings: what a reader of the numbers should know.
         unfinished: sentences on those of `old` and `new` whose run is known not to have come to its end.
         identical: `old` and `new` are known to be one model.
+        records: by role, for models of ours, the digest of the checkpoint and what it says of itself.
     """
 
     models: dict[str, Predictions]
@@ -38,6 +39,7 @@ class NamedModels:
     warnings: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     identical: bool = False
+    records: Mapping[str, tuple[str, CheckpointMeta]] = field(default_factory=dict)
 
 
 def load_predictions(
@@ -92,6 +94,7 @@ def load_predictions(
         tuple(warnings),
         tuple(unfinished),
         all(role in checkpoints for role in JUDGED) and one_model(checkpoints["old"], checkpoints["new"]),
+        {role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in checkpoints.items()},
     )
 
 

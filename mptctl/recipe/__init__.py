@@ -12,6 +12,7 @@ from mptctl.recipe.fields import (
     Recipe,
     RuntimeRecipe,
 )
+from mptctl.recipe.nearest_preset import NearestPreset, nearest_preset
 from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
 from mptctl.recipe.validation import (
     differences,
@@ -33,6 +34,7 @@ __all__ = [
     "DataRecipe",
     "MethodRecipe",
     "ModelRecipe",
+    "NearestPreset",
     "OptimRecipe",
     "Recipe",
     "RuntimeRecipe",
@@ -42,6 +44,7 @@ __all__ = [
     "keys_of",
     "load_recipe",
     "may_change_between_starts",
+    "nearest_preset",
     "preset_names",
     "recipe_keys",
     "validate_criterion",

@@ -3,25 +3,63 @@
 from __future__ import annotations
 
 from mptctl.evaluation.calibration_report import CalibrationReport
-from mptctl.report.page import inline_figure, render_page
+from mptctl.report.figure_words import reliability_words
+from mptctl.report.page import inline_figure
+from mptctl.report.provenance import Provenance
 from mptctl.report.reliability import CAPTION, Panel, draw_reliability
 from mptctl.report.svg import NEW, OLD, style
-from mptctl.report.wording import calibration_lines, calibration_sentences, temperature_title
+from mptctl.report.tables_page import Cell, PageTable, TablesPage
+from mptctl.report.wording import calibration_lines, calibration_sentences, percent, temperature_title
 
 
-def render_calibration_html(report: CalibrationReport) -> str:
-    """One page that needs nothing but itself."""
+def render_calibration_html(report: CalibrationReport, provenance: Provenance | None = None) -> str:
+    """One page that needs nothing but itself.
+
+    Args:
+        report: of one model.
+        provenance: what the page was made from.
+    """
     after = temperature_title(report)
     panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
     if report.scaled is not None:
         panels.append(Panel(after, report.scaled.reliability, NEW))
     with style():
         figure = draw_reliability(panels)
-    return render_page(
-        "calibration",
-        report=report,
-        after=after,
-        sentences=calibration_sentences(report),
-        lines=calibration_lines(report),
-        figures=[inline_figure("reliability", CAPTION, figure)],
-    )
+    title = f"ECE {percent(report.ece)}"
+    if report.scaled is not None:
+        title += f", {percent(report.scaled.ece)} with {after}"
+    return TablesPage(
+        title=title,
+        sentences=[*calibration_sentences(report), *(f"Note: {warning}." for warning in report.warnings)],
+        figures=[inline_figure("reliability", CAPTION, figure, reliability_words(panels))],
+        tables=[_figures(report, after), _bins(report, after)],
+        footer=(
+            "Calibration errors have 15 bins; a bin holds confidences above its lower edge up to its upper one. "
+            f"Figures are over {report.n:,} test samples of the classes that the model knows."
+        ),
+        subject=f"{report.name} ({report.classes:,} classes)",
+    ).render(provenance)
+
+
+def _figures(report: CalibrationReport, after: str) -> PageTable:
+    scaled = report.scaled is not None
+    rows = [
+        [Cell(line.name), Cell(line.before), *[Cell(line.after)] * scaled]
+        for line in calibration_lines(report)
+    ]
+    return PageTable("Figures", ["", "as it is" if scaled else "value", *[after] * scaled], rows)
+
+
+def _bins(report: CalibrationReport, after: str) -> PageTable:
+    heads = ["confidence", "samples", "mean confidence", "right"]
+    bins = [report.reliability]
+    if report.scaled is not None:
+        heads += [f"samples, {after}", "mean confidence", "right"]
+        bins.append(report.scaled.reliability)
+    rows = []
+    for places in zip(*bins, strict=True):
+        cells = [f"{places[0].low:.3f} to {places[0].high:.3f}"]
+        for b in places:
+            cells += [f"{b.n:,}", percent(b.confidence), percent(b.accuracy)]
+        rows.append([Cell(text) for text in cells])
+    return PageTable("Bins of confidence", heads, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +45,21 @@ class ComparisonFiles:
     markdown: Path | None = None
     page: Path | None = None
 
-    def write(self, comparison: Comparison) -> list[Path]:
-        """Write what was asked for; the paths written. Raises StorageError where one cannot be."""
+    def write(self, comparison: Comparison, argv: Sequence[str] | None = None) -> list[Path]:
+        """Write what was asked for; the paths written.
+
+        Args:
+            comparison: of updates.
+            argv: of the command that asked for it, for the page; None where there is none.
+
+        Raises:
+            StorageError: one cannot be written.
+        """
         texts = [
             (self.csv, render_csv),
             (self.latex, render_latex),
             (self.markdown, render_markdown),
-            (self.page, _page),
+            (self.page, lambda found: _page(found, argv)),
         ]
         written = []
         for path, render in texts:
@@ -190,7 +199,9 @@ def _joined(values: list[object] | list[int] | list[Column] | list[float | str])
     return " ".join(map(str, values))
 
 
-def _page(comparison: Comparison) -> str:
+def _page(comparison: Comparison, argv: Sequence[str] | None) -> str:
     from mptctl.report.comparison_page import render_comparison
+    from mptctl.report.provenance import origins_of_runs, provenance
 
-    return render_comparison(comparison)
+    runs = [run for row in comparison.rows for run in row.runs]
+    return render_comparison(comparison, provenance(argv, origins_of_runs(runs)))

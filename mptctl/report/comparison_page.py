@@ -20,51 +20,98 @@ from mptctl.report.comparison_wording import (
     seeds_text,
     spread_text,
 )
-from mptctl.report.page import inline_figure, render_page
-from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
-from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow
+from mptctl.report.page import inline_figure
+from mptctl.report.provenance import Provenance
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, short, style
+from mptctl.report.tables_page import Cell, PageTable, TablesPage
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
 
 # Twenty looks: the colour changes first, the mark with every fifth row.
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
+# Columns of the legend, letters of its labels, and inches of one of its rows.
+LEGEND_COLUMNS, LEGEND_LETTERS, LEGEND_ROW = 2, 24, 0.17
 CAPTION = "NFR against error on all classes; a small mark for each seed, a large one for the mean; best is below left."
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """The page as text."""
-    figures = []
+FOOTER = (
+    "A negative flip is a test sample that the old model got right and the update gets wrong; NFR counts them over "
+    "test samples of the old classes. Counts are sums over seeds."
+)
+
+
+def render_comparison(comparison: Comparison, provenance: Provenance | None = None) -> str:
+    """The page as text.
+
+    Args:
+        comparison: of updates.
+        provenance: what the page was made from.
+    """
+    return comparison_page(comparison).render(provenance)
+
+
+def comparison_page(comparison: Comparison) -> TablesPage:
+    """The page of a comparison: a figure and a table for each part of it, and a table of the old models."""
     parts = list(dict.fromkeys(row.part for row in comparison.rows))
-    for number, part in enumerate(parts):
-        rows = [row for row in comparison.rows if row.part == part]
-        caption = CAPTION if part is None else f"{part}. {CAPTION}"
-        figures.append(inline_figure(f"trade-{number}", caption, draw_trade_off(rows)))
-    return render_page(
-        "comparison",
-        title=_title(comparison),
-        sentence=marks_sentence(comparison),
-        remarks=remarks(comparison),
-        figures=figures,
-        titles=list(TITLES.values()),
-        columns=COLUMNS,
-        digits=DIGITS,
-        groups=[(part, [row for row in comparison.rows if row.part == part]) for part in parts],
-        best=BEST,
-        mark=mark,
-        spread=spread_text,
-        counts=counts_text,
-        seeds=seeds_text,
-        cost=cost_text,
-        parameters=parameters_text,
-        calibration=comparison.calibration or [],
-        calibration_titles=CALIBRATION_TITLES,
-        calibration_sentence=CALIBRATION_SENTENCE,
-        calibration_text=calibration_text,
+    groups = [(part, [row for row in comparison.rows if row.part == part]) for part in parts]
+    figures = [
+        inline_figure(
+            f"trade-{number}",
+            CAPTION if part is None else f"{part}. {CAPTION}",
+            draw_trade_off(rows),
+            _seen(rows),
+        )
+        for number, (part, rows) in enumerate(groups)
+    ]
+    tables = [_updates("Updates" if part is None else part, rows) for part, rows in groups]
+    if comparison.calibration:
+        tables.append(_old_models(comparison.calibration))
+    marks = [marks_sentence(comparison)] if comparison.rows else []
+    return TablesPage(_title(comparison), [*marks, *remarks(comparison)], figures, tables, FOOTER)
+
+
+def _updates(title: str, rows: list[ComparisonRow]) -> PageTable:
+    def rate(row: ComparisonRow, column: Column) -> Cell:
+        sign = mark(row, column)
+        text = spread_text(getattr(row, column), DIGITS[column]) + sign
+        return Cell(text, counts_text(row, column), sign == BEST)
+
+    return PageTable(
+        title,
+        ["method", *(f"{heading} %" for heading in TITLES.values()), "cost", "parameters"],
+        [
+            [
+                Cell(row.name, seeds_text(row)),
+                *(rate(row, column) for column in COLUMNS),
+                Cell(cost_text(row)),
+                Cell(parameters_text(row)),
+            ]
+            for row in rows
+        ],
     )
+
+
+def _old_models(rows: list[CalibrationRow]) -> PageTable:
+    return PageTable(
+        "Old models",
+        ["old model", *CALIBRATION_TITLES.values()],
+        [
+            [Cell(row.old), *(Cell(calibration_text(row, column)) for column in CALIBRATION_TITLES)]
+            for row in rows
+        ],
+        CALIBRATION_SENTENCE,
+    )
+
+
+def _seen(rows: list[ComparisonRow]) -> str:
+    """Every mean of the figure, in words and numbers."""
+    points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
+    return f"NFR against error on all classes. {'; '.join(points)}."
 
 
 def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
     """NFR over error on all classes, for every method and seed."""
     with style():
-        figure = Figure(figsize=(SIZE[0] * 1.5, SIZE[1] * 1.5))
+        figure = Figure(figsize=(SIZE[0], SIZE[1] + LEGEND_ROW * -(-len(rows) // LEGEND_COLUMNS)))
         axes = figure.subplots()
         looks = {row.name: (COLOURS[i % len(COLOURS)], MARKS[i // len(COLOURS) % len(MARKS)])
                  for i, row in enumerate(row for row in rows if row.method != BIAS_ROW)}  # fmt: skip
@@ -84,17 +131,18 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
                         linewidths=0.8, clip_on=False,
                     )  # fmt: skip
             axes.scatter(
-                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, label=row.name, clip_on=False,
-                zorder=3,
+                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False,
+                label=short(row.name, LEGEND_LETTERS), zorder=3,
             )  # fmt: skip
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
         axes.set_ylim(bottom=0)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=LEGEND_COLUMNS, borderaxespad=0.2)
     return figure
 
 
 def _title(comparison: Comparison) -> str:
     """The row with the lowest NFR, or those that share it."""
     best = [row for row in comparison.rows if "nfr" in row.best]
-    names = " and ".join(dict.fromkeys(row.name for row in best))
-    return f"Lowest NFR: {names}" if best else "Comparison"
+    several = len({row.part for row in comparison.rows}) > 1
+    names = dict.fromkeys(f"{row.name} ({row.part})" if several else row.name for row in best)
+    return f"Lowest NFR: {' and '.join(names)}" if best else "Comparison"

@@ -14,7 +14,7 @@ from matplotlib.path import Path as Outline
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import writing
 from mptctl.report.reliability import Panel, draw_reliability
-from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, short, style
 from mptctl.report.wording import percent
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
@@ -183,11 +183,10 @@ def _stack(
     for label in labels:
         height = sum(flips for pair, flips in bands.items() if pair[which] == label)
         axes.plot([which, which], [top, top + height], color=INK, linewidth=2.5, solid_capstyle="butt")
-        short = label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
         axes.text(
             which + (0.04 if which else -0.04),
             top + height / 2,
-            f"{short} ({height:,})",
+            f"{short(label, LABEL_LENGTH)} ({height:,})",
             ha="left" if which else "right",
             va="center",
             fontsize=8,

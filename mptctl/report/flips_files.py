@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mptctl.data.split import Split
-    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.flip_report import FlippedSample, FlipReport
     from mptctl.evaluation.predictions import Predictions
+    from mptctl.report.provenance import Gathering
 
 # The models whose predictions are kept, each in a file of its name.
 KEPT = ("old", "new")
@@ -54,6 +55,8 @@ class FlipFiles:
         models: Mapping[str, Predictions],
         data_root: Path | None,
         split: Split | None,
+        flips: Sequence[FlippedSample] | None = None,
+        sources: Gathering | None = None,
     ) -> list[Path]:
         """Write what was asked for.
 
@@ -61,6 +64,8 @@ class FlipFiles:
             report: the comparison.
             models: the predictions behind it, by role.
             data_root, split: where the page finds pictures of flipped samples, the first of them that is there.
+            flips: those that the page lists, beginning with the report's own; default: these alone.
+            sources: what the page was made from.
 
         Returns:
             The paths written.
@@ -78,7 +83,8 @@ class FlipFiles:
         if self.page is not None:
             from mptctl.report.flips_page import render_html
 
-            page = render_html(report, _picture_reader(data_root, split))
+            origin = None if sources is None else sources.finish()
+            page = render_html(report, _picture_reader(data_root, split), flips, origin)
             written.append(_write_text(self.page, page))
         if self.figures is not None:
             from mptctl.report.flips_figures import save_figures

@@ -156,10 +156,11 @@ class Report:
         Raises:
             StorageError, UsageError: it cannot be written.
         """
+        from mptctl.report.flip_list import MOST_FLIPS
         from mptctl.report.flips_files import FlipFiles
 
         root = None if data_root is None else Path(data_root)
-        (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None)
+        (written,) = FlipFiles(page=Path(path)).write(self.result, {}, root, None, self._flips[:MOST_FLIPS])
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import warnings
@@ -44,8 +45,14 @@ _STYLE = {
 }
 
 
-def inline_svg(name: str, figure: Figure) -> str:
-    """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...)."""
+def inline_svg(name: str, figure: Figure, seen: str) -> str:
+    """A figure as an SVG element whose colours are CSS variables (``--ink``, ``--old``, ...).
+
+    Args:
+        name: its id on the page.
+        figure: is drawn.
+        seen: what is to be seen, which is read out in its place.
+    """
     text = io.StringIO()
     with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}):  # the same page from the same numbers
         figure.savefig(text, format="svg", transparent=True, metadata=figure_metadata("svg"))
@@ -59,7 +66,12 @@ def inline_svg(name: str, figure: Figure) -> str:
     body = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", body)
     for colour, variable in THEMED.items():
         body = body.replace(colour, f"var(--{variable})")
-    return f'<svg {box.group(0) if box else ""} role="img" aria-label="{name}">{body}'
+    return f'<svg {box.group(0) if box else ""} role="img" aria-label="{html.escape(seen)}">{body}'
+
+
+def short(label: str, letters: int) -> str:
+    """A label with room for some letters; one that is longer ends in an ellipsis."""
+    return label if len(label) <= letters else label[: letters - 1] + "…"
 
 
 @contextmanager

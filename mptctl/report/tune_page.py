@@ -7,14 +7,17 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from mptctl.files import replacing
-from mptctl.report.page import inline_figure, render_page
+from mptctl.report.page import inline_figure
+from mptctl.report.provenance import Provenance
 from mptctl.report.svg import SIZE, style
+from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import sentences
-from mptctl.tune.tune_report import TuneReport
+from mptctl.report.wording import format_count, format_interval, percent
+from mptctl.tune.tune_report import Trial, TuneReport
 
 
-def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
+def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | None = None) -> list[Path]:
     """Write ``tune.png`` and ``tune.html``; the paths written, none where no trial has figures.
 
     Raises:
@@ -30,19 +33,78 @@ def save_tune_figure(report: TuneReport, folder: Path) -> list[Path]:
         draw_against(right, report)
         figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata={"Software": None})
     with replacing(page) as stream:
-        stream.write(render_tune_html(report).encode())
+        stream.write(render_tune_html(report, provenance).encode())
     return [png, page]
 
 
-def render_tune_html(report: TuneReport) -> str:
-    """One page that needs nothing but itself."""
+def _seen(name: str, report: TuneReport) -> str:
+    """Every point of a figure, in words and numbers."""
+    points = [
+        f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
+        for trial in measured_trials(report)
+        if trial.val_error and trial.val_nfr
+    ]
+    bound = f"Bound on the error {percent(report.error_bound)}; choice: {report.choice or 'none'}."
+    title = "Error and NFR of each trial" if name == "over-k" else "NFR against error of each trial"
+    return f"{title}. {'; '.join(points)}. {bound}"
+
+
+def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -> str:
+    """One page that needs nothing but itself.
+
+    Args:
+        report: the search.
+        provenance: what the page was made from.
+    """
     figures = []
     for name, caption, draw in (
-        ("over-k", "Bars: error on all classes. Lines: NFR with its 95 % interval.", draw_over_k),
+        ("over-k", "Bars: error on all classes. Lines: NFR with its 95 % interval.", draw_over_k),
         ("against", "Every whole trial; the line joins those that no other one beats.", draw_against),
     ):
         with style():
             figure = Figure(figsize=SIZE)
             draw(figure.subplots(), report)
-        figures.append(inline_figure(name, caption, figure))
-    return render_page("tune", report=report, sentences=sentences(report), figures=figures)
+        figures.append(inline_figure(name, caption, figure, _seen(name, report)))
+    return TablesPage(
+        title="No trial is within the bound" if report.choice is None else f"Choice: {report.choice}",
+        sentences=sentences(report),
+        figures=figures,
+        tables=[_trials(report)],
+        footer="Figures are of the validation part; the test set was not read.",
+        state="bad" if report.choice is None else "good",
+    ).render(provenance)
+
+
+def _trials(report: TuneReport) -> PageTable:
+    heads = ("trial", "state", "epochs", "error", "count", "NFR", "95 % interval", "count", "note")
+    rows = []
+    for trial in report.trials:
+        cells = [
+            trial.name,
+            trial.status,
+            f"{trial.epoch} / {report.epochs}",
+            *[""] * 5,
+            _note(trial, report),
+        ]
+        if (error := trial.val_error) and (nfr := trial.val_nfr):
+            cells[3:8] = [
+                percent(error.value),
+                format_count(error),
+                percent(nfr.value),
+                format_interval(nfr.ci95),
+                format_count(nfr),
+            ]
+        rows.append([Cell(text) for text in cells])
+    names = [trial.name for trial in report.trials]
+    chosen = None if report.choice is None else names.index(report.choice)
+    return PageTable("Trials", heads, rows, left=frozenset({8}), chosen=chosen)
+
+
+def _note(trial: Trial, report: TuneReport) -> str:
+    if trial.error:
+        return trial.error
+    if trial.name == report.choice:
+        return "choice"
+    if trial.within_bound is False:
+        return "error above the bound"
+    return "on the front" if trial.name in report.front else ""

@@ -16,7 +16,7 @@ from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.predictions import Predictions
 from mptctl.files import Model
-from mptctl.inference.named_models import load_predictions
+from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
@@ -78,13 +78,15 @@ class Quickstart(NamedTuple):
 
     Attributes:
         result: what it found; its page is still to be written.
-        flips: the report of the careful update, for that page.
+        flips: the report of the careful update with all of its flips, for that page.
         split: of the characters.
+        found: the models, by the names of their runs.
     """
 
     result: QuickstartResult
     flips: FlipReport
     split: Split
+    found: NamedModels
 
 
 def quickstart(
@@ -124,8 +126,10 @@ def quickstart(
             RunDir(folders[name]).empty()
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
     refuse_if_failed(run_study(request, on_update, log))
-    models = load_predictions({name: name for name in folders}, run_root, part="test").models
+    found = load_predictions({name: name for name in folders}, run_root, part="test")
+    models = found.models
     reports = {name: compare(models["old"], model) for name, model in models.items()}
+    every_flip = compare(models["old"], models["mpt-kl"], worst=reports["mpt-kl"].counts.negative_flips)
     rows = {name: _row(name, report) for name, report in reports.items()}
     result = QuickstartResult(
         rows=list(rows.values()),
@@ -136,7 +140,7 @@ def quickstart(
         next_command=NEXT_COMMAND,
         seconds=round(time.monotonic() - started, 1),
     )
-    return Quickstart(result, reports["mpt-kl"], split)
+    return Quickstart(result, every_flip, split, found)
 
 
 def _row(name: str, report: FlipReport) -> QuickstartRow:

@@ -245,3 +245,24 @@ def test_the_example_of_the_docs_can_be_read(tmp_path: Path) -> None:
     found = read_gate_file(tmp_path / "gate.yaml")
     assert found.must_keep.ids == ["test/00042", "test/00043"]
     assert found.waivers[0].expires == date(2027, 1, 31)
+
+
+def test_listed_flips_say_their_slice_and_whether_they_are_waived(tmp_path: Path) -> None:
+    write(tmp_path / "meta.csv", id=IDS, country=COUNTRY, customer=CUSTOMER)
+    (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 2}\n" + waiver(f"id: {IDS[37]}"))
+    ids, labels = np.array(IDS), np.full(40, "x")
+    report = compare(
+        build_predictions("old", ids, labels, labels, classes=("x",)),
+        build_predictions("new", ids, labels, np.array(["x"] * 36 + ["y"] * 4), classes=("x", "y")),
+        slicing=SliceRequest(
+            by=[("country",), ("country", "customer")], files=[tmp_path / "meta.csv"], min_slice=1
+        ),
+        gate_file=read_gate_file(tmp_path / "gate.yaml"),
+        today=TODAY,
+    )
+    assert [(flip.id, flip.waived) for flip in report.worst_flips] == [(i, i == IDS[37]) for i in IDS[36:]]
+    for flip in report.worst_flips:
+        at = IDS.index(flip.id)
+        assert flip.by == {"country": COUNTRY[at], "customer": CUSTOMER[at]}
+    for row in report.slices:
+        assert row.negative_flips == sum(row.by.items() <= flip.by.items() for flip in report.worst_flips)

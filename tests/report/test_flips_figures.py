@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 from PIL import Image
 
 from mptctl.evaluation.flip_report import PairRow
+from mptctl.report.figure_words import figure_words
 from mptctl.report.flips_figures import draw_figures, save_figures
 from mptctl.report.flips_files import FIGURES
 from mptctl.report.flips_page import render_html
+from mptctl.report.wording import percent
 from tests.report.examples import HOSTILE, example
 
 
@@ -52,3 +55,27 @@ def test_the_flow_keeps_other_old_and_other_new_answers_apart() -> None:
 
 def test_a_name_in_another_script_gives_no_warning() -> None:
     assert "猫" in render_html(example("猫"))
+
+
+def test_each_figure_says_in_numbers_what_is_to_be_seen() -> None:
+    report = example()
+    page, words = render_html(report), figure_words(report)
+    for name in draw_figures(report):
+        said = re.search(f'<figure id="{name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL)
+        assert said is not None
+        assert html.unescape(said.group(1)) == words[name]
+    lost = report.counts.negative_flips
+    assert f"Flow of {lost} lost answers: {report.destinations.to_old_class.count} / {lost}" in words["flow"]
+    pair = report.pairs[0]
+    assert f"The largest: {pair.label} to {pair.answer}: {pair.flips}" in words["flow"]
+    for row in report.by_confidence or []:
+        assert f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)}" in words["confidence"]
+    point = report.bias_sweep[0].points[0]
+    assert f"NFR {percent(point.nfr)}, error {percent(point.er_all)}" in words["bias"]
+
+
+def test_what_a_figure_says_of_a_hostile_name_stays_text() -> None:
+    page = render_html(example(HOSTILE))
+    assert 'aria-label="Flow of' in page
+    assert html.escape(HOSTILE) in page
+    assert "<script>alert" not in page

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
 
 from mptctl.report import page
+from mptctl.report.flips_page import render_html
 from mptctl.report.page import render_page
+from tests.report.examples import HOSTILE, example
 
 TEMPLATES = Path(page.__file__).parent / "templates"
 
 
 def test_every_page_takes_head_and_style_from_one_template() -> None:
     pages = [path for path in TEMPLATES.iterdir() if path.name not in ("base.html.j2", "figures.html.j2")]
-    assert len(pages) == 4
+    assert {path.name for path in pages} == {"page.html.j2", "tables.html.j2"}
     for path in pages:
         text = path.read_text()
         assert text.startswith('{% extends "base.html.j2" %}'), path
@@ -26,3 +31,13 @@ def test_every_page_takes_head_and_style_from_one_template() -> None:
 def test_a_part_that_is_not_given_is_an_error() -> None:
     with pytest.raises(UndefinedError, match="verdict"):
         render_page("page")
+
+
+def test_only_the_script_of_the_page_itself_may_run() -> None:
+    text = render_html(example(HOSTILE))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert policy is not None
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy.group(1)
+    assert "script-src 'unsafe-inline'" not in policy.group(1)

@@ -6,6 +6,7 @@ import numpy as np
 
 from mptctl.evaluation.calibration import calibrate
 from mptctl.evaluation.flip_report import Bin
+from mptctl.report.figure_words import reliability_words
 from mptctl.report.flips_figures import draw_figures
 from mptctl.report.flips_page import render_html
 from mptctl.report.reliability import Panel, draw_reliability
@@ -48,3 +49,22 @@ def test_two_models_have_two_panels_on_the_page() -> None:
 
 def test_a_model_without_logits_has_no_panel() -> None:
     assert "reliability" not in draw_figures(example(with_logits=False))
+
+
+def test_bins_of_fewer_than_ten_samples_stand_hollow() -> None:
+    right = np.array([True] * 9 + [True] * 10)
+    found = calibrate(np.array([0.35] * 9 + [0.95] * 10), right)
+    assert found is not None
+    with style():
+        above = draw_reliability([Panel("one", found.bins, NEW)]).axes[0]
+    few, enough = above.containers[0]
+    assert few.get_facecolor()[3] == 0
+    assert few.get_edgecolor()[3] == 1
+    assert enough.get_facecolor()[3] > 0
+
+
+def test_what_is_to_be_seen_is_said_in_numbers() -> None:
+    words = reliability_words([Panel("one", bins(), NEW)])
+    assert "one: 5 samples in 2 bins, 2 of them with fewer than 10." in words
+    # Two of three are right at a mean confidence of 98.3 %.
+    assert "of 3 with confidence 0.93 to 1.00, on average 98.3 %, 66.7 % are right" in words

@@ -1,0 +1,88 @@
+"""The flips of a page as data: what stands in it is what the report says, and nothing in it can end the script."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mptctl import evaluate
+from mptctl.evaluation.flip_report import FlippedSample
+from mptctl.report.flip_list import FIRST_ROWS, anchor, flip_list, order_sentence
+from mptctl.report.flips_page import render_html
+from mptctl.report.page import compact
+from tests.report.examples import HOSTILE, example
+
+
+def test_every_column_is_that_of_the_report() -> None:
+    report = example()
+    found = flip_list(report, report.worst_flips)
+    for i, flip in enumerate(report.worst_flips):
+        assert found["ids"][i] == flip.id
+        assert found["names"][found["label"][i]] == flip.label
+        assert found["names"][found["answer"][i]] == flip.answer
+        assert (found["answer"][i] in found["fresh"]) == flip.new_class
+        assert flip.old_confidence is not None
+        assert f"{found['old'][i]}" == f"{100 * flip.old_confidence:.0f}"
+    assert found["cause"] == [-1] * len(report.worst_flips)
+
+
+def test_of_all_flips_the_classes_have_as_many_as_in_their_table() -> None:
+    report = example(with_logits=False).model_copy(update={"worst_flips": []})
+    flips = [
+        FlippedSample(
+            id=f"{row.label}{i}", label=row.label, answer=row.answer, new_class=row.new_class,
+            old_confidence=None, new_confidence=None,
+        )
+        for row in report.pairs
+        for i in range(row.flips)
+    ]  # fmt: skip
+    found = flip_list(report, flips)
+    counted = Counter(found["names"][place] for place in found["label"])
+    assert counted == {row.label: row.negative_flips for row in report.per_class if row.negative_flips}
+    page = render_html(report, flips=flips)
+    assert page.count('<li class="row" id="flip-') == FIRST_ROWS
+    assert f"{report.counts.negative_flips} flipped samples" in page
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            0.9,
+            0.8,
+            "the sum of the old model's confidence in the right answer and the new model's confidence",
+        ),
+        (None, 0.8, "Order: by the new model's confidence in the wrong one, highest first"),
+        (None, None, "Order: by id"),
+    ],
+)
+def test_the_order_is_explained_in_a_sentence(old: float | None, new: float | None, said: str) -> None:
+    flip = FlippedSample(
+        id="a", label="x", answer="y", new_class=False, old_confidence=old, new_confidence=new
+    )
+    assert said in order_sentence([flip])
+
+
+def test_nothing_ends_the_script() -> None:
+    text = compact([HOSTILE, "</script>", "<!--", "\u2028", "&amp;"])
+    assert not set("<>&'\u2028") & set(text)
+    assert json.loads(text) == [HOSTILE, "</script>", "<!--", "\u2028", "&amp;"]
+
+
+def test_a_link_is_one_word_that_an_address_may_hold() -> None:
+    assert anchor("test/00042.png") == "flip-test/00042.png"
+    assert anchor("a b'\"<ü>") == "flip-a%20b%27%22%3C%C3%BC%3E"
+
+
+def test_the_page_of_a_report_in_python_lists_every_flip(tmp_path: Path) -> None:
+    labels = ["a"] * 39 + ["b"]
+    report = evaluate(labels, old=labels, new=["a"] * 10 + ["b"] * 30)
+    page = report.to_html(tmp_path / "page.html").read_text(encoding="utf-8")
+    ids = re.search(r'"ids":(\[.*?\])', page)
+    assert ids is not None
+    assert json.loads(ids.group(1)) == report.flips["id"].to_pylist()
+    assert len(report.flips) == 29

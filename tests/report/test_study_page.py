@@ -1,0 +1,74 @@
+"""The page of a study: its table or its chain, every run, and where the runs come from."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from mptctl.cli.app import app
+from mptctl.report.chain_wording import TITLES, value_text
+from mptctl.report.comparison_wording import spread_text
+from mptctl.report.study_page import save_study_page
+from mptctl.report.wording import format_count
+from mptctl.studies.chain import report_chains
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.run_folders import checkpoint_digest, runs_of_chain
+from mptctl.studies.study_report import StudyReport, StudyRow
+from tests.studies.made_runs import made_seed
+from tests.studies.test_chain import made_chain
+
+ARGV = ["mptctl", "study", "demo", "--report", "study.html"]
+
+
+def cells(page: str) -> list[str]:
+    """The texts of all cells, without what stands below them in small letters."""
+    found = re.findall(r"<td[^>]*>(.*?)(?:<small>.*?</small>)?</td>", page, re.DOTALL)
+    return [html.unescape(text) for text in found]
+
+
+def test_the_table_its_runs_and_their_digests(tmp_path: Path) -> None:
+    root = tmp_path / "demo"
+    made_seed(root / "1", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    table = compare_runs([root])
+    names = ["no-treatment", "mpt-kl"]
+    runs = [StudyRow(seed=1, run=name, method=name, status="done", steps=24) for name in names]
+    failed = StudyRow(seed=1, run="x", method="mpt-lm", status="failed", steps=3, error="<i>no room</i>")
+    study = StudyReport(
+        study="demo", run_root=str(root), seeds=[1], runs=[*runs, failed], comparison=table, seconds=3
+    )
+    save_study_page(study, tmp_path / "study.html", ARGV)
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    for row in table.rows:
+        assert spread_text(row.nfr) in page
+        assert row.name in cells(page)
+    assert "2 of 3 runs are done" in page
+    assert "&lt;i&gt;no room&lt;/i&gt;" in page
+    for name in names:
+        assert checkpoint_digest(root / "1" / name) in page
+    assert '<header class="bad">' in page
+
+
+def test_a_chain_has_every_rate_with_its_count(tmp_path: Path) -> None:
+    root = made_chain(tmp_path / "chain")
+    chain = report_chains(runs_of_chain(root))
+    study = StudyReport(
+        study="chain", run_root=str(root), seeds=[1], runs=[], comparison=None, chain=chain, seconds=3
+    )
+    save_study_page(study, tmp_path / "study.html", ARGV)
+    page = (tmp_path / "study.html").read_text(encoding="utf-8")
+    for row in chain.rows:
+        for column in TITLES:
+            assert value_text(getattr(row, column)) in cells(page)
+            assert format_count(getattr(row, column)) in page
+        assert f"{row.name}, generation {row.generation}: {format_count(row.flips_first)}" in page
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    words = ["study", "demo", "--run-root", str(tmp_path / "runs"), "--report", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code != 0
+    assert "is a folder; name a file" in f"{done.output}{done.exception}"
+    assert not (tmp_path / "runs").exists()
