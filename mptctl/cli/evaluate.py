@@ -89,9 +89,14 @@ def evaluate(
     gallery: out.Gallery = 24,
     data_root: out.DataRoot = None,
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
+    full: Annotated[
+        bool, typer.Option("--full", help="Show all tables: classes, answers, causes, calibration.")
+    ] = False,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
+        typer.Option(
+            "--rows", metavar="N", min=0, help="Rows of each list, and all tables; 0: all. (default: 10)"
+        ),
     ] = None,
     temperature: Annotated[
         Temperature | None,
@@ -251,7 +256,7 @@ def evaluate(
                 add_to_history(append_history, result, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
-    print_comparison(result, as_json, markdown == "-", sort, rows)
+    print_comparison(result, as_json, markdown == "-", sort, rows, full)
     if github:
         print_annotations(result)
     result.gate.require_passed()

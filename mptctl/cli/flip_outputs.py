@@ -46,7 +46,7 @@ def check_outputs(
 
 
 def print_comparison(
-    report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None
+    report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None, full: bool
 ) -> None:
     """Print a comparison in the form that was asked for."""
     if as_json:
@@ -60,7 +60,7 @@ def print_comparison(
 
         from mptctl.report.flips_terminal import print_report
 
-        print_report(report, Console(), sort, rows)
+        print_report(report, Console(), sort, rows, full=full)
 
 
 def add_to_history(path: Path, report: FlipReport, today: date) -> None:

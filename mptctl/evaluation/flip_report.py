@@ -44,6 +44,10 @@ class ModelSummary(Model):
     er_old_classes: float = Field(description="error rate on samples of old classes")
     er_new_classes: float | None = Field(description="error rate on samples of the other classes")
     er_all: float = Field(description="error rate on all test samples")
+    knows_new: bool | None = Field(
+        default=None,
+        description="whether it can answer any class of the samples that are not of old classes; null: not known",
+    )
     ece: float | None = Field(
         description="expected calibration error, 15 bins of equal width, classes it knows"
     )

@@ -64,6 +64,8 @@ def _table(rows: list[ComparisonRow], console: Console) -> Table:
     table = make_table(console, "method", *titles, "cost", left=titles)
     # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
     table.padding = (0, 1, 0, 0)
+    for column in table.columns[1:]:
+        column.no_wrap = True
     for row in rows:
         name = words(row.name)
         name.append(f"\n{seeds_text(row)}", style="dim")
