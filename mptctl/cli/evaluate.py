@@ -155,6 +155,7 @@ def evaluate(
             as_json=as_json,
             report=report,
             device=device,
+            full=full,
         )
         return
     import signal

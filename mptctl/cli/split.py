@@ -132,12 +132,10 @@ def split(
 
 
 def _print(summary: SplitSummary) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
     from mptctl.errors import some
+    from mptctl.report.tables import make_table, words
 
     console = Console()
     kept = ", kept as it was" if summary.kept else ""
@@ -147,12 +145,9 @@ def _print(summary: SplitSummary) -> None:
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
             typer.echo(visible(f"{label}: {some(names, SHOWN_CLASSES)}"))
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("pictures")
-    for column in ("old classes", "new classes", "all"):
-        table.add_column(column, justify="right")
+    table = make_table(console, "pictures", "old classes", "new classes", "all")
     for part, counts in summary.parts.items():
-        table.add_row(escape(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
+        table.add_row(words(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
     console.print(table)
     if summary.quarantined:
         typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")

@@ -47,7 +47,15 @@ def causes_table(report: FlipReport, console: Console) -> Group | None:
 def slices_table(rows: Sequence[SliceRow], console: Console) -> Table:
     """Parts of the test set."""
     table = make_table(
-        console, "slice", "flips", "NFR", "95 % interval", "lost", "q", "", spare=("lost", "NFR", "95 % interval")
+        console,
+        "slice",
+        "flips",
+        "NFR",
+        "95 % interval",
+        "lost",
+        "q",
+        "",
+        spare=("lost", "NFR", "95 % interval"),
     )
     for row in rows:
         table.add_row(

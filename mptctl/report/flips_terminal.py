@@ -127,7 +127,9 @@ def _names(report: FlipReport) -> list[RenderableType]:
 
 
 def _samples(report: FlipReport) -> Text:
-    return Text(f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes", "bold")
+    return Text(
+        f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes", "bold"
+    )
 
 
 def _cells(report: FlipReport, console: Console) -> Table:

@@ -24,6 +24,7 @@ def print_runs(runs: Sequence[RunEntry], console: Console) -> None:
         "when",
         "teacher of",
         left=("method", "state (epoch)", "when", "teacher of"),
+        spare=("teacher of", "when", "method"),
     )
     for column in table.columns[3:5]:
         column.no_wrap = True

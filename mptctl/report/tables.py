@@ -142,5 +142,5 @@ def _shared(ranges: Sequence[tuple[int, int]], room: int) -> list[int]:
 
 def _flat(cell: RenderableType, console: Console) -> Text:
     """A cell in one line."""
-    text = cell.copy() if isinstance(cell, Text) else console.render_str(str(cell))
-    return Text(" ").join(line for line in (part.copy() for part in text.split("\n")) if line.plain.strip())
+    text = cell if isinstance(cell, Text) else console.render_str(str(cell))
+    return Text(" ".join(text.plain.split()), style=text.style, overflow="fold")

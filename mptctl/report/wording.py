@@ -12,6 +12,7 @@ from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
 from mptctl.evaluation.gate import GateCheck, WaiverRow
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.names import SortKey
 from mptctl.report.numbers import NOT_DEFINED as NOT_DEFINED
 from mptctl.report.numbers import duration as duration
@@ -25,8 +26,6 @@ from mptctl.report.numbers import q_value as q_value
 
 # Limits, waivers and renamed classes that are named one by one.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
-# Level of a test below which a difference is more than noise.
-NOISE = 0.05
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 def further_sentences(report: FlipReport) -> list[str]:
     """What stands beside NFR: the change of error, and what further options asked for."""
     change = report.er_difference
-    noise = ", no more than noise" if report.mcnemar_p >= NOISE else ""
+    noise = ", no more than noise" if report.mcnemar_p >= SIGNIFICANT else ""
     sentences = [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "
