@@ -42,7 +42,7 @@ def train_ensemble(
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
-    inputs = read_inputs(flags)
+    inputs = read_inputs(flags, ENSEMBLE, member="0")
     from mptctl.models.ownership import run_folder
     from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
 

@@ -56,17 +56,21 @@ class Inputs:
         if self.flags.device is not None:
             keys["runtime.device"] = self.flags.device
         # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
-        offset = 0 if self.resumes else seed_offset
+        set_anew = any(
+            each.partition("=")[0].strip() == "runtime.seed" for each in self.flags.overrides or ()
+        )
+        offset = 0 if self.resumes and not set_anew else seed_offset
         seed = self.recipe.runtime.seed + offset if self.flags.seed is None else self.flags.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
 
-def read_inputs(flags: TrainingFlags, run: str | None = None) -> Inputs:
+def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") -> Inputs:
     """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
 
     Args:
         flags: as they were given.
         run: name of the run where ``--name`` gives none; None for a verb whose folder is no run.
+        member: the folder in it that holds the recipe, where the run is an ensemble.
 
     Raises:
         UsageError: flags that contradict each other, no split, or a recipe that is not valid.
@@ -82,7 +86,7 @@ def read_inputs(flags: TrainingFlags, run: str | None = None) -> Inputs:
 
     overrides = flags.overrides or ()
     if flags.resume and flags.recipe is None and run is not None:
-        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / "recipe.yaml"
+        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member / "recipe.yaml"
         if own.is_file():
             return Inputs(flags, split, load_recipe(str(own), overrides), str(own), resumes=True)
     name = flags.recipe or DEFAULT_PRESET[split.file.source]
@@ -125,6 +129,8 @@ def run_training(
     """
     flags, split = inputs.flags, inputs.split
     recipe = inputs.with_keys(verb_keys, seed_offset)
+    for note in _without_effect(flags, recipe):
+        typer.echo(note, err=True)
     from mptctl.models.ownership import refuse_own_inputs, run_folder
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
@@ -179,6 +185,15 @@ def run_training(
     words = then.split() if then else ["evaluate", old or DEFAULT_OLD, folder.name]
     typer.echo(next_command(words, flags.run_root), err=True)
     typer.echo(str(result.run.best))
+
+
+def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
+    """What --set asks for that the method does not use; one --set for all verbs is no mistake."""
+    from mptctl.methods.rows import ROWS
+
+    method = recipe.method.name
+    sets_k = any(each.partition("=")[0].strip() == "method.k" for each in flags.overrides or ())
+    return [f"--set method.k: has no effect, since {method} has no bias"] * (sets_k and not ROWS[method].bias)
 
 
 def next_command(words: list[str], run_root: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from mptctl.errors import UsageError, one_line
-from mptctl.names import Source
+from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.fields import Recipe, with_present_name
 from mptctl.recipe.validation import nearest, validate_recipe
 
@@ -130,6 +130,11 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
     if not path.is_file():
         named = preset_folder() / f"{name_or_file}.yaml"
         if not named.is_file():
+            if name_or_file in METHOD_NAMES:
+                raise UsageError(
+                    f"{where}: is a method, which a verb or method.name names; a recipe is one of "
+                    f"{', '.join(preset_names())}, or a YAML file"
+                )
             raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names())}")
         path = named
     content = read_mapping(path, where)
@@ -169,10 +174,7 @@ def _read_yaml(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_SafeLoader)  # noqa: S506  # a kind of SafeLoader
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        said = "; ".join(part for part in (error.context, error.problem) if part)
-        raise UsageError(f"{where}: {place}{said}") from error
+        raise UsageError(f"{where}: {one_line(error)}") from error
     except MemoryError:
         raise
     # YAML's constructors raise many kinds on what is not what its tag says: AttributeError for `!!timestamp x`.
