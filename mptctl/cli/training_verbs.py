@@ -63,6 +63,14 @@ class Inputs:
         seed = self.recipe.runtime.seed + offset if self.flags.seed is None else self.flags.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
+    def named(self, plan: DryRun) -> DryRun:
+        """What a run would be, with the recipe that it is of."""
+        from mptctl.recipe import DEFAULT_PRESET, not_said
+
+        base = DEFAULT_PRESET[self.split.file.source]
+        left = None if self.resumes else not_said(self.recipe_name, base)
+        return plan.model_copy(update={"recipe": self.recipe_name, "not_said": left})
+
 
 def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") -> Inputs:
     """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
@@ -89,8 +97,9 @@ def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") 
         own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member / "recipe.yaml"
         if own.is_file():
             return Inputs(flags, split, load_recipe(str(own), overrides), str(own), resumes=True)
-    name = flags.recipe or DEFAULT_PRESET[split.file.source]
-    return Inputs(flags, split, load_recipe(name, overrides), name)
+    base = DEFAULT_PRESET[split.file.source]
+    name = flags.recipe or base
+    return Inputs(flags, split, load_recipe(name, overrides, base=base), name)
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
@@ -167,7 +176,7 @@ def run_training(
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
 
-        plan = dry_run(request)
+        plan = inputs.named(dry_run(request))
         typer.echo(plan.model_dump_json() if flags.as_json else "\n".join(describe(plan)))
         if not flags.as_json:
             typer.echo("nothing was written")
@@ -229,18 +238,22 @@ def describe(plan: DryRun) -> list[str]:
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
     begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
+    named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
     lines = {
+        **{key: text for key, text in named.items() if text},
         "run folder": f"{plan.run}{held}",
         "method": f"{plan.method}{bias}, seed {plan.seed}",
-        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} old)",
+        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} old), "
+        f"pictures of {plan.image_size} x {plan.image_size}",
         "teachers": ", ".join(plan.teachers) or "none",
         "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
-        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, batch size "
-        f"{plan.batch_size}, lr {plan.lr:g}",
+        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
+        f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,
         "loader": plan.loader,
         "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a step, from a "
-        f"few on random tensors), {plan.estimate.disk_mb:,.0f} MB of disk",
+        f"few on random tensors), {plan.estimate.memory_mb:,.0f} MB of memory without pictures, "
+        f"{plan.estimate.disk_mb:,.0f} MB of disk",
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 

@@ -12,7 +12,7 @@ from mptctl.recipe.fields import (
     Recipe,
     RuntimeRecipe,
 )
-from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
+from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, not_said, preset_names
 from mptctl.recipe.validation import (
     differences,
     keys_called,
@@ -42,6 +42,7 @@ __all__ = [
     "keys_of",
     "load_recipe",
     "may_change_between_starts",
+    "not_said",
     "preset_names",
     "recipe_keys",
     "validate_criterion",
