@@ -251,6 +251,9 @@ def evaluate(
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
+            if found.split is not None:
+                names_for_people = found.split.file.class_labels or {}
+                result = result.model_copy(update={"class_labels": names_for_people})
             for path in files.write(result, found.models, data_root, found.split):
                 typer.echo(f"wrote {path}", err=True)
             if append_history is not None:

@@ -76,6 +76,14 @@ def split(
     on_bad: Annotated[
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or keep them out of every part.")
     ] = "fail",
+    class_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--class-labels",
+            metavar="FILE",
+            help="Names for people beside class ids, an id and a name a line (text, or .csv).",
+        ),
+    ] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch CIFAR where it is not in the data root.")
     ] = False,
@@ -93,8 +101,9 @@ def split(
 
         mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
     """
+    from mptctl.data.class_labels import read_class_labels
     from mptctl.data.image_folder import BadPictures
-    from mptctl.data.split import SPLIT_NAME, make_split
+    from mptctl.data.split import SPLIT_NAME, label_classes, make_split
     from mptctl.data.split_summary import summarise
     from mptctl.files import read_names
     from mptctl.report.progress_bars import progress_bars
@@ -122,7 +131,12 @@ def split(
         for problem in error.problems:
             typer.echo(visible(problem), err=True)
         raise
+    notes: list[str] = []
+    if class_labels is not None:
+        labels, notes = read_class_labels(class_labels, made.classes.names)
+        made = label_classes(made, labels)
     summary = summarise(made, kept=kept)
+    summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     for problem in summary.quarantined:
         typer.echo(f"kept out: {visible(problem)}", err=True)
     if as_json:
@@ -135,6 +149,7 @@ def _print(summary: SplitSummary) -> None:
     from rich.console import Console
 
     from mptctl.errors import some
+    from mptctl.report.class_names import class_name
     from mptctl.report.tables import make_table, words
 
     console = Console()
@@ -144,7 +159,8 @@ def _print(summary: SplitSummary) -> None:
     )
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
-            typer.echo(visible(f"{label}: {some(names, SHOWN_CLASSES)}"))
+            shown = [class_name(summary.class_labels or {}, name) for name in names]
+            typer.echo(visible(f"{label}: {some(shown, SHOWN_CLASSES)}"))
     table = make_table(console, "pictures", "old classes", "new classes", "all")
     for part, counts in summary.parts.items():
         table.add_row(words(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -190,6 +190,21 @@ def make_split(
     split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
     _save(split)
     return split
+
+
+def label_classes(split: Split, labels: Mapping[str, str]) -> Split:
+    """The split with names for people beside its class ids, written; everything else stays as it is.
+
+    Args:
+        split: of a run root.
+        labels: names by id; those of earlier names are replaced.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    named = replace(split, file=split.file.model_copy(update={"class_labels": dict(labels)}))
+    _save(named)
+    return named
 
 
 def _save(split: Split) -> None:

@@ -290,6 +290,9 @@ class FlipReport(Model):
         default=0, description="slices with fewer samples than --min-slice, which are not ranked"
     )
     class_map: list[MappedClass] | None = Field(default=None, description="with --class-map")
+    class_labels: dict[str, str] = Field(
+        default_factory=dict, description="names for people by class id, as split.json has them"
+    )
     weighted: Weighted | None = Field(default=None, description="with --weight")
     causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")

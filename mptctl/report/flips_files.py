@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.files import writing
+from mptctl.report.class_names import for_people
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +70,7 @@ class FlipFiles:
             StorageError: a file cannot be written.
         """
         written: list[Path] = []
+        report = for_people(report)
         if self.predictions is not None:
             from mptctl.evaluation.predictions import save_predictions
 

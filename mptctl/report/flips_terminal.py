@@ -176,8 +176,8 @@ def _flip_sentences(report: FlipReport) -> list[str]:
             f"{went.to_new_class.count:,} to new ones."
         )
         classes = [row for row in report.per_class if row.negative_flips]
-        most = some((f"{shown(row.label)} ({of_count(row.nfr)})" for row in classes), CLASSES)
-        found.append(f"They are of {most}.")
+        most = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")
+        found.append(f"By class: {most}.")
     return found
 
 
