@@ -101,9 +101,9 @@ def split(
 
         mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
     """
-    from mptctl.data.class_labels import read_class_labels
+    from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
-    from mptctl.data.split import SPLIT_NAME, label_classes, make_split
+    from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
     from mptctl.files import read_names
     from mptctl.report.progress_bars import progress_bars

@@ -43,7 +43,7 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
         close = difflib.get_close_matches(verb, verbs, n=1, cutoff=0.5)
         message = f"no such verb: {verb}" + (f"; did you mean {close[0]}?" if close else "")
     elif value := re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message):
-        message = _wrong_value(*value.groups(), words)
+        message = _wrong_value(value[1], value[2], words)
     return f"{message}{'' if message.endswith('?') else ';'} {_path(context)} --help lists what there is"
 
 

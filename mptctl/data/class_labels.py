@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from mptctl.data.split import Split, save_split
 from mptctl.errors import UsageError, some
 
 FLAG = "--class-labels"
@@ -51,6 +53,21 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
             "write ids as split.json has them"
         )
     return labels, _notes(labels, found, classes)
+
+
+def label_classes(split: Split, labels: Mapping[str, str]) -> Split:
+    """The split with names for people beside its class ids, written; everything else stays as it is.
+
+    Args:
+        split: of a run root.
+        labels: names by id; those of earlier names are replaced.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    named = replace(split, file=split.file.model_copy(update={"class_labels": dict(labels)}))
+    save_split(named)
+    return named
 
 
 def _rows(lines: Sequence[str], commas: bool) -> list[tuple[int, tuple[str, str]]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -188,26 +188,11 @@ def make_split(
         cache_dir=run_root / CACHE_NAME,
     )
     split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
-    _save(split)
+    save_split(split)
     return split
 
 
-def label_classes(split: Split, labels: Mapping[str, str]) -> Split:
-    """The split with names for people beside its class ids, written; everything else stays as it is.
-
-    Args:
-        split: of a run root.
-        labels: names by id; those of earlier names are replaced.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    named = replace(split, file=split.file.model_copy(update={"class_labels": dict(labels)}))
-    _save(named)
-    return named
-
-
-def _save(split: Split) -> None:
+def save_split(split: Split) -> None:
     """Write a split; a process that is killed here leaves the old one or the new one.
 
     The manifest has a name of its own, and is there before ``split.json`` names it; the old one goes last.

@@ -20,7 +20,7 @@ from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import begin_with, refuse_other_network
-from mptctl.names import Role
+from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
@@ -120,7 +120,7 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     refs = request.refs if Role.REF in roles else ()
     teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
     alike = [] if recipe.method.init == "old" else _same_initial_weights(recipe, teachers)
-    notes = [*alike, *_unfinished(teachers), *_lonely(plan.method.name, refs)]
+    notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,
@@ -247,7 +247,7 @@ def _same_initial_weights(recipe: Recipe, teachers: Teachers) -> list[str]:
     ]
 
 
-def _lonely(method: str, refs: Sequence[Path]) -> list[str]:
+def _lonely(method: MethodName, refs: Sequence[Path]) -> list[str]:
     """A warning where a method that is made for an ensemble is given one reference."""
     if not ROWS[method].starts_late or len(refs) != 1:  # those that start late are ELODI and its top-K
         return []

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.class_labels import read_class_labels
-from mptctl.data.split import label_classes, load_split, make_split
+from mptctl.data.class_labels import label_classes, read_class_labels
+from mptctl.data.split import load_split, make_split
 from mptctl.errors import UsageError
 
 CLASSES = ("n01641577", "n01644900", "n01440764")
