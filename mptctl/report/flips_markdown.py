@@ -82,13 +82,10 @@ def _folded(summary: str, head: str, rule: str, rows: list[str]) -> list[str]:
 
 
 def _causes(report: FlipReport) -> list[str]:
-    rows = [
-        f"| {line.name} ({line.meaning}) | {format_count(line.flips)} | {percent(line.flips.value, 0)} |"
-        for line in cause_lines(report)
-    ]
+    rows = [f"| {line.name} ({line.meaning}) | {format_count(line.flips)} |" for line in cause_lines(report)]
     if not rows:
         return []
-    return _folded("Why they flipped", "| cause | flips | share |", "|---|--:|--:|", rows)
+    return _folded("Why they flipped", "| cause | flips |", "|---|--:|", rows)
 
 
 def _slices(report: FlipReport) -> list[str]:
@@ -112,13 +109,14 @@ def _classes(report: FlipReport) -> list[str]:
         return []
     rows = [
         f"| {escape(shown(row.label, NAME))} | {format_count(row.nfr)} | {percent(row.nfr.value)} "
-        f"| {percent(row.er_old)} | {percent(row.er_new)} | {escape(shown(row.taken_by or '', NAME))} |"
+        f"| {format_interval(row.nfr.ci95)} | {percent(row.er_old)} | {percent(row.er_new)} "
+        f"| {escape(shown(row.taken_by or '', NAME))} |"
         for row in worst
     ]
     return _folded(
         f"Classes that lost most ({len(worst)})",
-        "| class | flips | NFR | error old | error new | most to |",
-        "|---|--:|--:|--:|--:|---|",
+        "| class | flips | NFR | 95 % interval | error old | error new | most to |",
+        "|---|--:|--:|--:|--:|--:|---|",
         rows,
     )
 
