@@ -101,7 +101,18 @@ def visible(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, without line breaks; its kind where it says nothing."""
+    """What an exception says, without line breaks; its kind where it says nothing.
+
+    Of one on YAML, the line and what is wrong there; of the system's, its words without their number.
+    """
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        parts = (getattr(error, name, None) for name in ("context", "problem"))
+        said = "; ".join(str(part) for part in parts if part).replace("'<stream end>'", "the end")
+        return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+    if isinstance(error, OSError) and error.strerror:
+        name = "" if error.filename is None else f": {error.filename}"
+        return f"{error.strerror}{name}"
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -52,6 +52,9 @@ class Log:
     def line(self, line: MetricsLine) -> None:
         self.lines.append(line)
 
+    def validating(self, done: int, total: int) -> None:
+        pass
+
     def finished(self, result: FitResult) -> None:
         pass
 

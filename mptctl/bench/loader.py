@@ -58,6 +58,10 @@ class LoaderBench(Model):
     rows: list[LoaderRow] = Field(description="one row a loader")
     skipped: dict[str, str] = Field(description="rows that cannot be measured here, and why")
     verdict: str = Field(description="what it means, in one line")
+    fastest: str | None = Field(
+        None,
+        description="the fastest of our loaders that does the work of the others; null where none was measured",
+    )
     tuned: dict[str, float] | None = Field(description="with --tune: the fastest settings of data.*")
 
 
@@ -123,6 +127,8 @@ def bench_loader(
         )
         for runner in runners
     ]
+    rates = {row.name: row.images_per_s for row in results}
+    same_work = recipe.data.augment != "random-resized-crop"
     return LoaderBench(
         machine=machine,
         data="generated" if data_root is None else str(data_root),
@@ -131,9 +137,8 @@ def bench_loader(
         batch_size=recipe.optim.batch_size,
         rows=results,
         skipped=skipped,
-        verdict=verdict(
-            {row.name: row.images_per_s for row in results}, recipe.data.augment != "random-resized-crop"
-        ),
+        verdict=verdict(rates, same_work),
+        fastest=fastest(rates, same_work),
         tuned=tuned,
     )
 
@@ -159,20 +164,25 @@ def _tune(
     return found | ({"hw_decoder_load": load} if device.type == "cuda" else {})
 
 
+def fastest(rates: dict[str, float], same_work: bool) -> str | None:
+    """The fastest of our loaders; of those that keep pictures in memory only where they augment as the others do."""
+    names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
+    ours = [name for name in rates if name in names]
+    return max(ours, key=lambda name: rates[name]) if ours else None
+
+
 def verdict(rates: dict[str, float], same_work: bool) -> str:
     """One line; ``same_work`` says that pictures from memory are augmented as the others are."""
-    names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
-    ours = {name: rate for name, rate in rates.items() if name in names}
     theirs = {name: rate for name, rate in rates.items() if name in DATALOADERS}
-    if not ours:
+    best = fastest(rates, same_work)
+    if best is None:
         return "no loader of ours was measured"
-    best = max(ours, key=lambda name: ours[name])
-    line = f"{best} brings {ours[best]:,.0f} images/s"
+    line = f"{best} brings {rates[best]:,.0f} images/s"
     if theirs:
         rival = max(theirs, key=lambda name: theirs[name])
-        line += f", {ours[best] / theirs[rival]:.2f} times {rival}"
+        line += f", {rates[best] / theirs[rival]:.2f} times {rival}"
     need = rates.get("synthetic")
     if need is None:
         return line
-    answer = "data are no bottleneck" if ours[best] >= need else "data are the bottleneck"
+    answer = "data are no bottleneck" if rates[best] >= need else "data are the bottleneck"
     return f"{line}; the model takes {need:,.{0 if need >= 10 else 1}f}: {answer}"

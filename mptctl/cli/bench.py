@@ -9,7 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.bench_evaluate import evaluate
-from mptctl.cli.bench_table import print_table
+from mptctl.cli.bench_table import conclude, print_table
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
@@ -104,14 +104,17 @@ def _print_loader(found: LoaderBench) -> None:
             for row in found.rows
         ],
         words=("loader", "augmentation"),
+        spare=("augmentation", "slowest", "fastest"),
     )
     for name, reason in found.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")
-    typer.echo(found.verdict)
     if found.tuned is not None:
         typer.echo("data:")
         for key, value in found.tuned.items():
             typer.echo(f"  {key}: {value:g}")
+    from mptctl.bench.conclusions import loader_sentence
+
+    conclude(loader_sentence(found))
 
 
 @app.command("kernel")
@@ -220,7 +223,11 @@ def _print_step(found: StepBench) -> None:
             for row in found.rows
         ],
         words=("step",),
+        spare=("slowest", "fastest"),
     )
+    from mptctl.bench.conclusions import step_sentence
+
+    conclude(step_sentence(found))
 
 
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
@@ -269,4 +276,8 @@ def _print_kernel(found: KernelBench) -> None:
             for row in found.rows
         ],
         words=("type", "way"),
+        spare=("a call, µs", "floor µs", "of floor"),
     )
+    from mptctl.bench.conclusions import kernel_sentence
+
+    conclude(kernel_sentence(found))

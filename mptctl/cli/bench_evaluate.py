@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.bench_table import print_table
+from mptctl.cli.bench_table import conclude, print_table
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
@@ -69,5 +69,8 @@ def _print_evaluate(found: EvaluateBench) -> None:
             for row in found.rows
         ],
         words=("way",),
+        spare=("fastest", "slowest"),
     )
-    typer.echo(f"ours takes {found.ratio:.2f} times the bare join; counts equal those of DuckDB's SQL")
+    from mptctl.bench.conclusions import evaluate_sentence
+
+    conclude(evaluate_sentence(found))

@@ -1,20 +1,29 @@
-"""The table that `mptctl bench` prints."""
+"""The table that `mptctl bench` prints, and the sentence below it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> None:
-    """Columns of ``words`` begin at the left, the others are numbers and end at the right."""
-    from rich import box
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
+) -> None:
+    """Columns of ``words`` begin at the left, the others are numbers and end at the right; spare ones may go."""
     from rich.console import Console
-    from rich.table import Table
+
+    from mptctl.report.tables import make_table
 
     console = Console()
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, justify="left" if column in words else "right")
+    table = make_table(console, *columns, left=words, spare=spare)
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def conclude(sentence: str) -> None:
+    """Say what a bench comes to, as its last line."""
+    from rich.console import Console
+
+    from mptctl.report.tables import say, words
+
+    say(words(sentence, "bold"), Console())

@@ -20,19 +20,14 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
 
         mptctl doctor --json
     """
-    from mptctl.machine.doctor import DoctorReport, examine
+    from mptctl.machine.doctor import DoctorReport, conclusion, examine
 
     checks = examine(run_root)
     if as_json:
-        typer.echo(DoctorReport(checks=checks).model_dump_json())
+        typer.echo(DoctorReport(checks=checks, conclusion=conclusion(checks)).model_dump_json())
         return
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
-    table = Table(box=None, pad_edge=False, show_header=False)
-    colours = {"ok": "green", "missing": "yellow", "unusable": "yellow"}
-    for check in checks:
-        text = check.found + (f"; {check.advice}" if check.advice else "")
-        table.add_row(check.name, f"[{colours[check.state]}]{check.state}[/]", text)
-    console.print(table, highlight=False)
+    from mptctl.report.doctor_terminal import print_doctor
+
+    print_doctor(checks, conclusion(checks), Console())

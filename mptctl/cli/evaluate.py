@@ -91,9 +91,14 @@ def evaluate(
     log: out.Log = None,
     data_root: out.DataRoot = None,
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
+    full: Annotated[
+        bool, typer.Option("--full", help="Show all tables: classes, answers, causes, calibration.")
+    ] = False,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", metavar="N", min=0, help="Rows of each list; 0: all; default: what fits."),
+        typer.Option(
+            "--rows", metavar="N", min=0, help="Rows of each list, and all tables; 0: all. (default: 10)"
+        ),
     ] = None,
     temperature: Annotated[
         Temperature | None,
@@ -152,6 +157,7 @@ def evaluate(
             as_json=as_json,
             report=report,
             device=device,
+            full=full,
         )
         return
     import signal
@@ -252,6 +258,8 @@ def evaluate(
                 unfinished=found.unfinished,
                 warnings=found.warnings,
             )
+            if found.split is not None:
+                whole = whole.model_copy(update={"class_labels": found.split.file.class_labels or {}})
             if trackers:
                 log_flips(whole, trackers, new, run_root)
             result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
@@ -261,7 +269,7 @@ def evaluate(
                 add_to_history(append_history, result, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
-    print_comparison(result, as_json, markdown == "-", sort, rows)
+    print_comparison(result, as_json, markdown == "-", sort, rows, full)
     if github:
         print_annotations(result)
     result.gate.require_passed()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Temperature = Literal["fit"]
 # Flags that measuring one model has: those of both, and those that a comparison has not.
-SHARED = frozenset({"old", "run_root", "as_json", "report", "device"})
+SHARED = frozenset({"old", "run_root", "as_json", "report", "device", "full"})
 ALONE = frozenset({"temperature", "validation"})
 
 
@@ -48,6 +48,7 @@ def evaluate_one(
     as_json: bool,
     report: Path | None,
     device: str,
+    full: bool = False,
 ) -> None:
     """Measure one model, and show it.
 
@@ -59,6 +60,7 @@ def evaluate_one(
         as_json: print JSON.
         report: where one HTML page is written.
         device: where models compute.
+        full: print the bins of confidence too.
 
     Raises:
         UsageError: a temperature that there is nothing to fit on, or a validation part without a temperature.
@@ -105,4 +107,4 @@ def evaluate_one(
 
         from mptctl.report.calibration_terminal import print_calibration
 
-        print_calibration(result, Console())
+        print_calibration(result, Console(), full=full)

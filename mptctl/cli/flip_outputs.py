@@ -46,21 +46,23 @@ def check_outputs(
 
 
 def print_comparison(
-    report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None
+    report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None, full: bool
 ) -> None:
     """Print a comparison in the form that was asked for."""
+    from mptctl.report.class_names import for_people
+
     if as_json:
         typer.echo(report.model_dump_json())
     elif as_markdown:
         from mptctl.report.flips_markdown import render_markdown
 
-        typer.echo(render_markdown(report), nl=False)
+        typer.echo(render_markdown(for_people(report)), nl=False)
     else:
         from rich.console import Console
 
         from mptctl.report.flips_terminal import print_report
 
-        print_report(report, Console(), sort, rows)
+        print_report(for_people(report), Console(), sort, rows, full=full)
 
 
 def add_to_history(path: Path, report: FlipReport, today: date) -> None:

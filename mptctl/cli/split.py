@@ -76,6 +76,14 @@ def split(
     on_bad: Annotated[
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or keep them out of every part.")
     ] = "fail",
+    class_labels: Annotated[
+        Path | None,
+        typer.Option(
+            "--class-labels",
+            metavar="FILE",
+            help="Names for people beside class ids, an id and a name a line (text, or .csv).",
+        ),
+    ] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch CIFAR where it is not in the data root.")
     ] = False,
@@ -93,6 +101,7 @@ def split(
 
         mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
     """
+    from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
@@ -122,7 +131,12 @@ def split(
         for problem in error.problems:
             typer.echo(visible(problem), err=True)
         raise
+    notes: list[str] = []
+    if class_labels is not None:
+        labels, notes = read_class_labels(class_labels, made.classes.names)
+        made = label_classes(made, labels)
     summary = summarise(made, kept=kept)
+    summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     for problem in summary.quarantined:
         typer.echo(f"kept out: {visible(problem)}", err=True)
     if as_json:
@@ -132,12 +146,11 @@ def split(
 
 
 def _print(summary: SplitSummary) -> None:
-    from rich import box
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
 
     from mptctl.errors import some
+    from mptctl.report.class_names import class_name
+    from mptctl.report.tables import make_table, words
 
     console = Console()
     kept = ", kept as it was" if summary.kept else ""
@@ -146,13 +159,11 @@ def _print(summary: SplitSummary) -> None:
     )
     for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
         if names:
-            typer.echo(visible(f"{label}: {some(names, SHOWN_CLASSES)}"))
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("pictures")
-    for column in ("old classes", "new classes", "all"):
-        table.add_column(column, justify="right")
+            shown = [class_name(summary.class_labels or {}, name) for name in names]
+            typer.echo(visible(f"{label}: {some(shown, SHOWN_CLASSES)}"))
+    table = make_table(console, "pictures", "old classes", "new classes", "all")
     for part, counts in summary.parts.items():
-        table.add_row(escape(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
+        table.add_row(words(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
     console.print(table)
     if summary.quarantined:
         typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")

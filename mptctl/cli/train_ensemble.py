@@ -9,7 +9,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import describe, read_inputs
+from mptctl.cli.training_verbs import Inputs, describe, read_inputs
 
 if TYPE_CHECKING:
     from mptctl.names import TrackerName
@@ -44,10 +44,10 @@ def train_ensemble(
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
-    inputs = read_inputs(flags)
     from mptctl.report.trackers.tracker import require_trackers
 
     trackers = require_trackers(log)
+    inputs = read_inputs(flags, ENSEMBLE, member="0")
     from mptctl.models.ownership import run_folder
     from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
 
@@ -69,7 +69,7 @@ def train_ensemble(
 
     members = plan_ensemble(request, size)
     if flags.dry_run:
-        _say_what_would_be_done(request, members, flags.as_json)
+        _say_what_would_be_done(inputs, request, members)
     else:
         _train(request, members, trackers, flags.as_json)
 
@@ -100,13 +100,15 @@ def _train(request: RunRequest, members: list[Member], trackers: list[TrackerNam
         typer.echo("\n".join(member.best for member in summary.members))
 
 
-def _say_what_would_be_done(request: RunRequest, members: list[Member], as_json: bool) -> None:
+def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
     from mptctl.training.dry_run import dry_run
     from mptctl.training.ensemble import EnsembleDryRun, summarize
 
-    first = next((dry_run(member.request) for member in members if member.state != "kept"), None)
+    first = next(
+        (inputs.named(dry_run(member.request)) for member in members if member.state != "kept"), None
+    )
     plan = EnsembleDryRun(run=str(request.folder), members=summarize(members, trained=False), first=first)
-    if as_json:
+    if inputs.flags.as_json:
         typer.echo(plan.model_dump_json())
         return
     by_state: dict[str, list[str]] = {}

@@ -57,17 +57,29 @@ class Inputs:
         if self.flags.device is not None:
             keys["runtime.device"] = self.flags.device
         # Also where --set names the seed: the same --set for all verbs must not make the reference a twin.
-        offset = 0 if self.resumes else seed_offset
+        set_anew = any(
+            each.partition("=")[0].strip() == "runtime.seed" for each in self.flags.overrides or ()
+        )
+        offset = 0 if self.resumes and not set_anew else seed_offset
         seed = self.recipe.runtime.seed + offset if self.flags.seed is None else self.flags.seed
         return change_recipe(self.recipe, keys | {"runtime.seed": seed}, self.recipe_name)
 
+    def named(self, plan: DryRun) -> DryRun:
+        """What a run would be, with the recipe that it is of."""
+        from mptctl.recipe import DEFAULT_PRESET, not_said
 
-def read_inputs(flags: TrainingFlags, run: str | None = None) -> Inputs:
+        base = DEFAULT_PRESET[self.split.file.source]
+        left = None if self.resumes else not_said(self.recipe_name, base)
+        return plan.model_copy(update={"recipe": self.recipe_name, "not_said": left})
+
+
+def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") -> Inputs:
     """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
 
     Args:
         flags: as they were given.
         run: name of the run where ``--name`` gives none; None for a verb whose folder is no run.
+        member: the folder in it that holds the recipe, where the run is an ensemble.
 
     Raises:
         UsageError: flags that contradict each other, no split, or a recipe that is not valid.
@@ -83,11 +95,12 @@ def read_inputs(flags: TrainingFlags, run: str | None = None) -> Inputs:
 
     overrides = flags.overrides or ()
     if flags.resume and flags.recipe is None and run is not None:
-        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / "recipe.yaml"
+        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member / "recipe.yaml"
         if own.is_file():
             return Inputs(flags, split, load_recipe(str(own), overrides), str(own), resumes=True)
-    name = flags.recipe or DEFAULT_PRESET[split.file.source]
-    return Inputs(flags, split, load_recipe(name, overrides), name)
+    base = DEFAULT_PRESET[split.file.source]
+    name = flags.recipe or base
+    return Inputs(flags, split, load_recipe(name, overrides, base=base), name)
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:
@@ -131,6 +144,8 @@ def run_training(
     trackers = require_trackers(log)
     flags, split = inputs.flags, inputs.split
     recipe = inputs.with_keys(verb_keys, seed_offset)
+    for note in _without_effect(flags, recipe):
+        typer.echo(note, err=True)
     from mptctl.models.ownership import refuse_own_inputs, run_folder
 
     folder = run_folder(flags.run_root, name if flags.name is None else flags.name)
@@ -167,7 +182,7 @@ def run_training(
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
 
-        plan = dry_run(request)
+        plan = inputs.named(dry_run(request))
         typer.echo(plan.model_dump_json() if flags.as_json else "\n".join(describe(plan)))
         if not flags.as_json:
             typer.echo("nothing was written")
@@ -185,6 +200,15 @@ def run_training(
     words = then.split() if then else ["evaluate", old or DEFAULT_OLD, folder.name]
     typer.echo(next_command(words, flags.run_root), err=True)
     typer.echo(str(result.run.best))
+
+
+def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
+    """What --set asks for that the method does not use; one --set for all verbs is no mistake."""
+    from mptctl.methods.rows import ROWS
+
+    method = recipe.method.name
+    sets_k = any(each.partition("=")[0].strip() == "method.k" for each in flags.overrides or ())
+    return [f"--set method.k: has no effect, since {method} has no bias"] * (sets_k and not ROWS[method].bias)
 
 
 def next_command(words: list[str], run_root: Path) -> str:
@@ -215,23 +239,27 @@ def _own_teachers(folder: Path) -> dict[str, str]:
 
 def describe(plan: DryRun) -> list[str]:
     """What a run would be, as lines of text."""
-    from mptctl.report.wording import duration
+    from mptctl.report.numbers import duration
 
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
     begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
+    named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
     lines = {
+        **{key: text for key, text in named.items() if text},
         "run folder": f"{plan.run}{held}",
         "method": f"{plan.method}{bias}, seed {plan.seed}",
-        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} old)",
+        "model": f"{plan.arch}, {plan.weights:,} trained weights, {plan.classes} classes ({plan.old_classes} old), "
+        f"pictures of {plan.image_size} x {plan.image_size}",
         "teachers": ", ".join(plan.teachers) or "none",
         "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
-        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, batch size "
-        f"{plan.batch_size}, lr {plan.lr:g}",
+        "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
+        f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,
         "loader": plan.loader,
         "takes": f"about {duration(plan.estimate.seconds)} ({1000 * plan.estimate.step_seconds:.1f} ms a step, from a "
-        f"few on random tensors), {plan.estimate.disk_mb:,.0f} MB of disk",
+        f"few on random tensors), {plan.estimate.memory_mb:,.0f} MB of memory without pictures, "
+        f"{plan.estimate.disk_mb:,.0f} MB of disk",
     }
     return [*(f"{key:<12}{value}" for key, value in lines.items()), *plan.notes]
 

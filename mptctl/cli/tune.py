@@ -11,7 +11,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import method_keys, read_inputs
+from mptctl.cli.training_verbs import Inputs, method_keys, read_inputs
 from mptctl.names import Search
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def tune(
         overwrite=flags.overwrite,
     )
     if flags.dry_run:
-        _say_what_would_be_done(request, flags.as_json)
+        _say_what_would_be_done(inputs, request)
     else:
         _search(request, flags.as_json)
 
@@ -257,12 +257,13 @@ def _search(request: TuneRequest, as_json: bool) -> None:
         )
 
 
-def _say_what_would_be_done(request: TuneRequest, as_json: bool) -> None:
+def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
     from mptctl.cli.training_verbs import describe
     from mptctl.tune.dry_run import dry_run
 
     plan = dry_run(request)
-    if as_json:
+    plan = plan.model_copy(update={"first": inputs.named(plan.first)})
+    if inputs.flags.as_json:
         typer.echo(plan.model_dump_json())
         return
     if plan.names is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,7 +42,23 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
         verbs = context.command.list_commands(context)
         close = difflib.get_close_matches(verb, verbs, n=1, cutoff=0.5)
         message = f"no such verb: {verb}" + (f"; did you mean {close[0]}?" if close else "")
+    elif value := re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message):
+        message = _wrong_value(value[1], value[2], words)
     return f"{message}{'' if message.endswith('?') else ';'} {_path(context)} --help lists what there is"
+
+
+def _wrong_value(name: str, said: str, words: Sequence[str]) -> str:
+    """``--max-nfr 'abc': must be a number``, in place of what the library says."""
+    said = said.removeprefix("Value error, ")
+    choice = re.fullmatch(r"'(.*)' is not one of (.+)", said)
+    if choice:
+        choices = re.findall(r"'([^']+)'", choice[2])
+        close = difflib.get_close_matches(choice[1], choices, n=1, cutoff=0.5)
+        meant = f"did you mean {close[0]}?" if close else f"choose from {', '.join(choices)}"
+        return f"{name}: no such value: {choice[1]!r}; {meant}"
+    said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
+    given = f" {_value_of(name, words)!r}" if name.startswith("--") else ""
+    return f"{name}{given}: {said[:1].lower()}{said[1:]}"
 
 
 def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str:

@@ -188,11 +188,11 @@ def make_split(
         cache_dir=run_root / CACHE_NAME,
     )
     split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
-    _save(split)
+    save_split(split)
     return split
 
 
-def _save(split: Split) -> None:
+def save_split(split: Split) -> None:
     """Write a split; a process that is killed here leaves the old one or the new one.
 
     The manifest has a name of its own, and is there before ``split.json`` names it; the old one goes last.

@@ -58,6 +58,9 @@ class SplitFile(Model):
     )
     manifest_fingerprint: str = Field(description="digest of the manifest")
     fingerprint: str = Field(description="digest of the manifest and the class order")
+    class_labels: dict[str, str] | None = Field(
+        None, description="names for people by class id, as --class-labels gave them; shown, and nothing else"
+    )
     extends: str | None = Field(
         None, description="fingerprint of the split of the same pictures to which it adds class names"
     )

@@ -33,6 +33,7 @@ class SplitSummary(Model):
     num_new: int = Field(description="number of new classes")
     old_classes: list[str] = Field(description="old classes, in the order of the logits")
     new_classes: list[str] = Field(description="new classes, in the order of the logits that follow")
+    class_labels: dict[str, str] | None = Field(None, description="names for people by class id")
     parts: dict[Part, PartCounts] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
     notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
@@ -63,6 +64,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         num_new=len(classes.new),
         old_classes=list(classes.old),
         new_classes=list(classes.new),
+        class_labels=split.file.class_labels,
         parts=parts,
         quarantined=split.file.quarantined,
         notes=[*_folders(split), *_lacking(split)],

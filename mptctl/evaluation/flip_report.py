@@ -44,6 +44,9 @@ class ModelSummary(Model):
     er_old_classes: float = Field(description="error rate on samples of old classes")
     er_new_classes: float | None = Field(description="error rate on samples of the other classes")
     er_all: float = Field(description="error rate on all test samples")
+    knows_new: bool | None = Field(
+        default=None, description="whether it can answer any class beside the old ones; null: not known"
+    )
     ece: float | None = Field(
         description="expected calibration error, 15 bins of equal width, classes it knows"
     )
@@ -288,6 +291,9 @@ class FlipReport(Model):
         default=0, description="slices with fewer samples than --min-slice, which are not ranked"
     )
     class_map: list[MappedClass] | None = Field(default=None, description="with --class-map")
+    class_labels: dict[str, str] = Field(
+        default_factory=dict, description="names for people by class id, as split.json has them"
+    )
     weighted: Weighted | None = Field(default=None, description="with --weight")
     causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")

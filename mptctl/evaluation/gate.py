@@ -187,14 +187,16 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     answer: Decision = "fail"
     if tested is not None:
         answer = decide(interval or (tested, tested), limit)
-    shown = "n/a" if value is None else f"{100 * value:.2f} %"
+    unit = kind.unit(100 * limit)
+    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
     if interval is not None and level is not None:
-        shown += f" ({100 * interval[0]:.2f} to {100 * interval[1]:.2f} % with {100 * level:g} % confidence)"
+        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
+        shown += f" ({bounds} with {100 * level:g} % confidence)"
     more = None
     if answer == "undecided":
         more = more_samples(counts, lambda grown: kind.interval(grown, level or 0), limit)
     of = f" of {scope.name}" if scope.name else ""
-    said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} %"
+    said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
     if answer == "undecided":
         said += f": {_needed(more)}"
     if waived:

@@ -49,6 +49,10 @@ class LimitKind:
         """What the report calls it."""
         return self.key.replace("_", "-")
 
+    def unit(self, value: float = 0) -> str:
+        """What a value is counted in: a rate in percent, a difference of rates in points."""
+        return "%" if self.of_flips else "point" if value == 1 else "points"
+
     def check_range(self, limit: float) -> None:
         """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
         if self.high is None:

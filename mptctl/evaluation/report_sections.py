@@ -43,6 +43,7 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
         er_old_classes=old_wrong / old_total,
         er_new_classes=errors.new_classes.value,
         er_all=all_wrong / total,
+        knows_new=None if model.classes is None else not set(model.classes) <= set(answers.old_classes),
         ece=calibration.ece if calibration else None,
         aece=calibration.aece if calibration else None,
         errors=errors,

@@ -18,6 +18,8 @@ from scipy.special import (  # scipy.stats takes a second to import
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
+# Below this p of a test a difference is called more than noise.
+SIGNIFICANT = 0.05
 # Six rounds of 65 points close in on a logit to 72 / 32^6 = 7e-8, where a log-likelihood of a billion samples is
 # exact to 1e-5.
 GRID_POINTS, GRID_ROUNDS = 65, 6

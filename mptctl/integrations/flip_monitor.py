@@ -20,7 +20,7 @@ from mptctl.evaluation.in_memory import InMemory
 from mptctl.evaluation.predictions import Predictions, build_predictions, first_maximum, read_predictions
 from mptctl.machine.facts import rank
 from mptctl.report.flip_metrics import flip_metrics
-from mptctl.report.wording import format_count, format_interval, percent
+from mptctl.report.numbers import format_count, format_interval, percent
 
 Say = Callable[[str], None] | None
 

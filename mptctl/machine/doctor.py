@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -33,12 +33,31 @@ class DoctorReport(Model):
     """What is installed and usable here."""
 
     checks: list[Check] = Field(description="one for each thing")
+    conclusion: str = Field("", description="what is fastest here, and what to do, in one sentence")
 
 
 def examine(run_root: Path) -> list[Check]:
     """Look at everything that the verbs use; each thing is tried, not only looked up."""
     checks: list[Callable[[], Check]] = [_python, _torch, _torchvision, _gpu, _triton, _dali, _ray]
     return [check() for check in checks] + [_cores(), _storage(run_root)]
+
+
+def conclusion(checks: Sequence[Check]) -> str:
+    """One sentence: what computes and what reads pictures here, and what to mend first where something is not ok.
+
+    Args:
+        checks: of `examine`.
+    """
+    states = {check.name: check for check in checks}
+    gpu, dali = (states[name].state == "ok" for name in ("GPU", "DALI"))
+    computes = states["GPU"].found if gpu else f"the CPU ({states['cores'].found} cores)"
+    said = f"Training takes {computes}, picture folders {'DALI' if dali else 'threads'}"
+    # Without a GPU neither it nor Triton is anything to mend.
+    wrong = [c for c in checks if c.state != "ok" and (gpu or c.name not in ("GPU", "Triton"))]
+    if not wrong:
+        return f"{said}: nothing is to be set; mptctl bench loader measures what is fastest here."
+    first = wrong[0]
+    return f"{said}; first mend {first.name}: {first.advice or first.found}."
 
 
 def _python() -> Check:
@@ -96,7 +115,7 @@ def _triton() -> Check:
             name="Triton",
             state="unusable",
             found=version,
-            advice="the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch, 0.3 % of a step",
+            advice="the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch",
         )
     return Check(name="Triton", state="ok", found=version)
 

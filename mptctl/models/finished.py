@@ -40,7 +40,9 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     run = RunDir(file.parent)
     lines = _lines(run)
     if lines and lines[-1].event != "done":
-        sentence = f"{path}: its run is not finished (epoch {lines[-1].epoch} of {optim.epochs})"
+        total = next((line.total_steps for line in reversed(lines) if line.total_steps is not None), None)
+        at = "" if total is None else f", stopped at step {lines[-1].step:,} of {total:,}"
+        sentence = f"{path}: its run is not finished (epoch {lines[-1].epoch} of {optim.epochs}{at})"
         return Unfinished(True, sentence)
     if lines and file in (run.best, run.last, run.previous):
         return None

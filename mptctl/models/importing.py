@@ -59,7 +59,7 @@ def import_model(
         CheckpointError: the weights do not fit, or name classes that the split does not know.
     """
     refuse_own_inputs(folder, (weights,))
-    existing: Existing = "replace" if overwrite else "refuse"
+    existing: Existing = "replace" if overwrite else "refuse for good"
     RunDir(folder).refuse_unusable(existing)
     unknown = [] if classes is None else [name for name in class_names if name not in set(classes)]
     if unknown:
@@ -125,6 +125,9 @@ def _fitting_state(
     state = {key.removeprefix(prefix): tensor for key, tensor in read_state_dict(weights).items()}
     head, _ = find_head(model, arch)
     own = model.state_dict()
+    # A module of Lightning, or another that holds the network as `self.model`.
+    if not any(key in own for key in state):
+        state = {key.removeprefix("model."): tensor for key, tensor in state.items()}
     rows = {len(v) for k, v in state.items() if v.ndim and k.startswith(head) and k.endswith("weight")}
     if rows and len(names) not in rows:
         _refuse_other_count(weights, max(rows), names)

@@ -154,7 +154,8 @@ def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
 
 
 # What becomes of what a folder holds already: it must be empty, what is in it is gone on with, or it is thrown away.
-Existing = Literal["refuse", "keep", "replace"]
+# A verb that cannot go on with a run refuses without naming --resume.
+Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 
 
 def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
@@ -180,11 +181,9 @@ def refuse_foreign(folder: Path, kind: Kind, existing: Existing) -> None:
             f"{folder}: already holds {some(item.name for item in held)}, and no {kind.what} of mptctl's, "
             "which is all that --overwrite replaces; use another --name"
         )
-    if existing == "refuse":
-        raise UsageError(
-            f"{folder}: already holds a {kind.what}; go on with --resume, start anew with --overwrite, "
-            "or use another --name"
-        )
+    if existing != "replace":
+        go_on = "go on with --resume, start anew with" if existing == "refuse" else "write anew with"
+        raise UsageError(f"{folder}: already holds a {kind.what}; {go_on} --overwrite, or use another --name")
 
 
 def remove_halves(folder: Path, kind: Kind) -> None:

@@ -13,7 +13,7 @@ from mptctl.recipe.fields import (
     RuntimeRecipe,
 )
 from mptctl.recipe.nearest_preset import NearestPreset, nearest_preset
-from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, preset_names
+from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, not_said, preset_names
 from mptctl.recipe.validation import (
     differences,
     keys_called,
@@ -45,6 +45,7 @@ __all__ = [
     "load_recipe",
     "may_change_between_starts",
     "nearest_preset",
+    "not_said",
     "preset_names",
     "recipe_keys",
     "validate_criterion",

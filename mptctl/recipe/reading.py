@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from mptctl.errors import UsageError, one_line
-from mptctl.names import Source
+from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.fields import Recipe, with_present_name
-from mptctl.recipe.validation import nearest, validate_recipe
+from mptctl.recipe.validation import nearest, recipe_keys, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {
@@ -42,6 +42,8 @@ def load_recipe(
     name_or_file: str,
     overrides: Sequence[str] = (),
     fixed: Mapping[str, Any] | None = None,
+    *,
+    base: str | None = None,
 ) -> Recipe:
     """Read a preset or a file, apply overrides, and validate the whole.
 
@@ -49,12 +51,15 @@ def load_recipe(
         name_or_file: a preset's name, or a path to a YAML file.
         overrides: ``key.sub=value`` strings, applied in order; values are read as a file's are.
         fixed: dotted keys and values that the verb decides; they win over everything.
+        base: the preset that says what a file leaves open; None: the defaults do. A preset is complete by itself.
 
     Raises:
         UsageError: no such recipe, a file that is not safe YAML, or a key or value that is not valid.
     """
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
+    if base is not None and _is_file(name_or_file):
+        content = _merge(_with_present_names(_read_file(base)), content)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
@@ -64,6 +69,44 @@ def load_recipe(
     for key, value in (fixed or {}).items():
         content = _merge(content, _nested(key, value))
     return validate_recipe(content, name_or_file)
+
+
+def not_said(name_or_file: str, base: str) -> str | None:
+    """What a file leaves open, and where that comes from, in a sentence; None for a preset, and a complete file.
+
+    Args:
+        name_or_file: as `load_recipe` takes it, which reads it.
+        base: the preset that says what the file leaves open.
+    """
+    if not _is_file(name_or_file):
+        return None
+    said = _flat(_with_present_names(_read_file(name_or_file)))
+    known = recipe_keys()
+    taken = [
+        f"{key}={value}"
+        for key, value in _flat(_with_present_names(_read_file(base))).items()
+        if key not in said
+    ]
+    left = len(known) - len(said) - len(taken)
+    if not taken and left <= 0:
+        return None
+    return (
+        f"{name_or_file} says {len(said)} of {len(known)} keys; from the preset {base}: {', '.join(taken) or 'none'}; "
+        f"{left} by default"
+    )
+
+
+def _is_file(name_or_file: str) -> bool:
+    return Path(name_or_file).expanduser().is_file()
+
+
+def _flat(content: Mapping[Any, Any]) -> dict[str, Any]:
+    """Values by their dotted keys."""
+    return {
+        f"{group}.{key}": value
+        for group, keys in content.items()
+        for key, value in (keys.items() if isinstance(keys, dict) else ())
+    }
 
 
 def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:
@@ -130,6 +173,11 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
     if not path.is_file():
         named = preset_folder() / f"{name_or_file}.yaml"
         if not named.is_file():
+            if name_or_file in METHOD_NAMES:
+                raise UsageError(
+                    f"{where}: is a method, which a verb or method.name names; a recipe is one of "
+                    f"{', '.join(preset_names())}, or a YAML file"
+                )
             raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names())}")
         path = named
     content = read_mapping(path, where)
@@ -169,10 +217,7 @@ def _read_yaml(text: str, where: str) -> Any:
     try:
         return yaml.load(text, Loader=_SafeLoader)  # noqa: S506  # a kind of SafeLoader
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        said = "; ".join(part for part in (error.context, error.problem) if part)
-        raise UsageError(f"{where}: {place}{said}") from error
+        raise UsageError(f"{where}: {one_line(error)}") from error
     except MemoryError:
         raise
     # YAML's constructors raise many kinds on what is not what its tag says: AttributeError for `!!timestamp x`.

@@ -44,12 +44,7 @@ def validate_recipe(content: object, where: str) -> Recipe:
     Raises:
         UsageError: the first problem, with key, expected, got, and the nearest valid name.
     """
-    try:
-        return Recipe.model_validate(content)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"recipe {where}: {_explain(key, first)}") from error
+    return _validated(content, f"recipe {where}")
 
 
 def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
@@ -61,7 +56,7 @@ def validate_method(content: Mapping[str, Any]) -> MethodRecipe:
     name = content.get("name", "")
     if name not in METHOD_NAMES:
         raise UsageError(f"no such method: {name}{nearest(str(name), METHOD_NAMES)}")
-    return validate_recipe({"method": dict(content)}, f"of {name}").method
+    return _validated({"method": dict(content)}, f"method {name}").method
 
 
 def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
@@ -70,7 +65,16 @@ def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
     """
-    return validate_recipe({"criterion": dict(content)}, str(content.get("name", ""))).criterion
+    return _validated({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
+
+
+def _validated(content: object, what: str) -> Recipe:
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{what}: {_explain(key, first)}") from error
 
 
 def recipe_keys() -> dict[str, Any]:

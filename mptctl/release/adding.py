@@ -77,7 +77,7 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
     refuse_unfit(checkpoint, split)
     run = RunDir(run_folder(split.run_root, request.name))
     refuse_own_inputs(run.path, (checkpoint.path,))
-    existing: Existing = "replace" if request.overwrite else "refuse"
+    existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
 
     known = checkpoint.meta.class_names

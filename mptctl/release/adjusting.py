@@ -104,7 +104,7 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     _refuse_second_choice(request, checkpoint)
     run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
     refuse_own_inputs(run.path, (path, *teachers))
-    existing: Existing = "replace" if request.overwrite else "refuse"
+    existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
 
     names = {"new": request.new} if request.old is None else {"old": request.old, "new": request.new}

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mptctl.errors import some
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
-from mptctl.report.wording import percent
+from mptctl.report.class_names import class_name
+from mptctl.report.numbers import percent
 
 
-def describe_adjustment(report: AdjustReport) -> list[str]:
-    """The choice and what it does on validation pictures, a line each."""
+def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None = None) -> list[str]:
+    """The choice and what it does on validation pictures, a line each.
+
+    Args:
+        report: what was chosen.
+        labels: names for people by class id.
+    """
     after, before = report.validation, report.before
-    lines = [f"taken off  {_taken_off(report.chosen)}"]
+    lines = [f"taken off  {_taken_off(report.chosen, labels or {})}"]
     if report.chosen.temperature != 1.0:
         lines.append(
             f"divided by {report.chosen.temperature:.4g}, the temperature; NLL {_nll(before)} -> {_nll(after)}"
@@ -30,13 +38,14 @@ def describe_adjustment(report: AdjustReport) -> list[str]:
     return lines
 
 
-def _taken_off(chosen: Chosen) -> str:
+def _taken_off(chosen: Chosen, labels: Mapping[str, str]) -> str:
     if chosen.kind == "none":
         return "nothing: no bias does better"
     if chosen.kind == "bias":
         return f"{chosen.bias:.4g} from the logits of {len(chosen.biases)} new classes"
     most = sorted(chosen.biases.items(), key=lambda each: -each[1])
-    return f"a bias of each of {len(most)} new classes: {some(f'{bias:.3g} {name}' for name, bias in most)}"
+    each = some(f"{bias:.3g} {class_name(labels, name)}" for name, bias in most)
+    return f"a bias of each of {len(most)} new classes: {each}"
 
 
 def _nll(figures: AdjustFigures) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from mptctl.evaluation.calibration_report import CalibrationReport
 from mptctl.report.figure_words import reliability_words
+from mptctl.report.numbers import percent
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
 from mptctl.report.reliability import CAPTION, Panel, draw_reliability
 from mptctl.report.svg import NEW, OLD, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
-from mptctl.report.wording import calibration_lines, calibration_sentences, percent, temperature_title
+from mptctl.report.wording import calibration_lines, calibration_sentences, temperature_title
 
 
 def render_calibration_html(report: CalibrationReport, provenance: Provenance | None = None) -> str:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from mptctl.evaluation.calibration_report import CalibrationReport
-from mptctl.report.tables import make_table, words
-from mptctl.report.wording import calibration_lines, calibration_sentences, percent, temperature_title
+from mptctl.evaluation.statistics import score_interval
+from mptctl.report.numbers import format_interval, percent
+from mptctl.report.tables import make_table, say, words
+from mptctl.report.wording import calibration_lines, calibration_sentences, temperature_title
 
 
-def print_calibration(report: CalibrationReport, console: Console) -> None:
-    """Print what one model is worth by itself, and the bins of its confidence that hold a sample."""
+def print_calibration(report: CalibrationReport, console: Console, *, full: bool = False) -> None:
+    """Print what one model is worth by itself, its accuracy as the last line.
+
+    Args:
+        report: what is printed.
+        console: where; its width is kept to.
+        full: print the bins of its confidence that hold a sample, too.
+    """
     console.print(words(f"{report.name} ({report.classes} classes)"))
-    for sentence in calibration_sentences(report):
+    right, *sentences = calibration_sentences(report)
+    for sentence in sentences:
         console.print(words(sentence))
     for warning in report.warnings:
         console.print(words(f"Note: {warning}.", "yellow"))
@@ -22,11 +33,27 @@ def print_calibration(report: CalibrationReport, console: Console) -> None:
         table.add_row(line.name, *([line.before, line.after] if report.scaled else [line.before]))
     console.print()
     console.print(table)
-    bins = make_table(console, "confidence", "samples", "mean confidence", "right")
-    for b in report.reliability:
-        if b.n:
-            bins.add_row(
-                f"{b.low:.3f} to {b.high:.3f}", f"{b.n:,}", percent(b.confidence), percent(b.accuracy)
-            )
+    if full:
+        console.print()
+        console.print(_bins(report, console))
+    low, high = score_interval(round(report.accuracy * report.n), report.n)
+    figure = f"{percent(report.accuracy)} (95 %: {100 * low:.2f} to {100 * high:.2f})"
     console.print()
-    console.print(bins)
+    if not full:
+        console.print(Text("--full shows the bins of confidence.", style="dim"))
+    say(words(f"{right.removesuffix('.')}: accuracy {figure}", "bold"), console)
+
+
+def _bins(report: CalibrationReport, console: Console) -> Table:
+    bins = make_table(
+        console, "confidence", "mean confidence", "right", "95 % interval",
+        spare=("mean confidence", "95 % interval"),
+    )  # fmt: skip
+    for b in report.reliability:
+        if b.n and b.accuracy is not None:
+            right = round(b.accuracy * b.n)
+            interval = format_interval(score_interval(right, b.n), 1)
+            bins.add_row(
+                f"{b.low:.3f} to {b.high:.3f}", percent(b.confidence), f"{right:,} / {b.n:,}", interval
+            )
+    return bins

@@ -10,8 +10,8 @@ import matplotlib
 from mptctl.files import writing
 from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
 from mptctl.report.flips_markdown import escape
+from mptctl.report.numbers import format_count, format_interval
 from mptctl.report.svg import figure_metadata, style
-from mptctl.report.wording import format_count, format_interval
 from mptctl.studies.chain import ChainReport, ChainRow
 
 

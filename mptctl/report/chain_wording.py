@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from mptctl.evaluation.rates import Rate
-from mptctl.report.wording import NOT_DEFINED, format_count, format_interval, percent
+from mptctl.report.numbers import NOT_DEFINED, format_count, format_interval, percent
 from mptctl.studies.chain import ChainReport, ChainRow
 
 Column = Literal["er_all", "flips_before", "flips_first", "new", "lasting", "healed"]

@@ -13,6 +13,7 @@ from mptctl.report.comparison_wording import (
     DIGITS,
     TITLES,
     calibration_text,
+    conclusion,
     cost_text,
     counts_text,
     mark,
@@ -22,7 +23,7 @@ from mptctl.report.comparison_wording import (
     seeds_text,
     spread_text,
 )
-from mptctl.report.tables import make_table, words
+from mptctl.report.tables import make_table, say, words
 from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
 
 
@@ -45,6 +46,8 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         console.print(f"\n{CALIBRATION_SENTENCE}", highlight=False, markup=False)
     for line in remarks(comparison):
         console.print(words(line), highlight=False)
+    if line := conclusion(comparison):
+        say(words(line, "bold"), console)
 
 
 def _calibration_table(rows: list[CalibrationRow], console: Console) -> Table:
@@ -64,6 +67,8 @@ def _table(rows: list[ComparisonRow], console: Console) -> Table:
     table = make_table(console, "method", *titles, "cost", left=titles)
     # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
     table.padding = (0, 1, 0, 0)
+    for column in table.columns[1:]:
+        column.no_wrap = True
     for row in rows:
         name = words(row.name)
         name.append(f"\n{seeds_text(row)}", style="dim")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mptctl.report.wording import NOT_DEFINED
+from mptctl.errors import some
+from mptctl.report.numbers import NOT_DEFINED
 from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Column, Comparison, ComparisonRow, Spread
 
 # How the columns of rates are called, in percent.
@@ -90,6 +91,20 @@ def marks_sentence(comparison: Comparison) -> str:
         f"{100 * noise.level:g} % interval of the difference over {how}{single}, holds zero); rates are in percent, "
         "mean ± standard deviation over seeds, on test samples; cost 1 is one plain training."
     )
+
+
+def conclusion(comparison: Comparison) -> str:
+    """Which update flips least, and which others may as well; nothing where there are no two to compare."""
+    parts = {row.part for row in comparison.rows}
+    if len(comparison.rows) < 2 or len(parts) > 1:
+        return ""
+    best = [row for row in comparison.rows if "nfr" in row.best]
+    if not best:
+        return ""
+    near = [row.name for row in comparison.rows if "nfr" in row.within_noise_of_best]
+    said = f"Least NFR: {' and '.join(row.name for row in best)}, {spread_text(best[0].nfr)} %"
+    differ = "differs" if len(near) == 1 else "differ"
+    return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
 
 
 def remarks(comparison: Comparison) -> list[str]:

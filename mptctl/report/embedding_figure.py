@@ -14,8 +14,8 @@ from matplotlib.lines import Line2D
 
 from mptctl.files import writing
 from mptctl.inference.embedding import Embedding
+from mptctl.report.numbers import percent
 from mptctl.report.svg import INK, figure_metadata, style
-from mptctl.report.wording import percent
 
 MARKS = {"old classes": "o", "new classes": "^"}
 PANEL = 3.1  # inches, each way

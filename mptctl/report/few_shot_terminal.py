@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from mptctl.inference.discriminability import SHOTS, Discriminability, Spread
 from mptctl.inference.few_shot import FewShotReport
-from mptctl.report.tables import words
+from mptctl.report.tables import make_table, words
 
 
 def print_few_shot(report: FewShotReport, console: Console) -> None:
@@ -19,29 +17,25 @@ def print_few_shot(report: FewShotReport, console: Console) -> None:
         f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, {report.shot} shot, "
         f"{report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
     )
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    table.add_column("classifier")
-    table.add_column("accuracy", justify="right")
-    table.add_column("95 % interval", justify="right")
+    table = make_table(console, "classifier", "accuracy", "95 % interval")
     rows = (
         (f"fitted {report.head} head", report.accuracy, report.ci95),
         ("nearest centroid", report.centroid.accuracy, report.centroid.ci95),
         ("logistic regression", report.logistic.accuracy, report.logistic.ci95),
     )
     for name, accuracy, half in rows:
-        interval = "n/a" if half is None else f"±{100 * half:.2f}"
+        interval = "n/a" if half is None else f"± {100 * half:.2f} points"
         table.add_row(name, f"{100 * accuracy:.2f} %", interval)
     console.print(table)
 
 
 def print_discriminability(runs: Sequence[Discriminability], console: Console) -> None:
     """A row for each run: accuracy on base and novel classes, and variance between over within classes."""
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    for column in ("run", "head"):
-        table.add_column(column)
     shots = [f"{shot} shot" for shot in SHOTS]
-    for column in ("margin", "base", *shots, "variance", "novel"):
-        table.add_column(column, justify="right")
+    table = make_table(
+        console, "run", "head", "margin", "base", *shots, "variance", "novel",
+        left=("head",), spare=("head", "margin", "variance", "novel"),
+    )  # fmt: skip
     for run in runs:
         novel = [run.novel_accuracy.get(shot) for shot in SHOTS]
         cells = ["n/a" if score is None else f"{100 * score.accuracy:.1f} %" for score in novel]

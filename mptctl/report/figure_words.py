@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mptctl.evaluation.flip_report import FlipReport, SweepPoint
+from mptctl.report.numbers import format_count, percent
 from mptctl.report.reliability import FEW, Panel
-from mptctl.report.wording import format_count, percent
 
 # The largest of a list that are named one by one.
 NAMED = 5

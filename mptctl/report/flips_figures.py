@@ -13,9 +13,9 @@ from matplotlib.path import Path as Outline
 
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import writing
+from mptctl.report.numbers import percent
 from mptctl.report.reliability import Panel, draw_reliability
 from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, short, style
-from mptctl.report.wording import percent
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
 FLOW_CLASSES = 8

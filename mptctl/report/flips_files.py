@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.files import writing
+from mptctl.report.class_names import flips_for_people, for_people
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +75,9 @@ class FlipFiles:
             StorageError: a file cannot be written.
         """
         written: list[Path] = []
+        if flips is not None and report.class_labels:
+            flips = flips_for_people(flips, report.class_labels)
+        report = for_people(report)
         if self.predictions is not None:
             from mptctl.evaluation.predictions import save_predictions
 

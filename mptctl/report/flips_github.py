@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.wording import format_count, format_interval, percent, verdict
+from mptctl.report.numbers import format_count, format_interval, percent
+from mptctl.report.wording import verdict
 
 # Of one step GitHub shows so many annotations of each kind (actions/toolkit, docs/problem-matchers.md).
 SHOWN = 10

@@ -10,16 +10,8 @@ from mptctl.evaluation.columns import shown
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.slices import slice_name
 from mptctl.report.causes_wording import cause_lines
-from mptctl.report.wording import (
-    format_count,
-    format_interval,
-    model_lines,
-    percent,
-    q_value,
-    rate_lines,
-    slices_sentence,
-    verdict,
-)
+from mptctl.report.numbers import format_count, format_interval, percent, q_value
+from mptctl.report.wording import model_lines, rate_lines, slices_sentence, verdict
 
 CLASSES, SLICES = 5, 20
 # Characters of a name; and of a page, some less than the 65,536 that GitHub takes for a comment.
@@ -82,13 +74,10 @@ def _folded(summary: str, head: str, rule: str, rows: list[str]) -> list[str]:
 
 
 def _causes(report: FlipReport) -> list[str]:
-    rows = [
-        f"| {line.name} ({line.meaning}) | {format_count(line.flips)} | {percent(line.flips.value, 0)} |"
-        for line in cause_lines(report)
-    ]
+    rows = [f"| {line.name} ({line.meaning}) | {format_count(line.flips)} |" for line in cause_lines(report)]
     if not rows:
         return []
-    return _folded("Why they flipped", "| cause | flips | share |", "|---|--:|--:|", rows)
+    return _folded("Why they flipped", "| cause | flips |", "|---|--:|", rows)
 
 
 def _slices(report: FlipReport) -> list[str]:
@@ -112,13 +101,14 @@ def _classes(report: FlipReport) -> list[str]:
         return []
     rows = [
         f"| {escape(shown(row.label, NAME))} | {format_count(row.nfr)} | {percent(row.nfr.value)} "
-        f"| {percent(row.er_old)} | {percent(row.er_new)} | {escape(shown(row.taken_by or '', NAME))} |"
+        f"| {format_interval(row.nfr.ci95)} | {percent(row.er_old)} | {percent(row.er_new)} "
+        f"| {escape(shown(row.taken_by or '', NAME))} |"
         for row in worst
     ]
     return _folded(
         f"Classes that lost most ({len(worst)})",
-        "| class | flips | NFR | error old | error new | most to |",
-        "|---|--:|--:|--:|--:|---|",
+        "| class | flips | NFR | 95 % interval | error old | error new | most to |",
+        "|---|--:|--:|--:|--:|--:|---|",
         rows,
     )
 

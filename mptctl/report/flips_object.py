@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.gate import LIMITS, Gate, Limits, check_gate
-from mptctl.report.wording import format_count, percent
+from mptctl.report.numbers import format_count, percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,37 +1,48 @@
-"""The flip table in a terminal, at 80 columns or more; plain text in a pipe."""
+"""The comparison in a terminal: what fits on a screen, or all tables; the verdict in words is the last line."""
 
 from __future__ import annotations
 
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
-from mptctl.evaluation.slices import slice_name
+from mptctl.errors import some
+from mptctl.evaluation.columns import shown
+from mptctl.evaluation.flip_report import FlipReport
 from mptctl.names import SortKey
-from mptctl.report.causes_wording import CauseLine, cause_lines, causes_sentence
-from mptctl.report.tables import make_table, words
+from mptctl.report.flips_tables import causes_table, classes_table, heading, pairs_table, slices_table
+from mptctl.report.numbers import format_count, format_interval, of_count, percent
+from mptctl.report.tables import make_table, say, words
+from mptctl.report.verdict_line import verdict_line
 from mptctl.report.wording import (
-    format_count,
-    format_interval,
     model_lines,
-    percent,
-    q_value,
     rate_lines,
+    sentences_beside_line,
     slices_sentence,
     sort_classes,
     verdict,
 )
 
 STYLES = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow", "ungated": "bold"}
-# Rows of a list where there is no terminal whose height could say, and the least where there is one.
-PIPE_ROWS, LEAST_ROWS = 10, 5
+# Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a sentence.
+FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
+# Lines that a screen needs for more than the tables: the command, what a failed gate says, and the next prompt.
+BESIDE = 3
+# Fewest lines for which a list of classes is begun.
+LEAST_LINES = 6
 # Old confidence from which an answer counts as sure.
 SURE = 0.9
 
 
 def print_report(
-    report: FlipReport, console: Console, sort: SortKey = "flips", rows: int | None = None
+    report: FlipReport,
+    console: Console,
+    sort: SortKey = "flips",
+    rows: int | None = None,
+    *,
+    full: bool = False,
 ) -> None:
     """Print a comparison.
 
@@ -39,130 +50,147 @@ def print_report(
         report: the comparison.
         console: where; its width is kept to.
         sort: column that orders the classes.
-        rows: most classes to list; 0: all; None: as many as fit the terminal.
+        rows: most rows of each list; 0: all. Given, all lists are printed.
+        full: print all tables, with their first rows where `rows` does not say.
     """
-    top = Group(*_top(report, console))
-    console.print(top)
-    if rows is None:
-        used = len(console.render_lines(top)) + 10
-        rows = max(LEAST_ROWS, (console.height - used) // 2) if console.is_terminal else PIPE_ROWS
-    if lines := cause_lines(report):
-        console.print(_heading("Why they flipped"), Text(causes_sentence(report)), _causes(lines, console))
+    every = full or rows is not None
+    parts = _full(report, console, sort, rows) if every else _screen(report, console, sort)
+    for part in parts:
+        console.print(part)
+    line = words(verdict_line(report), style=STYLES[verdict(report).state])
+    say(line, console)
+
+
+def _screen(report: FlipReport, console: Console, sort: SortKey) -> list[RenderableType]:
+    """What a person looks at first; with the classes that lost most where a taller terminal has room for them."""
+    parts: list[RenderableType] = [
+        *_names(report),
+        _samples(report),
+        _beside(_cells(report, console), _errors(report, console), console),
+        Text(),
+        _rates(report, console),
+        Text(),
+        *(words(sentence) for sentence in sentences_beside_line(report)),
+        *(words(sentence) for sentence in _flip_sentences(report)),
+    ]
     if sentence := slices_sentence(report):
-        console.print(_heading("Slices, lowest q first", rows, len(report.slices)))
-        console.print(words(sentence))
+        parts.append(words(sentence))
         if report.slices:
-            console.print(_slices(report.slices[: rows or None], console))
+            parts.append(slices_table(report.slices[:SLICE_ROWS], console))
+    more = Text("--full shows classes, answers, causes and calibration.", style="dim")
+    used = len(console.render_lines(Group(*parts, more), pad=False)) + BESIDE
+    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
+    room = console.height - used - LEAST_LINES if console.is_terminal else 0
+    if classes and room > 0:
+        listed = classes_table(classes[:room], console)
+        parts += [heading("Old classes, worst first", room, len(classes)), listed, Text()]
+    return [*parts, more]
+
+
+def _full(report: FlipReport, console: Console, sort: SortKey, rows: int | None) -> list[RenderableType]:
+    rows = FULL_ROWS if rows is None else rows
+    parts: list[RenderableType] = [
+        *_names(report),
+        Text(),
+        *(words(sentence) for sentence in verdict(report).sentences),
+        Text(),
+        _samples(report),
+        _cells(report, console),
+        Text(),
+        _rates(report, console),
+        Text(),
+        _errors(report, console, calibration=True),
+        Text(),
+        *(words(sentence) for sentence in (*_flip_sentences(report), *_confidence_sentence(report))),
+    ]
+    if table := causes_table(report, console):
+        parts += [heading("Why they flipped"), table]
+    if sentence := slices_sentence(report):
+        parts += [heading("Slices, lowest q first", rows, len(report.slices)), words(sentence)]
+        parts += [slices_table(report.slices[: rows or None], console)] * bool(report.slices)
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     if classes:
-        console.print(
-            _heading("Old classes, worst first", rows, len(classes)),
-            _classes(classes[: rows or None], console),
-        )
+        listed = classes_table(classes[: rows or None], console)
+        parts += [heading("Old classes, worst first", rows, len(classes)), listed]
     if report.pairs:
-        console.print(_heading("From class to new answer, most first", rows, len(report.pairs)))
-        console.print(_pairs(report.pairs[: rows or None], console))
+        pairs = pairs_table(report.pairs[: rows or None], console)
+        parts += [heading("From class to new answer, most first", rows, len(report.pairs)), pairs]
+    return [*parts, Text()]
 
 
-def _top(report: FlipReport, console: Console) -> list[RenderableType]:
-    answer = verdict(report)
-    parts: list[RenderableType] = [
-        words(f"old  {report.old.name}{_classes_known(report.old.classes)}"),
-        words(f"new  {report.new.name}{_classes_known(report.new.classes)}"),
-        Text(),
-        words(answer.title, style=STYLES[answer.state]),
-        *(words(sentence) for sentence in answer.sentences),
+def _names(report: FlipReport) -> list[RenderableType]:
+    models = (("old", report.old), ("new", report.new))
+    return [
+        *(words(f"{role}  {model.name}{_classes_known(model.classes)}") for role, model in models),
         *(words(f"Note: {warning}.", style="yellow") for warning in report.warnings),
     ]
+
+
+def _samples(report: FlipReport) -> Text:
+    return Text(
+        f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes", "bold"
+    )
+
+
+def _cells(report: FlipReport, console: Console) -> Table:
     counts = report.counts
-    cells = make_table(console, "", "new right", "new wrong")
+    cells = make_table(console, "", "new right", "new wrong", ruled=False)
     cells.add_row("old right", f"{counts.both_right:,}", Text(f"{counts.negative_flips:,}", style="bold red"))
     cells.add_row("old wrong", Text(f"{counts.positive_flips:,}", style="green"), f"{counts.both_wrong:,}")
-
-    rates = make_table(console, "rate", "", "value", "95 % interval", "count", left=("",))
-    for line in rate_lines(report):
-        rates.add_row(
-            line.name,
-            line.meaning,
-            percent(line.rate.value),
-            format_interval(line.rate.ci95),
-            format_count(line.rate),
-        )
-
-    models = make_table(console, "model", "old", "new")
-    for row in model_lines(report):
-        models.add_row(row.name, row.old, row.new)
-
-    parts += [_heading(f"{report.n_old:,} test samples of old classes"), cells, Text(), rates, Text(), models]
-    went = report.destinations
-    if went.to_new_class.of:
-        parts += [
-            Text(),
-            Text(
-                f"Flips went to old classes: {format_count(went.to_old_class)} "
-                f"({percent(went.to_old_class.value, 0)}), "
-                f"to new classes: {format_count(went.to_new_class)} ({percent(went.to_new_class.value, 0)})."
-            ),
-        ]
-    if report.by_confidence:
-        sure = [row for row in report.by_confidence if row.low >= SURE]
-        flips, of = sum(row.flips.count for row in sure), sum(row.flips.of for row in sure)
-        parts.append(
-            Text(f"Of right old answers with confidence {SURE:g} or more, {flips:,} / {of:,} flipped.")
-        )
-    return parts
+    return cells
 
 
-def _classes(rows: list[ClassRow], console: Console) -> Table:
-    table = make_table(
-        console, "class", "flips", "NFR", "error old", "error new", "most to", left=("most to",)
+def _rates(report: FlipReport, console: Console) -> Table:
+    rates = make_table(
+        console, "rate", "", "value", "95 % interval", "count", left=("",), spare=("",), ruled=False
     )
-    for row in rows:
-        table.add_row(
-            words(row.label),
-            format_count(row.nfr),
-            percent(row.nfr.value, 1),
-            percent(row.er_old, 1),
-            percent(row.er_new, 1),
-            words(row.taken_by or ""),
+    for line in rate_lines(report):
+        value, interval = percent(line.rate.value), format_interval(line.rate.ci95)
+        rates.add_row(line.name, line.meaning, value, interval, format_count(line.rate))
+    return rates
+
+
+def _errors(report: FlipReport, console: Console, *, calibration: bool = False) -> Table:
+    models = make_table(console, "model", "old", "new", ruled=False)
+    for row in model_lines(report):
+        if calibration or row.name.startswith("error"):
+            models.add_row(row.name, row.old, row.new)
+    return models
+
+
+def _beside(left: Table, right: Table, console: Console) -> RenderableType:
+    """Two tables next to each other, or one below the other."""
+    sizes = [Measurement.get(console, console.options, table).maximum for table in (left, right)]
+    if sum(sizes) + 4 > console.width:
+        return Group(left, Text(), right)
+    return Columns([left, right], padding=(0, 4))
+
+
+def _flip_sentences(report: FlipReport) -> list[str]:
+    """Where flips went, and from which classes they came."""
+    found = []
+    went = report.destinations
+    if flips := report.counts.negative_flips:
+        found.append(
+            f"Of {flips:,} {'flip' if flips == 1 else 'flips'} {went.to_old_class.count:,} went to old classes and "
+            f"{went.to_new_class.count:,} to new ones."
         )
-    return table
+        classes = [row for row in report.per_class if row.negative_flips]
+        most = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")
+        found.append(f"By class: {most}.")
+    return found
 
 
-def _causes(lines: list[CauseLine], console: Console) -> Table:
-    table = make_table(console, "cause", "", "flips", "share", left=("",))
-    for line in lines:
-        table.add_row(line.name, line.meaning, format_count(line.flips), percent(line.flips.value, 0))
-    return table
-
-
-def _slices(rows: list[SliceRow], console: Console) -> Table:
-    table = make_table(console, "slice", "flips", "NFR", "95 % interval", "lost", "q", "")
-    for row in rows:
-        table.add_row(
-            words(slice_name(row.by)),
-            f"{row.negative_flips:,} / {row.n:,}",
-            percent(row.nfr),
-            format_interval(row.nfr_ci95, 1),
-            percent(row.lost, 1),
-            q_value(row.q),
-            Text("worse" if row.worse else "", style="bold red"),
-        )
-    return table
-
-
-def _pairs(rows: list[PairRow], console: Console) -> Table:
-    table = make_table(console, "class", "new answer", "which is", "flips", left=("new answer", "which is"))
-    for row in rows:
-        kind = "a new class" if row.new_class else "an old class"
-        table.add_row(words(row.label), words(row.answer), kind, f"{row.flips:,}")
-    return table
-
-
-def _heading(what: str, limit: int = 0, total: int = 0) -> Text:
-    more = f" ({limit} of {total:,}; --rows 0 shows all)" if 0 < limit < total else ""
-    return Text(f"\n{what}{more}", style="bold")
+def _confidence_sentence(report: FlipReport) -> list[str]:
+    """How many of the old model's surest answers flipped; nothing where it was sure of none."""
+    sure = [row for row in report.by_confidence or () if row.low >= SURE]
+    of = sum(row.flips.of for row in sure)
+    if not of:
+        return []
+    flipped = sum(row.flips.count for row in sure)
+    answers = "answer" if of == 1 else "answers"
+    return [f"Of {of:,} right old {answers} with confidence {SURE:g} or more {flipped:,} flipped."]
 
 
 def _classes_known(classes: int | None) -> str:
-    return "" if classes is None else f" ({classes:,} classes)"
+    return "" if classes is None else f" ({classes:,} {'class' if classes == 1 else 'classes'})"

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from mptctl.evaluation.columns import shown
 from mptctl.evaluation.history import Release
+from mptctl.report.numbers import format_interval, percent
 from mptctl.report.tables import make_table
-from mptctl.report.wording import format_interval, percent
 
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.,-=+*#"
 STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow", "ungated": ""}
@@ -21,7 +21,17 @@ def print_history(releases: list[Release], console: Console) -> None:
     console.print(Text(f"NFR {line} {percent(low)} to {percent(high)}"))
     console.print()
     table = make_table(
-        console, "date", "new", "flips", "NFR", "95 % interval", "lost", "error", "gate", left=("new",)
+        console,
+        "date",
+        "new",
+        "flips",
+        "NFR",
+        "95 % interval",
+        "lost",
+        "error",
+        "gate",
+        left=("new",),
+        spare=("lost", "error", "NFR", "95 % interval", "date"),
     )
     for release in releases:
         flips = f"{release.counts.negative_flips:,} / {release.n_old:,}"

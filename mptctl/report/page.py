@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from mptctl import __version__
 from mptctl.evaluation.slices import slice_name
 from mptctl.report.flip_list import anchor
+from mptctl.report.numbers import format_count, format_interval, percent, q_value
 from mptctl.report.provenance import Provenance
 from mptctl.report.svg import inline_svg
-from mptctl.report.wording import format_count, format_interval, percent, q_value
 
 # Where a page's policy names the one script that may run.
 SCRIPT_DIGEST = "SCRIPT-DIGEST"

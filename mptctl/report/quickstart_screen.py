@@ -11,8 +11,8 @@ from rich.text import Text
 
 from mptctl.report.gallery import PictureReader
 from mptctl.report.half_blocks import can_draw, draw_half_blocks
-from mptctl.report.tables import make_table
-from mptctl.report.wording import format_interval, percent
+from mptctl.report.numbers import format_interval, percent
+from mptctl.report.tables import make_table, say, words
 
 # Pictures beside each other: three of 16 columns with their captions fill 80 columns.
 ACROSS = 3
@@ -60,7 +60,8 @@ def print_quickstart(
     console: Console,
 ) -> None:
     """Print one row for each model, what it means, some of what flipped, and where to look next."""
-    table = make_table(console, "model", "flips", "of", "NFR", "95 % interval", "error, old", "error, all")
+    table = make_table(console, "model", "flips", "of", "NFR", "95 % interval", "error, old", "error, all",
+                       spare=("error, old", "95 % interval", "NFR"))  # fmt: skip
     for row in rows:
         table.add_row(
             row.model,
@@ -77,10 +78,9 @@ def print_quickstart(
     if examples and can_draw(console):
         console.print("\nSome of what the plain update breaks:\n", highlight=False, markup=False)
         console.print(_gallery(examples, pictures))
-    console.print(
-        f"\nAll that the careful update breaks: {page}", highlight=False, markup=False, soft_wrap=True
-    )
-    console.print(f"On data of your own: {next_command}", highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    say(words(f"All that the careful update breaks: {page}"), console)
+    say(words(f"On data of your own: {next_command}"), console)
 
 
 def _gallery(examples: Sequence[Example], pictures: PictureReader) -> Table:

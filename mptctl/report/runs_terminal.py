@@ -9,8 +9,8 @@ from rich.console import Console
 
 from mptctl.errors import some
 from mptctl.models.run_list import RunEntry
+from mptctl.report.numbers import percent
 from mptctl.report.tables import make_table, words
-from mptctl.report.wording import percent
 
 
 def print_runs(runs: Sequence[RunEntry], console: Console) -> None:
@@ -24,6 +24,7 @@ def print_runs(runs: Sequence[RunEntry], console: Console) -> None:
         "when",
         "teacher of",
         left=("method", "state (epoch)", "when", "teacher of"),
+        spare=("teacher of", "when", "method"),
     )
     for column in table.columns[3:5]:
         column.no_wrap = True

@@ -10,10 +10,10 @@ from mptctl.files import writing
 from mptctl.report.chain_figure import draw_chain
 from mptctl.report.chain_wording import MEANING, TITLES, interval_text, remarks, seeds_of, value_text
 from mptctl.report.comparison_page import comparison_page
+from mptctl.report.numbers import duration, format_count
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance, origins_of_runs, provenance
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
-from mptctl.report.wording import duration, format_count
 from mptctl.studies.chain import ChainReport, ChainRow
 from mptctl.studies.study_report import StudyReport
 

@@ -13,9 +13,9 @@ from rich.text import Text
 from mptctl.report.chain_terminal import print_chain
 from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.live import follow
+from mptctl.report.numbers import duration
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line
-from mptctl.report.tables import make_table
-from mptctl.report.wording import duration
+from mptctl.report.tables import make_table, say, words
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
@@ -34,7 +34,16 @@ def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]
 
 def board_view(board: Board, console: Console) -> Group:
     """All runs that fit on the screen, those that run first where not all do, and what is left of the study."""
-    table = make_table(console, "run", "method", "state", "steps", "left", left=("method", "state"))
+    table = make_table(
+        console,
+        "run",
+        "method",
+        "state",
+        "steps",
+        "left",
+        left=("method", "state"),
+        spare=("method", "steps"),
+    )
     room = max(5, console.height - 6)
     shown = board.runs
     if len(shown) > room:
@@ -61,21 +70,29 @@ def summary(board: Board) -> str:
 
 
 def print_study(report: StudyReport, console: Console) -> None:
-    """Print what a study came to: the table of its updates, and what failed."""
+    """Print what a study came to: what failed, and the table of its updates."""
+    for row in report.runs:
+        if row.error is not None:
+            say(words(f"{row.seed}/{row.run}: {row.status}: {row.error}"), console)
     if report.comparison is not None:
         print_comparison(report.comparison, console)
     if report.chain is not None:
         print_chain(report.chain, console)
-    for row in report.runs:
-        if row.error is not None:
-            plain_line(console, f"{row.seed}/{row.run}: {row.status}: {row.error}")
 
 
 def print_plan(plan: StudyDryRun, console: Console) -> None:
     """Print what a study would be: its runs, what is there, and what the rest will take."""
-    plain_line(console, f"{plan.study}: {plan.description}")
+    say(words(f"{plan.study}: {plan.description}"), console)
     table = make_table(
-        console, "run", "method", "there", "steps left", "ms a step", "takes", left=("method", "there")
+        console,
+        "run",
+        "method",
+        "there",
+        "steps left",
+        "ms a step",
+        "takes",
+        left=("method", "there"),
+        spare=("method", "ms a step", "steps left"),
     )
     for row in plan.runs:
         left = row.steps > 0
@@ -89,12 +106,12 @@ def print_plan(plan: StudyDryRun, console: Console) -> None:
         )
     console.print(table)
     count = sum(row.standing != "done" for row in plan.runs)
-    plain_line(
-        console,
+    said = (
         f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {plan.parallel} at a time on "
         f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
-        f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}",
+        f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )
+    say(words(said), console)
 
 
 class _Plain:

@@ -9,8 +9,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
+from mptctl.report.numbers import duration
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
-from mptctl.report.wording import duration
+from mptctl.training.fit import LONG_RUN, LONG_WAIT
 from mptctl.training.observer import Observer
 from mptctl.training.observer import Silent as Silent
 from mptctl.training.result import FitResult
@@ -37,15 +38,21 @@ class Plain(Silent):
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
         self._tell = throttled_log("decoding pictures", self._say)
+        self._tell_validation = throttled_log("validation pictures", self._say)
+        self._began = self._last
 
     def decoding(self, done: int, total: int) -> None:
         """Say now and then how many are in memory."""
         self._tell(done, total)
 
+    def validating(self, done: int, total: int) -> None:
+        """Say now and then how many are done."""
+        self._tell_validation(done, total)
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Say what begins, and what was chosen."""
-        self.name = name
-        self._say(f"{name}: {total_steps} steps" + (f", from step {step}" if step else ""))
+        self.name, self._began = name, time.monotonic()
+        self._say(f"{name}: {total_steps:,} steps" + (f", from step {step:,}" if step else ""))
         for note in notes:
             self._say(f"{name}: {note}")
 
@@ -54,15 +61,20 @@ class Plain(Silent):
         if line.event == "step":
             self._step = line
             if time.monotonic() - self._last >= LOG_SECONDS:
-                self._say(f"{self.name}: {step_text(line)}")
+                self._say(f"{self.name}: {self._step_text(line)}")
         elif line.event == "epoch":
-            training = f", {step_text(self._step)}" if self._step else ""
+            training = f", {self._step_text(self._step)}" if self._step else ""
             self._say(f"{self.name}: epoch {line.epoch}: {validation_text(line)}{training}")
 
     def finished(self, result: FitResult) -> None:
         """Say what the run came to."""
         for text in result_lines(result):
             self._say(text)
+
+    def _step_text(self, line: MetricsLine) -> str:
+        """A step, with the wait for data where the run is long enough for something to be done about it."""
+        seconds = time.monotonic() - self._began + (line.seconds_left or 0.0)
+        return step_text(line, long=seconds > LONG_RUN)
 
     def _say(self, text: str) -> None:
         self._last = time.monotonic()
@@ -119,6 +131,11 @@ class Live(Silent):
         elif line.event == "epoch":
             self.progress.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
 
+    def validating(self, done: int, total: int) -> None:
+        """Show in the bar how many are done."""
+        if self.task is not None:
+            self.progress.update(self.task, figures=f"validating {done:,} of {total:,} pictures")
+
     def finished(self, result: FitResult) -> None:
         """Say what the run came to."""
         self.progress.stop()
@@ -154,13 +171,17 @@ def result_lines(result: FitResult) -> list[str]:
     return lines
 
 
-def step_text(line: MetricsLine) -> str:
-    """One step line as text: terms, rate, speed, what is left."""
+def step_text(line: MetricsLine, *, long: bool = True) -> str:
+    """One step line as text: terms, rate, speed, what is left.
+
+    Args:
+        line: of the log.
+        long: the run takes more than a minute, so that a wait for data is worth mending.
+    """
     terms = " ".join(f"{name} {value:.3f}" for name, value in (line.terms or {}).items())
     left = f", {line.seconds_left:.0f} s left" if line.seconds_left is not None else ""
-    wait = (
-        f", {100 * line.data_wait:.0f} % waiting for data" if line.data_wait and line.data_wait > 0.02 else ""
-    )
+    waited = line.data_wait or 0.0
+    wait = f", {100 * waited:.0f} % waiting for data" if long and waited > LONG_WAIT else ""
     return f"step {line.step} {terms} lr {line.lr or 0.0:.4f} {line.images_per_s or 0.0:,.0f} images/s{wait}{left}"
 
 

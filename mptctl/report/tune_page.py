@@ -7,13 +7,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from mptctl.files import replacing
+from mptctl.report.numbers import format_count, format_interval, percent
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
 from mptctl.report.svg import SIZE, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import sentences
-from mptctl.report.wording import format_count, format_interval, percent
 from mptctl.tune.tune_report import Trial, TuneReport
 
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.report.live import follow
+from mptctl.report.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.tables import make_table, words
-from mptctl.report.wording import format_count, format_interval, p_value, percent
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
@@ -38,7 +38,9 @@ def print_tune(report: TuneReport, console: Console) -> None:
 def trials_table(report: TuneReport, console: Console) -> Table:
     """Every trial with its figures on the validation part."""
     headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95 % interval", "is")
-    table = make_table(console, *headings, left=("state", "is"))
+    table = make_table(
+        console, *headings, left=("state", "is"), spare=("epoch", "state", "error", "95 % interval")
+    )
     for trial in report.trials:
         nfr = trial.val_nfr
         table.add_row(
@@ -55,27 +57,13 @@ def trials_table(report: TuneReport, console: Console) -> Table:
 
 
 def sentences(report: TuneReport) -> list[str]:
-    """What the search came to, the choice first."""
+    """What the search came to, the choice last."""
     reference = report.reference.val_error
     bound = report.error_bound
-    lines = []
-    if report.choice is None:
-        lines.append("No choice: no whole trial is within the bound.")
-    else:
-        chosen = report.trial(report.choice)
-        assert chosen.val_nfr is not None
-        assert chosen.val_error is not None
-        lines.append(
-            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95 % "
-            f"interval {format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
-            f"({format_count(chosen.val_error)})."
-        )
-        if report.second is not None:
-            lines.append(_second(report.second))
-    lines.append(
+    lines = [
         f"Bound on the error: {percent(bound)} (what is over it is not chosen), which is the reference's "
         f"{percent(reference.value)} ({format_count(reference)}) and {100 * report.max_er_increase:g} points."
-    )
+    ]
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
     lines += [f"{trial.name} failed: {trial.error}" for trial in report.trials if trial.status == "failed"]
@@ -85,6 +73,19 @@ def sentences(report: TuneReport) -> list[str]:
     lines.append(
         f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
     )
+    if report.choice is None:
+        lines.append("No choice: no whole trial is within the bound.")
+    else:
+        chosen = report.trial(report.choice)
+        assert chosen.val_nfr is not None
+        assert chosen.val_error is not None
+        if report.second is not None:
+            lines.append(_second(report.second))
+        lines.append(
+            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95 % "
+            f"interval {format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
+            f"({format_count(chosen.val_error)})."
+        )
     return lines
 
 

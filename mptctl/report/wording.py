@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Literal
 
 from mptctl.errors import some
 from mptctl.evaluation.columns import first, shown
-from mptctl.evaluation.flip_report import ClassRow, FlipReport
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
 from mptctl.evaluation.gate import GateCheck, WaiverRow
-from mptctl.evaluation.rates import Interval, Rate
+from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.names import SortKey
+from mptctl.report.numbers import NOT_DEFINED, format_interval, p_value, percent, points
 
 if TYPE_CHECKING:
     # Here alone: it brings scipy's optimizers, which take a fifth of a second that a comparison does not need.
     from mptctl.evaluation.calibration_report import CalibrationReport
 
-NOT_DEFINED = "n/a"
 # Limits, waivers and renamed classes that are named one by one.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
@@ -55,48 +56,6 @@ class Verdict:
     sentences: tuple[str, ...]
 
 
-def duration(seconds: float) -> str:
-    """A time in the two units that matter: 40 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
-    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
-    words: list[str] = []
-    left = max(0, round(seconds))
-    for i, (unit, size) in enumerate(units):
-        if left >= size or (unit == "s" and not words):
-            words = [f"{left // size} {unit}"]
-            if i + 1 < len(units) and (rest := left % size // units[i + 1][1]):
-                words.append(f"{rest} {units[i + 1][0]}")
-            break
-    return " ".join(words)
-
-
-def percent(fraction: float | None, digits: int = 2) -> str:
-    """A fraction as percent with its sign; a rate that is not defined as n/a."""
-    return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f} %"
-
-
-def format_interval(interval: Interval | None, digits: int = 2) -> str:
-    """An interval of fractions in percent."""
-    if interval is None:
-        return NOT_DEFINED
-    return f"{100 * interval[0]:.{digits}f} to {100 * interval[1]:.{digits}f} %"
-
-
-def format_count(rate: Rate) -> str:
-    """Count and denominator; an expected count is no whole number."""
-    of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f}"
-    return f"{rate.count:,} / {of}"
-
-
-def p_value(p: float) -> str:
-    """A p-value with as many digits as mean something."""
-    return f"p = {p:.3f}" if p >= 0.001 else f"p = {p:.1e}"
-
-
-def q_value(q: float) -> str:
-    """A rate of false discoveries with as many digits as mean something."""
-    return f"{q:.3f}" if q >= 0.001 else f"{q:.0e}"
-
-
 def slices_sentence(report: FlipReport) -> str:
     """What the slices come to; nothing where none were asked for."""
     if not report.slices and not report.small_slices:
@@ -121,38 +80,84 @@ def rate_lines(report: FlipReport) -> list[RateLine]:
 
 
 def model_lines(report: FlipReport) -> list[ModelLine]:
-    """Errors and calibration of both models."""
+    """Errors and calibration of both models; n/a where a model knows none of the classes that it would be wrong on."""
     old, new = report.old, report.new
     return [
         ModelLine("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
-        ModelLine("error, new classes", percent(old.er_new_classes), percent(new.er_new_classes)),
-        ModelLine("error, all classes", percent(old.er_all), percent(new.er_all)),
+        ModelLine("error, new classes", *(percent(_known(m, m.er_new_classes)) for m in (old, new))),
+        ModelLine("error, all classes", *(percent(_known(m, m.er_all)) for m in (old, new))),
         ModelLine("ECE, classes it knows", percent(old.ece), percent(new.ece)),
         ModelLine("AECE, classes it knows", percent(old.aece), percent(new.aece)),
     ]
+
+
+def _known(model: ModelSummary, error: float | None) -> float | None:
+    """An error rate over new classes too; None where there are some and the model knows none of them."""
+    return None if model.knows_new is False and model.errors.new_classes.of else error
 
 
 def verdict(report: FlipReport) -> Verdict:
     """The answer first: may this replacement be released, and on what that rests."""
     gate = report.gate
     flips = report.rates.nfr
-    sentences = [*check_sentences(gate.checks), *waiver_sentences(gate.waivers)]
-    # Where the gate did not say so already.
-    if report.identical and "identical" not in gate.failed:
-        sentences.insert(0, f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
-    if "unfinished" not in gate.failed:
-        sentences += [f"{sentence}." for sentence in report.unfinished]
-    sentences.append(
-        f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right are wrong "
-        f"now: NFR {percent(flips.value)} (95 % interval {format_interval(flips.ci95)})."
+    sentences = (
+        *_doubt_sentences(report),
+        *check_sentences(gate.checks),
+        *waiver_sentences(gate.waivers),
+        f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right "
+        f"{'is' if flips.count == 1 else 'are'} wrong now: NFR {percent(flips.value)} (95 % interval "
+        f"{format_interval(flips.ci95)}).",
+        *further_sentences(report),
     )
+    if not gate.checks:
+        title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
+        return Verdict("ungated", title, sentences)
+    if gate.passed:
+        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
+        return Verdict("passed", title, sentences)
+    if gate.answer == "undecided":
+        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", sentences)
+    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", sentences)
+
+
+def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
+    """What the verdict in one line leaves to say."""
+    return (
+        *_doubt_sentences(report),
+        *(_needed(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
+        *waiver_sentences(report.gate.waivers),
+        *further_sentences(report),
+    )
+
+
+def _needed(check: GateCheck) -> str:
+    if check.more_samples is None:
+        return f"No number of samples within reach would decide {check.name} at these rates."
+    return f"About {check.more_samples:,} more samples of old classes would decide {check.name}, if the rates stay."
+
+
+def _doubt_sentences(report: FlipReport) -> list[str]:
+    """One model twice, and runs that did not come to their end, where the gate did not say so already."""
+    failed = report.gate.failed
+    found = []
+    if report.identical and "identical" not in failed:
+        found.append(f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
+    if "unfinished" not in failed:
+        found += [f"{sentence}." for sentence in report.unfinished]
+    return found
+
+
+def further_sentences(report: FlipReport) -> list[str]:
+    """What stands beside NFR: the change of error, and what further options asked for."""
     change = report.er_difference
-    sentences.append(
+    noise = ", no more than noise" if report.mcnemar_p >= SIGNIFICANT else ""
+    sentences = [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
-        f"{percent(report.new.er_old_classes)}: {100 * change.value:+.2f} points ({100 * change.ci95[0]:+.2f} to "
-        f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)})."
-    )
-    sentences += [*_class_map_sentences(report), *_weighted_sentences(report)]
+        f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "
+        f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
+        *_class_map_sentences(report),
+        *_weighted_sentences(report),
+    ]
     if report.equivalence is not None:
         e = report.equivalence
         sentences.append(
@@ -174,15 +179,7 @@ def verdict(report: FlipReport) -> Verdict:
             )
         elif curve.role == "baseline":
             sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
-    if not gate.checks:
-        title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
-        return Verdict("ungated", title, tuple(sentences))
-    if gate.passed:
-        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
-        return Verdict("passed", title, tuple(sentences))
-    if gate.answer == "undecided":
-        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", tuple(sentences))
-    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", tuple(sentences))
+    return sentences
 
 
 def _class_map_sentences(report: FlipReport) -> list[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.split import Split, make_split
@@ -15,6 +17,8 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import Model
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.models.ownership import run_folder
@@ -133,7 +137,7 @@ def quickstart(
     rows = {name: _row(name, report) for name, report in reports.items()}
     result = QuickstartResult(
         rows=list(rows.values()),
-        meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split),
+        meaning=_meaning(rows["no-treatment"], rows["mpt-kl"], split, models),
         examples=_examples(reports["no-treatment"], models["mpt-kl"]),
         runs=[str(folder) for folder in folders.values()],
         report=str(run_root / PAGE_NAME),
@@ -169,12 +173,30 @@ def _examples(plain: FlipReport, careful: Predictions) -> list[QuickstartExample
     ]
 
 
-def _meaning(plain: QuickstartRow, careful: QuickstartRow, split: Split) -> str:
+def _meaning(
+    plain: QuickstartRow, careful: QuickstartRow, split: Split, models: Mapping[str, Predictions]
+) -> str:
     def percent(row: QuickstartRow) -> str:
-        return "n/a" if row.er_all is None else f"{100 * row.er_all:.1f} %"
+        return "n/a" if row.er_all is None else f"{100 * row.er_all:.2f} %"
 
+    wrong = {name: models[name].preds != models[name].labels for name in (plain.model, careful.model)}
+    was_right = models[OLD].preds == models[OLD].labels
+    flips = apart(*(wrong[row.model] & was_right for row in (plain, careful)))
+    errors = apart(*(wrong[row.model] for row in (plain, careful)))
     return (
-        f"Of {plain.n_old} test characters of the {split.classes.num_old} old classes, the plain update breaks "
-        f"{plain.negative_flips} that the old model got right and margin preserving training breaks "
-        f"{careful.negative_flips}, at an error over all classes of {percent(plain)} and {percent(careful)}."
+        f"Of {plain.n_old:,} test characters of the {split.classes.num_old} old classes, the plain update breaks "
+        f"{plain.negative_flips:,} that the old model got right and margin preserving training breaks "
+        f"{careful.negative_flips:,} ({flips} apart), at an error over all classes of {percent(plain)} and "
+        f"{percent(careful)} ({errors} apart)."
     )
+
+
+def apart(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
+    """Whether two models differ by more than noise in what they get wrong, by the exact McNemar test.
+
+    Args:
+        one, other: whether each sample is wrong, (N,), of the same samples.
+    """
+    first, second = int((one & ~other).sum()), int((other & ~one).sum())
+    p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=second, both_wrong=0))
+    return "more than noise" if p < SIGNIFICANT else "no more than noise"

@@ -31,7 +31,10 @@ def named_folder(name: str, run_root: Path) -> Path:
     if any(map(runs_of_chain, there)):
         state = f"{there[0]}: its runs lie in generations; show them with mptctl chain"
     looked = " and ".join(dict.fromkeys(map(str, places)))
-    raise CheckpointError(f"{name}: {state}; looked for {looked}")
+    runs = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
+    raise CheckpointError(
+        f"{name}: {state}; looked for {looked}; runs in {run_root}: {', '.join(runs) or 'none'}"
+    )
 
 
 def runs_below(folder: Path) -> list[Path]:

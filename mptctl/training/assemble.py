@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -13,12 +14,13 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.machine.device import place
 from mptctl.machine.facts import git_commit, versions
+from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import begin_with, refuse_other_network
-from mptctl.names import Role
+from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
@@ -118,7 +120,7 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     refs = request.refs if Role.REF in roles else ()
     teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
     alike = [] if recipe.method.init == "old" else _same_initial_weights(recipe, teachers)
-    notes = [*alike, *_unfinished(teachers)]
+    notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,
@@ -242,6 +244,16 @@ def _same_initial_weights(recipe: Recipe, teachers: Teachers) -> list[str]:
         for path, meta in teachers.metas.items()
         if meta.origin == "trained"  # the seed of an imported model is not known
         and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
+    ]
+
+
+def _lonely(method: MethodName, refs: Sequence[Path]) -> list[str]:
+    """A warning where a method that is made for an ensemble is given one reference."""
+    if not ROWS[method].starts_late or len(refs) != 1:  # those that start late are ELODI and its top-K
+        return []
+    return [
+        f"warning: {method} learns from an ensemble and is given one reference, {refs[0]}; train several with "
+        "mptctl train-ensemble, and name them with --ref ensemble"
     ]
 
 

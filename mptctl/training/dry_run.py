@@ -21,12 +21,17 @@ from mptctl.training.torch_settings import torch_settings
 class DryRun(Model):
     """The object that the training verbs print with ``--dry-run --json``."""
 
+    recipe: str = Field("", description="name of the preset, or the file")
+    not_said: str | None = Field(
+        None, description="what a file that is not complete leaves open, and where that comes from"
+    )
     run: str = Field(description="the run folder")
     holds_run: bool = Field(description="whether it holds a run, so that --resume or --overwrite is needed")
     method: str = Field(description="name of the method")
     k: float = Field(description="bias on the logits of new classes; 0 for methods without it")
     seed: int = Field(description="of initial weights, order and augmentation")
     arch: str = Field(description="architecture")
+    image_size: int = Field(description="side of the square that the model sees, pixels")
     weights: int = Field(description="trained weights")
     classes: int = Field(description="that the model will know")
     old_classes: int = Field(description="how many of them are old")
@@ -34,6 +39,7 @@ class DryRun(Model):
     pictures: dict[Part, int] = Field(description="of these classes, in each part of the split")
     batch_size: int = Field(description="pictures of one optimizer step")
     lr: float = Field(description="learning rate at its height")
+    epochs: int = Field(description="passes over the training part")
     steps_per_epoch: int = Field(description="optimizer steps of one epoch")
     total_steps: int = Field(description="optimizer steps of the whole run")
     from_step: int = Field(description="steps done before; above 0 with --resume")
@@ -72,6 +78,8 @@ def dry_run(request: RunRequest) -> DryRun:
         k=float(plan.method.settings.k),
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
+        image_size=recipe.data.image_size,
+        epochs=recipe.optim.epochs,
         weights=sum(p.numel() for p in student.model.parameters() if p.requires_grad),
         classes=request.num_classes,
         old_classes=request.split.classes.num_old,

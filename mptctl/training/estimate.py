@@ -17,6 +17,7 @@ from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.memory import step_bytes
 from mptctl.training.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
@@ -44,6 +45,11 @@ class Estimate(Model):
 
     step_seconds: float = Field(description="of an optimizer step, teachers included")
     seconds: float = Field(description="to the end of the run, validation included")
+    memory_mb: float = Field(
+        0.0,
+        description="of a training step, from sizes, in megabytes: weights, gradients, optimizer, what the backward "
+        "pass needs, teachers; not pictures that are kept in memory",
+    )
     disk_mb: float = Field(description="of the run folder, in megabytes, where nothing is written yet")
 
 
@@ -68,6 +74,7 @@ def estimate_run(
     return Estimate(
         step_seconds=round(step, 6),
         seconds=round(step * steps + validation, 3),
+        memory_mb=round(step_bytes(recipe, classes, teachers, OPTIMIZER_STATE[recipe.optim.name]) / 1e6, 1),
         disk_mb=round(run_bytes(recipe, classes) / 1e6, 1),
     )
 

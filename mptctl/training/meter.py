@@ -18,6 +18,9 @@ from mptctl.training.validate import VALIDATION_COUNTS, Validation
 # Seconds between two lines of progress; each one waits for the device once.
 PROGRESS_SECONDS = 1.0
 
+# What TensorBoard draws nothing of, or under names of its own.
+NOT_DRAWN = ("event", "epoch", "step", "terms", "seconds_left", "total_steps")
+
 
 class MetricsLogger:
     """Sums up steps on the device and writes a line now and then."""
@@ -65,6 +68,7 @@ class MetricsLogger:
             images_per_s=self.rows / seconds,
             data_wait=min(1.0, self.waited / seconds),
             seconds_left=left * seconds / self.steps,
+            total_steps=self.context.total_steps,
         )
         self._write(line)
         self._reset()
@@ -92,7 +96,8 @@ class MetricsLogger:
             return
         append_metrics(self.context.folder.metrics, line)
         scalars = line.model_dump(
-            exclude_none=True, exclude={"event", "epoch", "step", "terms", "seconds_left", *VALIDATION_COUNTS}
+            exclude_none=True,
+            exclude={"event", "epoch", "step", "terms", "seconds_left", "total_steps", *VALIDATION_COUNTS},
         )
         terms = {f"terms/{name}": value for name, value in (line.terms or {}).items()}
         self.writer.scalars({**scalars, **terms}, line.step)

@@ -23,6 +23,10 @@ class Observer(Protocol):
         """A line of ``metrics.jsonl`` was written."""
         ...
 
+    def validating(self, done: int, total: int) -> None:
+        """An epoch is validated: ``done`` of ``total`` pictures are."""
+        ...
+
     def finished(self, result: FitResult) -> None:
         """The run has come to its end."""
         ...
@@ -42,6 +46,9 @@ class Silent:
         """Nothing."""
 
     def line(self, line: MetricsLine) -> None:
+        """Nothing."""
+
+    def validating(self, done: int, total: int) -> None:
         """Nothing."""
 
     def finished(self, result: FitResult) -> None:

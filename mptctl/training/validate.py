@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from pydantic import Field
@@ -101,10 +101,19 @@ class Validator:
         self._old_right: Tensor | None = None
 
     @torch.no_grad()
-    def run(self, model: nn.Module) -> Validation:
-        """Figures of one model, which comes out in evaluation mode."""
-        right, old_right, is_old = [], [], []
+    def run(
+        self, model: nn.Module, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Validation:
+        """Figures of one model, which comes out in evaluation mode.
+
+        Args:
+            model: on the loader's device.
+            progress: told after each batch how many pictures are done, and of how many.
+        """
+        right, old_right, is_old, done = [], [], [], 0
         for batch, (logits,) in forward([model], self.loader, self._precision):
+            done += len(batch.labels)
+            progress(done, self.loader.num_samples)
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:

@@ -9,7 +9,7 @@ import torch
 from mpt_kernels.reference import is_top1_correct
 from mptctl.data.split import Split
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import mcnemar
+from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.inference.forward import forward
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.run_folder import RunDir
@@ -18,9 +18,6 @@ from mptctl.recipe import Recipe
 from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.prepare import Baseline
 from mptctl.tune.tune_report import Comparison, Trial
-
-# Below this p the second best differs from the choice by more than noise.
-SIGNIFICANT = 0.05
 
 
 def compare_best_two(

@@ -145,6 +145,9 @@ class _Reporter:
             self._validated = False
             tune.report(_report(self._plan, self._folder, self._started, finished=False))
 
+    def validating(self, done: int, total: int) -> None:
+        """Nothing: the table shows whole epochs."""
+
     def finished(self, result: FitResult) -> None:
         """Nothing: the trial itself reports its end."""
 

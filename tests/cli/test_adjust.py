@@ -191,7 +191,8 @@ def test_what_was_adjusted_or_is_not_finished_is_refused(root: Path, mptctl: Com
     assert mptctl("adjust", "new", *budget).returncode == 0
     done = mptctl("adjust", "new", *budget)
     assert done.returncode == 2
-    assert "already holds a run" in done.stderr
+    assert "already holds a run; write anew with --overwrite" in done.stderr
+    assert "--resume" not in done.stderr
     assert mptctl("adjust", "new", *budget, "--overwrite").returncode == 0
     done = mptctl("adjust", "new-adjusted", *budget)
     assert done.returncode == 2

@@ -80,8 +80,33 @@ def test_a_dry_run_decodes_and_writes_nothing(
     said = mptctl(*verb, "--run-root", unreadable, *name, *KEYS, "--dry-run")
     assert said.returncode == 0, said.stderr
     assert f"steps       {plan['total_steps']:,} ({plan['steps_per_epoch']:,} an epoch)" in said.stdout
+    one = "warning: elodi-topk learns from an ensemble and is given one reference, "
+    assert (one in said.stdout) is ("elodi-topk" in verb)
     assert said.stdout.endswith("nothing was written\n")
     assert tree(unreadable) == before
+
+
+def test_a_dry_run_says_what_a_partial_file_leaves_open_and_takes_it_from_the_splits_preset(
+    mptctl: CommandLine, digits_root: Path, tmp_path: Path
+) -> None:
+    partial = tmp_path / "partial.yaml"
+    partial.write_text("optim: {lr: 0.05, epochs: 3}\n")
+    flags = ("train-ref", "--run-root", digits_root, "--name", "new", "--dry-run")
+    done = mptctl(*flags, "--recipe", partial)
+    assert done.returncode == 0, done.stderr
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["recipe"] == str(partial)
+    assert f"{partial} says 2 of " in done.stdout
+    assert "from the preset digits: data.image_size=8, " in done.stdout
+    assert "optim.epochs=15" not in done.stdout  # the file says them
+    assert lines["model"].endswith("pictures of 8 x 8")
+    assert ", 3 epochs, batch size 64, lr 0.05" in lines["steps"]
+    assert "MB of memory without pictures" in lines["takes"]
+    plan = json.loads(mptctl(*flags, "--recipe", partial, "--json").stdout)
+    assert (plan["image_size"], plan["epochs"], plan["batch_size"], plan["lr"]) == (8, 3, 64, 0.05)
+    assert plan["estimate"]["memory_mb"] > 0
+    whole = json.loads(mptctl(*flags, "--json").stdout)
+    assert (whole["recipe"], whole["not_said"]) == ("digits", None)
 
 
 def test_a_dry_search_decodes_and_writes_nothing(mptctl: CommandLine, unreadable: Path) -> None:

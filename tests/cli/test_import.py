@@ -44,7 +44,33 @@ def test_a_model_becomes_a_run_folder_and_is_looked_at(
     assert any(line.startswith("mine: ") and "error" in line for line in out.stderr.splitlines())
     again = mptctl("import", weights, *flags, "--set", "data.image_size=32")
     assert (again.returncode, again.stdout) == (2, "")
-    assert "--overwrite" in again.stderr
+    assert "already holds a run; write anew with --overwrite, or use another --name" in again.stderr
+    assert "--resume" not in again.stderr  # it has no such flag
+
+
+def test_a_module_of_lightning_is_taken_with_its_prefix(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    weights, classes = foreign
+    plain = torch.load(weights, weights_only=True)
+    content = {"state_dict": {f"model.{key}": tensor for key, tensor in plain.items()}, "epoch": 3}
+    torch.save(content, tmp_path / "lightning.ckpt")
+    make_split("digits", run_root=tmp_path / "runs")
+    flags = (
+        "--arch",
+        "resnet18",
+        "--class-names",
+        classes,
+        "--run-root",
+        tmp_path / "runs",
+        "--name",
+        "mine",
+    )
+    keys = ("--set", "data.image_size=32", "--set", "runtime.device=cpu")
+    out = mptctl("import", tmp_path / "lightning.ckpt", *flags, *keys)
+    assert out.returncode == 0, out.stderr
+    taken = load_checkpoint(tmp_path / "runs" / "mine" / "best.pt").model
+    assert torch.equal(taken["conv1.weight"], plain["conv1.weight"])
 
 
 @pytest.mark.parametrize(

@@ -140,3 +140,18 @@ def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(
     refused = mptctl(*words, tmp_path / "c", "--val-fraction", "0.1")
     assert refused.returncode == 2
     assert "has val/ and test/, so val/ is the validation part; leave it out" in refused.stderr
+
+
+def test_class_labels_are_shown_to_people_and_ids_stay_in_json(mptctl: CommandLine, tmp_path: Path) -> None:
+    names = tmp_path / "names.csv"
+    names.write_text("0,zero\n7,seven\n")
+    flags = ("split", "digits", "--run-root", tmp_path / "runs", "--class-labels", names)
+    done = mptctl(*flags)
+    assert done.returncode == 0, done.stderr
+    assert "old: zero (0), 1, 2, 3, 4\n" in done.stdout
+    assert "1, 2, 3 and 5 more have no name and are shown by id" in " ".join(done.stdout.split())
+    summary = json.loads(mptctl(*flags, "--json").stdout)
+    assert summary["old_classes"] == ["0", "1", "2", "3", "4"]
+    assert summary["class_labels"] == {"0": "zero", "7": "seven"}
+    # Without the flag the names stay, and no split is made anew for them.
+    assert "zero (0)" in mptctl("split", "digits", "--run-root", tmp_path / "runs").stdout

@@ -150,6 +150,15 @@ def test_an_interrupted_member_goes_on_with_resume_alone(mptctl: CommandLine, ro
     assert all(torch.equal(now.model[key], whole.model[key]) for key in whole.model)
 
 
+def test_resume_takes_the_members_own_recipe(mptctl: CommandLine, root: Path) -> None:
+    killed(root, "ensemble/1", "checkpoint", 1)
+    out = mptctl("train-ensemble", "--size", 2, "--run-root", root, "--resume", "--json")
+    assert out.returncode == 0, out.stderr
+    found = json.loads(out.stdout)["members"]
+    assert [member["state"] for member in found] == ["kept", "resumed"]
+    assert [member["seed"] for member in found] == [3005, 3006]
+
+
 def test_a_member_without_a_checkpoint_starts_anew(mptctl: CommandLine, root: Path) -> None:
     for name in ("best.pt", "last.pt", "metrics.jsonl"):
         (root / "ensemble" / "1" / name).unlink()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from mptctl.data.split import Split
+from mptctl.errors import UsageError, one_line
+from mptctl.recipe import validate_criterion, validate_method
 from tests.common import CommandLine, mptctl_process
 
 LINES = [
@@ -27,6 +30,15 @@ LINES = [
     ("train-old --set optim.leraning_rate=1 --run-root ROOT", "did you mean optim.lr?"),
     ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
     ("train-old --set optim.schedule=cosin --run-root ROOT", "no such value: 'cosin'; did you mean cosine?"),
+    ("train-mpt --distance xx --run-root ROOT", "--distance: no such value: 'xx'; choose from kl, lm"),
+    ("split digitz", "SOURCE: no such value: 'digitz'; did you mean digits?"),
+    ("evaluate a b --max-nfr abc", "--max-nfr 'abc': must be a valid number; mptctl evaluate --help"),
+    ("evaluate a b --max-nfr 200", "--max-nfr '200': must be less than or equal to 100; mptctl evaluate --help"),
+    ("evaluate a b --gate BROKEN", "broken.yaml: line 3, column 1: while parsing a flow node; expected the node "
+     "content, but found the end"),
+    ("evaluate a b --class-map BROKEN", "broken.yaml: line 3, column 1: while parsing a flow node; "),
+    ("train-mpt --recipe mpt-kl --run-root ROOT", "recipe mpt-kl: is a method, which a verb or method.name names"),
+    ("train-mpt --name '' --run-root ROOT", "--name '': names no folder below the run root"),
     ("train-old --recipe BROKEN --run-root ROOT", "line 3, column 1: while parsing a flow node; expected"),
 ]  # fmt: skip
 
@@ -38,9 +50,32 @@ def test_what_was_meant_is_named_in_one_line(
     broken = tmp_path / "broken.yaml"
     broken.write_text("optim:\n  lr: [\n")
     places = {"ROOT": str(digits_root), "BROKEN": str(broken)}
-    done = mptctl(*(places.get(word, word) for word in line.split()))
+    done = mptctl(*(places.get(word, word) for word in shlex.split(line)))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
     assert said in done.stderr
+    for internal in ("Value error", "[Errno", "<unicode string>", "Input should"):
+        assert internal not in done.stderr
+
+
+def test_a_setting_that_a_method_does_not_use_is_said(digits_root: Path, mptctl: CommandLine) -> None:
+    done = mptctl(
+        "train-old", "--set", "method.k=2", "--dry-run", "--run-root", digits_root, "--name", "other"
+    )
+    assert done.returncode == 0
+    assert "--set method.k: has no effect, since no-treatment has no bias\n" in done.stderr
+
+
+def test_a_method_and_a_criterion_are_never_called_a_recipe() -> None:
+    for build, what in ((validate_method, "method mpt-kl"), (validate_criterion, "criterion fl")):
+        with pytest.raises(UsageError) as error:
+            build({"name": what.split()[1], "gamme": 3})
+        assert str(error.value).startswith(f"{what}: unknown key ")
+
+
+def test_what_the_system_says_is_said_without_its_number(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Errno") as error:
+        (tmp_path / "nothing").read_text()
+    assert one_line(error.value) == f"No such file or directory: {tmp_path / 'nothing'}"
 
 
 def test_the_program_is_called_by_its_name_however_it_was_started() -> None:

@@ -29,7 +29,7 @@ def test_a_killed_run_is_unfinished_wherever_it_is_named_from_until_it_is_resume
     folder = killed_run(digits.run_root)
     for name in ("best.pt", "last.pt"):
         assert state(folder / name) == Unfinished(
-            True, f"{folder / name}: its run is not finished (epoch 1 of 2)"
+            True, f"{folder / name}: its run is not finished (epoch 1 of 2, stopped at step 12 of 24)"
         )
     link = tmp_path / "link.pt"
     link.symlink_to(folder / "best.pt")
@@ -48,7 +48,7 @@ def test_a_killed_run_is_unfinished_wherever_it_is_named_from_until_it_is_resume
     _, log = run(recipe, "taught", **teachers)
     told = [note for note in log.notes if note.startswith("warning")]
     assert len(told) == 1
-    assert "killed/best.pt: its run is not finished (epoch 1 of 2)" in told[0]
+    assert "killed/best.pt: its run is not finished (epoch 1 of 2, stopped at step 12 of 24)" in told[0]
 
     run(short_recipe(), "killed", resume=True)
     assert [state(folder / f"{name}.pt") for name in ("best", "last", "previous")] == [None] * 3

@@ -15,6 +15,7 @@ from mptctl.report.chain_terminal import print_chain
 from mptctl.report.chain_wording import TITLES
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
+from tests.report.layouts import check_layout
 from tests.studies.test_chain import made_chain
 
 ODD = "a|b_50%"
@@ -30,6 +31,12 @@ def report(tmp_path: Path) -> ChainReport:
         rows=[*rows, *(row.model_copy(update={"seed": 2}) for row in rows)],
         notes=["something was left out"],
     )
+
+
+def test_at_40_columns_rows_are_stacked(report: ChainReport) -> None:
+    one = [row for row in report.rows if row.seed == 1 and row.name != ODD]
+    found = report.model_copy(update={"rows": one})
+    check_layout("chain", lambda console: print_chain(found, console))
 
 
 def test_in_a_terminal_it_keeps_to_80_columns_and_has_every_number(report: ChainReport) -> None:

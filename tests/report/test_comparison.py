@@ -19,6 +19,7 @@ from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.comparison_wording import marks_sentence, spread_text
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, Spread
+from tests.report.layouts import check_layout
 from tests.studies.made_runs import made_seed
 
 # A name that means something in every form.
@@ -42,6 +43,13 @@ def printed(comparison: Comparison, terminal: bool = False) -> str:
     )
     print_comparison(comparison, console)
     return out.getvalue()
+
+
+def test_at_40_columns_rows_are_stacked_and_the_least_nfr_is_said_last(comparison: Comparison) -> None:
+    rows = [row.model_copy(update={"name": "odd"}) if row.name == ODD else row for row in comparison.rows]
+    found = comparison.model_copy(update={"rows": rows})
+    lines = check_layout("compare", lambda console: print_comparison(found, console))
+    assert any(line.startswith("Least NFR: ") for line in lines[120][-2:])
 
 
 def test_in_a_terminal_it_keeps_to_80_columns_and_says_what_the_marks_mean(comparison: Comparison) -> None:

@@ -14,7 +14,7 @@ from mptctl.report.figure_words import figure_words
 from mptctl.report.flips_figures import draw_figures, save_figures
 from mptctl.report.flips_files import FIGURES
 from mptctl.report.flips_page import render_html
-from mptctl.report.wording import percent
+from mptctl.report.numbers import percent
 from tests.report.examples import HOSTILE, example
 
 

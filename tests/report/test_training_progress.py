@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from rich.console import Console
 
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
+from mptctl.models.metrics_log import MetricsLine
 from mptctl.report import progress_bars as progress_bars
 from mptctl.report import training_progress as progress
 from mptctl.training.request import RunRequest
@@ -80,3 +82,38 @@ def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: 
         train(asked, live)
     assert "decoding" in text_of(shown)
     assert not live.progress.live.is_started
+
+
+def test_validation_is_shown_in_the_bar_and_said_now_and_then_in_a_log(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_bars, "LOG_SECONDS", 0.0)
+    shown = console(terminal=False)
+    train(job(folder), progress.Plain(shown))
+    held_out = int(re.findall(r"validation pictures: (\d+) of (\d+)\n", text_of(shown))[-1][1])
+    assert f"validation pictures: {held_out} of {held_out}\n" in text_of(shown)
+    terminal = console(terminal=True)
+    live = progress.Live(terminal)
+    live.started("ref", 10, 0, [])
+    live.validating(3000, 5000)
+    live.progress.refresh()
+    live.closed()
+    assert "validating 3,000" in text_of(terminal)
+
+
+@pytest.mark.parametrize(
+    ("wait", "long", "said"), [(0.04, True, False), (0.3, False, False), (0.06, True, True)]
+)
+def test_a_wait_for_data_is_said_where_something_is_to_be_done(wait: float, long: bool, said: bool) -> None:
+    line = MetricsLine(event="step", epoch=1, step=3, data_wait=wait)
+    assert ("waiting for data" in progress.step_text(line, long=long)) is said
+
+
+def test_a_log_of_a_short_run_says_nothing_of_waiting_for_data() -> None:
+    shown = console(terminal=False)
+    plain = progress.Plain(shown)
+    plain.started("ref", 10, 0, [])
+    for left, epoch in ((2.0, 1), (3000.0, 2)):
+        plain.line(MetricsLine(event="step", epoch=epoch, step=3, data_wait=0.3, seconds_left=left))
+        plain.line(MetricsLine(event="epoch", epoch=epoch, step=3, val_error=0.5))
+    assert [("waiting" in line) for line in text_of(shown).splitlines() if "epoch" in line] == [False, True]

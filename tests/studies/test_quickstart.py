@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
 from mptctl.data import characters
 from mptctl.errors import UsageError
-from mptctl.studies.quickstart import QuickstartResult, quickstart
+from mptctl.studies.quickstart import QuickstartResult, apart, quickstart
 from tests.common import CommandLine, mptctl_process
 
 
@@ -52,3 +53,11 @@ def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
     assert done.returncode == 2
     assert "flips.html: was not written by quickstart" in done.stderr
     assert [path.name for path in page.parent.iterdir()] == ["flips.html"]
+
+
+def test_a_difference_within_noise_is_called_that() -> None:
+    one, other = np.zeros(100, bool), np.zeros(100, bool)
+    one[:6], other[6:10] = True, True
+    assert apart(one, other) == "no more than noise"
+    one[20:50] = True
+    assert apart(one, other) == "more than noise"

@@ -74,6 +74,10 @@ class LoggedRun:
         """Handed on."""
         self.observer.decoding(done, total)
 
+    def validating(self, done: int, total: int) -> None:
+        """Handed on."""
+        self.observer.validating(done, total)
+
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Open the run's entry in each tracker, or go on with it; a new one gets the recipe."""
         self.observer.started(name, total_steps, step, notes)

@@ -1,0 +1,72 @@
+"""What a bench comes to, in one sentence: the fastest way here, and what to set."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from mptctl.data.loading.choose import LOADERS
+
+if TYPE_CHECKING:
+    from mptctl.bench.evaluate import EvaluateBench
+    from mptctl.bench.kernel import KernelBench
+    from mptctl.bench.loader import LoaderBench
+    from mptctl.bench.step import StepBench
+
+
+def loader_sentence(found: LoaderBench) -> str:
+    """The verdict, and the settings that take the fastest loader that can be set."""
+    if found.fastest is None:
+        return f"{found.verdict[:1].upper()}{found.verdict[1:]}."
+    names = {kind.name: kind.recipe_name for kind in LOADERS}
+    keys = {"loader": names[found.fastest]} | {
+        key: f"{value:g}" for key, value in (found.tuned or {}).items()
+    }
+    settings = " ".join(f"--set data.{key}={value}" for key, value in keys.items())
+    return f"Fastest here: {found.verdict}. To take it: {settings}."
+
+
+def kernel_sentence(found: KernelBench) -> str:
+    """Which way is fastest at most sizes; the loss takes its backend by itself."""
+    by_size = defaultdict(list)
+    for row in found.rows:
+        by_size[row.n, row.c, row.dtype].append(row)
+    won = Counter(min(rows, key=lambda row: row.us).name for rows in by_size.values())
+    (best, count), sizes = won.most_common(1)[0], len(by_size)
+    others = ", ".join(f"{name} at {n}" for name, n in won.most_common()[1:])
+    said = f"Fastest here: {best}, at {count} of {sizes} {'size' if sizes == 1 else 'sizes'}"
+    does = (
+        "the fused kernel is taken where there is a GPU"
+        if found.device == "cuda"
+        else "a CPU computes it in eager"
+    )
+    return f"{said}{f'; {others}' if others else ''}. Nothing is to be set for the loss: {does}."
+
+
+def step_sentence(found: StepBench) -> str:
+    """How much of the plain loop's speed ours has, and whether teachers are what a step waits for."""
+    speed = {row.name: row.images_per_s for row in found.rows}
+    best = max((name for name in speed if name != "student"), key=lambda name: speed[name], default=None)
+    if best is None or "student" not in speed:
+        return "Fastest here: " + max(speed, key=lambda name: speed[name]) + "."
+    share = 1 - speed[best] / speed["student"]
+    # Teachers that cost less than a tenth of a step are not worth a cache.
+    advice = (
+        "to spare their forward passes where logits are asked again: --cache-teachers"
+        if share > 0.1
+        else "nothing is to be set"
+    )
+    return (
+        f"Fastest of those with teachers here: {best}, {speed[best]:,.0f} images/s. Teachers and loss take "
+        f"{100 * share:.0f} % of the student's speed; {advice}."
+    )
+
+
+def evaluate_sentence(found: EvaluateBench) -> str:
+    """Ours beside the bare join, and whether the limit on memory was near."""
+    ours = next(row for row in found.rows if row.name == "ours")
+    near = ours.peak_gb >= found.memory_limit_gb
+    advice = (
+        f"it held {ours.peak_gb:.1f} GB, so try a larger --memory-limit" if near else "nothing is to be set"
+    )
+    return f"Ours takes {found.ratio:.2f} times the bare join, with counts equal to those of DuckDB's SQL; {advice}."

@@ -1,0 +1,96 @@
+"""The one line that a comparison comes to, in words: the last of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mptctl.errors import some
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate import GateCheck
+from mptctl.evaluation.limits import LIMITS
+from mptctl.evaluation.rates import Interval, Rate
+from mptctl.report.numbers import of_count, percent, points
+from mptctl.report.wording import verdict
+
+# Limits that the line names of each answer; the table and the JSON have the others.
+NAMED = 3
+# Rates of the report that limits are set on, by the name of the limit, with their short names.
+RATES = {"max-nfr": ("nfr", "NFR"), "max-lost": ("lost", "lost"), "max-rel-nfr": ("rel_nfr", "Rel-NFR")}
+INCREASE = next(kind.name for kind in LIMITS if not kind.of_flips)
+
+
+def verdict_line(report: FlipReport) -> str:
+    """May this replacement be released, and on which figure that rests; without a limit the figure alone."""
+    gate = report.gate
+    if not gate.checks:
+        said = f"NFR {_figure(report, 'max-nfr')}"
+        return f"one and the same model: {said}" if report.identical else said
+    word = verdict(report).state.upper()
+    if len(gate.checks) == 1:
+        return f"{word}: {_at_length(report, gate.checks[0])}"
+    failed = [check for check in gate.checks if check.answer == "fail"]
+    undecided = [check for check in gate.checks if check.answer == "undecided"]
+    kept = [check for check in gate.checks if check.answer == "pass"]
+    groups = [("", failed), ("undecided: ", undecided), ("kept: ", kept)]
+    if word == "PASSED":
+        groups = [("", kept), ("undecided, which is let pass: ", undecided)]
+    if word == "UNDECIDED":
+        groups = [("", undecided), ("kept: ", kept)]
+    return f"{word}: " + "; ".join(f"{name}{_short(report, checks)}" for name, checks in groups if checks)
+
+
+def _at_length(report: FlipReport, check: GateCheck) -> str:
+    """One limit with its count and its interval."""
+    if check.name == INCREASE and check.value is not None:
+        change = report.er_difference
+        low, high = check.interval or change.ci95
+        return (
+            f"error of old classes {points(check.value)} ({_level(report, check)}: {100 * low:+.2f} to "
+            f"{100 * high:+.2f}), {_limit(check)}"
+        )
+    if check.name in RATES:
+        return f"{RATES[check.name][1]} {_figure(report, check.name, check)}, {_limit(check)}"
+    return _short(report, [check])
+
+
+def _figure(report: FlipReport, name: str, check: GateCheck | None = None) -> str:
+    """``0.44 % (2 of 452; 95 %: 0.12 to 1.60)``."""
+    rate: Rate = getattr(report.rates, RATES[name][0])
+    waived = check.waived if check is not None else 0
+    value = check.value if check is not None else rate.value
+    counted = of_count(rate, waived) if value is not None else "nothing to count"
+    interval: Interval | None = check.interval if check is not None else None
+    # The report's own interval is of the rate without waivers.
+    if interval is None and not waived:
+        interval = rate.ci95
+    if interval is not None and value is not None:
+        counted += f"; {_level(report, check)}: {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
+    return f"{percent(value)} ({counted})"
+
+
+def _level(report: FlipReport, check: GateCheck | None) -> str:
+    level = report.gate.confidence if check is not None and check.interval is not None else None
+    return f"{100 * (level or 0.95):g} %"
+
+
+def _limit(check: GateCheck) -> str:
+    assert check.limit is not None
+    return f"limit {points(check.limit, sign=False) if check.name.startswith(INCREASE) else f'{100 * check.limit:g} %'}"
+
+
+def _short(report: FlipReport, checks: Sequence[GateCheck]) -> str:
+    """Several limits, each with its value."""
+    return some((_brief(report, check) for check in checks), NAMED, "; ")
+
+
+def _brief(report: FlipReport, check: GateCheck) -> str:
+    kind = next((kind for kind in LIMITS if check.name.partition(" of ")[0] == kind.name), None)
+    if kind is None:
+        return check.message.partition(";")[0]
+    of = check.name.removeprefix(kind.name)
+    if kind.name == INCREASE:
+        value = "n/a" if check.value is None else points(check.value)
+        return f"error{of} {value}, {_limit(check)}"
+    field, name = RATES[kind.name]
+    counted = "" if of else f" ({of_count(getattr(report.rates, field), check.waived)})"
+    return f"{name}{of} {percent(check.value)}{counted}, {_limit(check)}"

@@ -1,0 +1,83 @@
+"""The sentence that each bench ends with, from figures made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from mptctl.bench.conclusions import evaluate_sentence, kernel_sentence, loader_sentence, step_sentence
+from mptctl.bench.evaluate import EvaluateBench, EvaluateRow
+from mptctl.bench.kernel import KernelBench, KernelRow
+from mptctl.bench.loader import LoaderBench, LoaderRow, fastest, verdict
+from mptctl.bench.step import StepBench, StepRow
+from mptctl.machine.facts import this_machine
+
+MACHINE = this_machine()
+
+
+def loaders(rates: dict[str, float], tuned: dict[str, float] | None = None) -> LoaderBench:
+    rows = [
+        LoaderRow(name=name, images_per_s=rate, runs=[rate], workers=None, augment="x")
+        for name, rate in rates.items()
+    ]
+    return LoaderBench(
+        machine=MACHINE, data="generated", pictures=10, image_size=32, batch_size=8, rows=rows, skipped={},
+        verdict=verdict(rates, True), fastest=fastest(rates, True), tuned=tuned,
+    )  # fmt: skip
+
+
+def test_the_fastest_loader_is_named_with_what_takes_it() -> None:
+    rates = {"dali-cpu": 900.0, "threaded": 700.0, "dataloader-tvio": 600.0}
+    assert loader_sentence(loaders(rates, {"threads": 4, "prefetch": 2})) == (
+        "Fastest here: dali-cpu brings 900 images/s, 1.50 times dataloader-tvio. To take it: --set data.loader=dali "
+        "--set data.threads=4 --set data.prefetch=2."
+    )
+    assert "--set data.loader=threaded." in loader_sentence(loaders({"threaded": 700.0, "dali-cpu": 500.0}))
+    assert loader_sentence(loaders({"dataloader-pil": 5.0})) == "No loader of ours was measured."
+
+
+def kernels(**us: float) -> KernelBench:
+    rows = [
+        KernelRow(name=name, n=n, c=100, dtype="float32", us=time, call_us=time, bytes=1, floor_us=1.0)
+        for n in (128, 4096)
+        for name, time in us.items()
+    ]
+    return KernelBench(machine=MACHINE, device="cpu", copy_gb_per_s=9.0, two_launches_us=None, rows=rows)
+
+
+def test_the_fastest_loss_is_named() -> None:
+    assert kernel_sentence(kernels(eager=5.0, compile=4.0)).startswith(
+        "Fastest here: compile, at 2 of 2 sizes. Nothing is to be set for the loss: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "end"),
+    [(50.0, "Teachers and loss take 50 % of the student's speed; "), (95.0, "nothing is to be set.")],
+)
+def test_a_step_is_held_against_the_student_alone(ours: float, end: str) -> None:
+    speeds = {"student": 100.0, "plain": 40.0, "ours": ours}
+    rows = [
+        StepRow(name=name, images_per_s=speed, slowest=speed, fastest=speed, ms=1.0)
+        for name, speed in speeds.items()
+    ]
+    said = step_sentence(
+        StepBench(
+            machine=MACHINE, method="mpt-kl", arch="resnet18", image_size=32, batch_size=8, num_classes=10,
+            loss_backend="reference", rows=rows,
+        )
+    )  # fmt: skip
+    assert said.startswith(f"Fastest of those with teachers here: ours, {ours:,.0f} images/s.")
+    assert end in said
+
+
+@pytest.mark.parametrize(("peak", "end"), [(0.5, "nothing is to be set."), (2.0, "larger --memory-limit.")])
+def test_what_is_compared_says_whether_memory_was_short(peak: float, end: str) -> None:
+    rows = [
+        EvaluateRow.model_validate(
+            {"name": name, "rows": 1000, "seconds": seconds, "peak_gb": peak, "runs": [seconds]}
+        )
+        for name, seconds in (("ours", 3.0), ("bare-join", 2.0))
+    ]
+    found = EvaluateBench(machine=MACHINE, rows=rows, ratio=1.5, memory_limit_gb=2.0)
+    assert evaluate_sentence(found).startswith("Ours takes 1.50 times the bare join, ")
+    assert evaluate_sentence(found).endswith(end)

@@ -1,0 +1,110 @@
+"""The last line of a comparison, and what fits above it: fixed counts in, text out."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.gate import Limits
+from mptctl.evaluation.predictions import build_predictions
+from mptctl.report.flips_terminal import print_report
+from mptctl.report.verdict_line import verdict_line
+from tests.report.layouts import check_layout
+
+OLD, NEW = ("ant", "bee", "cow"), ("emu", "fox")
+
+
+def counted(flips: int, healed: int, wrong: int, limits: Limits | None = None, n: int = 452) -> FlipReport:
+    """So many samples of old classes, and a tenth as many of new ones, with these counts."""
+    truth = np.array([OLD[i % 3] for i in range(n)] + [NEW[i % 2] for i in range(n // 10)])
+    old, new = truth.copy(), truth.copy()
+    new[:flips] = "emu"
+    old[flips : flips + healed] = [OLD[(i + 1) % 3] for i in range(flips, flips + healed)]
+    both = slice(flips + healed, flips + healed + wrong)
+    old[both] = [OLD[(i + 1) % 3] for i in range(both.start, both.stop)]
+    new[both] = "fox"
+    old[n:] = "ant"
+    new[n : n + 3] = "bee"
+    ids = np.array([f"test/{i:05d}" for i in range(len(truth))])
+    return compare(
+        build_predictions("runs/old/best.pt", ids, truth, old, classes=OLD),
+        build_predictions("runs/mpt-kl/best.pt", ids, truth, new, classes=(*OLD, *NEW)),
+        limits=limits,
+    )
+
+
+LINES = [
+    ({}, "NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60)"),
+    ({"max_nfr": 0.02}, "PASSED: NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60), limit 2 %"),
+    ({"max_nfr": 0.004}, "FAILED: NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60), limit 0.4 %"),
+    (
+        {"max_nfr": 0.01, "confidence": 0.9},
+        "UNDECIDED: NFR 0.44 % (2 of 452; 90 %: 0.15 to 1.33), limit 1 %",
+    ),
+    (
+        {"max_er_increase": 0.01},
+        "PASSED: error of old classes -1.33 points (95 %: -3.09 to +0.17), limit 1 point",
+    ),
+    (
+        {"max_nfr": 0.02, "max_lost": 0.004, "max_er_increase": 0.005},
+        "FAILED: lost 0.45 % (2 of 440), limit 0.4 %; kept: NFR 0.44 % (2 of 452), limit 2 %; "
+        "error -1.33 points, limit 0.5 points",
+    ),
+    (
+        {"max_nfr": 0.01, "max_lost": 0.1, "confidence": 0.9, "undecided": "pass"},
+        "PASSED: lost 0.45 % (2 of 440), limit 10 %; undecided, which is let pass: NFR 0.44 % (2 of 452), limit 1 %",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("limits", "line"), LINES)
+def test_the_verdict_is_one_line_in_words(limits: dict[str, float], line: str) -> None:
+    assert verdict_line(counted(2, 8, 4, Limits(**limits))) == line
+
+
+def test_one_model_twice_and_a_rate_that_is_not_defined() -> None:
+    assert verdict_line(counted(0, 0, 4)).startswith("NFR 0.00 % (0 of 452; ")
+    never = counted(0, 0, 452, Limits(max_lost=0.1))
+    assert verdict_line(never).startswith("FAILED: the old model is wrong on all 452 samples of old classes")
+    same = counted(0, 0, 0).model_copy(update={"identical": True})
+    assert verdict_line(same).startswith("one and the same model: NFR 0.00 %")
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(max_nfr=0.02), Limits(max_nfr=0.01, confidence=0.9)])
+def test_what_a_usual_comparison_says_fits_one_screen_and_the_verdict_is_last(limits: Limits) -> None:
+    report = counted(6, 12, 9, limits)
+    lines = check_layout(f"evaluate-{'undecided' if limits.confidence else limits.max_nfr or 'ungated'}",
+                         lambda console: print_report(report, console))  # fmt: skip
+    # The next prompt is a line too.
+    assert len(lines[80]) <= 24 - 1
+    for width in (40, 80, 120):
+        text = " ".join(" ".join(lines[width]).split())
+        assert text.endswith(verdict_line(report))
+
+
+def test_all_tables_are_shown_on_demand_and_the_verdict_is_still_last() -> None:
+    report = counted(6, 12, 9, Limits(max_nfr=0.02))
+    lines = check_layout("evaluate-full", lambda console: print_report(report, console, full=True))
+    assert any(line.startswith("Old classes, worst first") for line in lines[80])
+    assert lines[80][-1] == verdict_line(report)
+
+
+def test_in_a_pipe_the_verdict_is_one_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    report = counted(2, 8, 4, Limits(max_nfr=0.02, max_lost=0.004, max_er_increase=0.005))
+    console = Console(width=80, file=io.StringIO())
+    print_report(report, console)
+    line = console.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
+    assert line == verdict_line(report)
+    assert len(line) > 80
+
+
+def test_an_error_on_classes_that_a_model_does_not_know_is_not_defined() -> None:
+    old = counted(2, 8, 4).old
+    assert old.knows_new is False
+    assert old.er_new_classes == 1.0  # in the JSON it stays what it is
