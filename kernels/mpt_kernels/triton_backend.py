@@ -26,12 +26,14 @@ VECTOR_BYTES = 16
 
 
 class Launch(NamedTuple):
-    """One launch of a row kernel: how many programs, how they are compiled, and the compile-time arguments."""
+    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, and how often
+    each loop of the kernel goes round, in the order in which they stand."""
 
     kernel: Any
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
+    trips: tuple[int, ...] = ()
 
 
 def mpt_loss(
@@ -181,7 +183,10 @@ def plan(
     # Left alone, the assembler spills some bytes of what stays outside the loops to reach a rounder number of
     # registers. With these it spills nothing and 3 programs fit a multiprocessor, or 2 of the longer ones.
     options = _options(LANES // 32) | {"maxnreg": 80 if each <= 4 else 128}
-    return Launch(wide_rows, n, options, constants | shape)
+    step = LANES * each
+    old_tiles = triton.cdiv(s.num_old, step)
+    new_tiles = triton.cdiv(c - s.num_old // 8 * 8, step) if s.num_old < c else 0
+    return Launch(wide_rows, n, options, constants | shape, (old_tiles, new_tiles, new_tiles, old_tiles))
 
 
 def _options(warps: int) -> dict[str, Any]:

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels import triton_backend
+from mpt_kernels import machine_code, triton_backend
 from mpt_kernels.types import LossSettings
-from tests.kernels import cubin
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter compiles nothing", allow_module_level=True)
@@ -31,7 +30,7 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
 ) -> None:
     logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
-    compiled = cubin.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
+    _, compiled = machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
 
     assert not compiled.spills, compiled
     if logits.stride(0) * logits.element_size() % 16 == 0:
@@ -54,7 +53,7 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
 def test_the_other_objectives_do_not_spill_either(settings: LossSettings, c: int) -> None:
     logits, old, ref = rows(c, torch.bfloat16), rows(501, torch.float16), rows(c, torch.float32)
     per_row = torch.empty(4096, device="meta")
-    compiled = cubin.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
+    _, compiled = machine_code.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
     assert not compiled.spills, compiled
 
 
@@ -85,8 +84,34 @@ def test_a_kernel_that_spills_is_found_out() -> None:
         name: "constexpr" if name in constants else (pointers | integers).get(name, "fp32")
         for name in narrow_rows.arg_names
     }
-    compiled = cubin.compile_kernel(
+    compiled = machine_code.compile_kernel(
         narrow_rows, signature, constants, {"num_warps": 16, "enable_fp_fusion": True}, 90
     )
     assert compiled.spills
     assert compiled.count(r"(LDL|STL)\b.*") > 0
+
+
+# Two loops, one in the other, a jump forward with and one without a condition, and what stands behind the end.
+DISASSEMBLY = """
+        /*0000*/                   LDC R1, c[0x0][0x28] ;          /* 0x00 */
+        /*0010*/                   FADD R2, R2, 1 ;                /* 0x00 */
+        /*0020*/              @!P1 FMUL R3, R2, R2 ;               /* 0x00 */
+        /*0030*/               @P0 BRA 0x20 ;                      /* 0x00 */
+        /*0040*/               @P2 BRA 0x60 ;                      /* 0x00 */
+        /*0050*/                   MUFU.EX2 R4, R3 ;               /* 0x00 */
+        /*0060*/              @!P3 BRA 0x10 ;                      /* 0x00 */
+        /*0070*/                   BRA 0x90 ;                      /* 0x00 */
+        /*0080*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
+        /*0090*/                   EXIT ;                          /* 0x00 */
+        /*00a0*/                   BRA 0xa0;                       /* 0x00 */
+        /*00b0*/                   NOP;                            /* 0x00 */
+"""
+
+
+def test_what_a_warp_executes_by_hand() -> None:
+    code = machine_code.read_instructions(DISASSEMBLY)
+    assert machine_code.count_executed(code, (3, 5, 1)) == {
+        "LDC": 1, "FADD": 3, "FMUL": 15, "BRA": 15 + 3 + 3 + 1, "MUFU.EX2": 3, "EXIT": 1
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="2 loops in the machine code where the kernel has 1"):
+        machine_code.count_executed(code, (3,))
