@@ -155,7 +155,8 @@ def count_executed(code: list[Instruction], trips: tuple[int, ...]) -> Counter[s
 
     Args:
         code: of `read_instructions`.
-        trips: how often each loop goes round, in the order in which loops begin. A loop of one trip has no branch.
+        trips: how often each loop goes round, in the order in which loops begin. A loop of one trip has no branch;
+            one of 0 is what hardly ever runs.
 
     Raises:
         ValueError: the code has another number of loops.
@@ -163,7 +164,7 @@ def count_executed(code: list[Instruction], trips: tuple[int, ...]) -> Counter[s
     loops = sorted(
         (line.target, line.address) for line in code if line.target is not None and line.target < line.address
     )
-    rounds = [trip for trip in trips if trip > 1]
+    rounds = [trip for trip in trips if trip != 1]
     if len(loops) != len(rounds):
         raise ValueError(f"{len(loops)} loops in the machine code where the kernel has {len(rounds)}")
     place = {line.address: i for i, line in enumerate(code)}

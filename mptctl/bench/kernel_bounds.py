@@ -134,7 +134,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         dtype=dtype,
         us=None,
         bytes=moved,
-        floor_us=round(times["memory"], 2),
+        floor_us=round(times["memory"], 4),
         arch=arch,
         distance=settings.distance or "none",
         rows_per_program=-(-n // launch.programs),
@@ -143,10 +143,10 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         spills=code.spills,
         load_bits=max(load_widths(code.instructions)),
         instructions={kind: round(count * warps * LANES / n / c, 2) for kind, count in kinds.items()},
-        issue_us=round(times["issue"], 2),
-        fma_us=round(times["fma"], 2),
-        alu_us=round(times["alu"], 2),
-        sfu_us=round(times["sfu"], 2),
+        issue_us=round(times["issue"], 4),
+        fma_us=round(times["fma"], 4),
+        alu_us=round(times["alu"], 4),
+        sfu_us=round(times["sfu"], 4),
         binds=max(times, key=lambda name: times[name]),
     )
 
