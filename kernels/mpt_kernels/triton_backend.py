@@ -177,14 +177,16 @@ def plan(
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
     }
+    models = [x for x in (logits, old_logits, ref_logits) if x is not None]
     if c <= NARROW:
-        each = max(4, _vector(logits))
         # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
         lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
         rows = max(1, 32 // lanes)
-        shape = {"ROWS": rows, "LANES": lanes, "EACH": each, "VECTOR": _vector(logits)}
+        # The widest load of any model: the compiler gives all of them one layout, that one's.
+        vector = max(_vector(x) for x in models)
+        shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         return Launch(narrow_rows, triton.cdiv(n, rows), _options(max(1, lanes // 32)), constants | shape)
-    vector = min(_vector(x) for x in (logits, old_logits, ref_logits) if x is not None)
+    vector = min(_vector(x) for x in models)
     aligned = vector > 1
     each = vector if aligned else WIDE_EACH
     step = each * LANES

@@ -34,14 +34,14 @@ def narrow_rows(
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
-    EACH: tl.constexpr, VECTOR: tl.constexpr,
+    VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each in tiles of TILE columns that all stay in registers.
+    """ROWS rows a program, each in tiles of LANES x VECTOR columns that all stay in registers.
 
     What a tile is, old, new, both, or the end of a row, is known when this is compiled, and only where it is both or
     the end is there a mask.
     """
-    TILE: tl.constexpr = LANES * EACH
+    TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
     # The last program does the last row again where rows are missing, and writes the same once more.
@@ -208,13 +208,11 @@ def _add(
 
 @triton.jit
 def _sum(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
-    """(R, T) to (R, LANES): what one lane holds of a row's tile, VECTOR neighbours at a time, summed."""
-    SHAPE: tl.constexpr = (x.shape[0], x.shape[1] // (LANES * VECTOR), LANES, VECTOR)
-    return tl.sum(tl.sum(tl.reshape(x, SHAPE), 3), 1)
+    """(R, LANES * VECTOR) to (R, LANES): what one lane holds of a row's tile, summed."""
+    return tl.sum(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)
 
 
 @triton.jit
 def _max(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
     """As `_sum`, the maximum."""
-    SHAPE: tl.constexpr = (x.shape[0], x.shape[1] // (LANES * VECTOR), LANES, VECTOR)
-    return tl.max(tl.max(tl.reshape(x, SHAPE), 3), 1)
+    return tl.max(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)
