@@ -14,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from mpt_kernels import triton_backend
-from mpt_kernels.triton_backend import Launch
+from mpt_kernels.triton_backend import Launch, Loop
 from mpt_kernels.types import LossSettings
 
 # Comes with Triton's wheel for NVIDIA.
@@ -99,7 +99,7 @@ def compile_launch(
         else:
             signature[name] = "i32" if name in ("n_rows", "ignore_index") else "fp32"
     return launch, compile_kernel(
-        launch.kernel, signature, constants, launch.options, capability, launch.trips
+        launch.kernel, signature, constants, launch.options, capability, launch.loops
     )
 
 
@@ -109,11 +109,11 @@ def compile_kernel(
     constants: dict[str, Any],
     options: dict[str, Any],
     capability: int,
-    trips: tuple[int, ...] = (),
+    loops: tuple[Loop, ...] = (),
 ) -> MachineCode:
     """Compiles for compute capability `capability` with all pointers 16-byte aligned, and reads the result.
 
-    `trips` says how often each loop goes round, in the order in which the loops stand.
+    `loops` are the kernel's, in the order in which they stand.
     """
     names = list(signature)
     attrs = {
@@ -133,7 +133,7 @@ def compile_kernel(
         for word in ("REG", "STACK", "LOCAL")
     )
     return MachineCode(
-        registers, stack, local, Counter(line.name for line in code), count_executed(code, trips)
+        registers, stack, local, Counter(line.name for line in code), count_executed(code, loops)
     )
 
 
@@ -149,31 +149,42 @@ def read_instructions(disassembly: str) -> list[Instruction]:
     return lines
 
 
-def count_executed(code: list[Instruction], trips: tuple[int, ...]) -> Counter[str]:
+def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[str]:
     """Instructions that a warp issues from the first one to the end: on the way through, a branch back is a loop, a
     branch forward under a condition is not taken, and one without is. So what a condition may skip is counted.
 
+    The assembler may unroll a loop: its body then loads and stores a multiple of what one time round does, and goes
+    round that much less often. One that is unrolled to its end has no branch.
+
     Args:
         code: of `read_instructions`.
-        trips: how often each loop goes round, in the order in which loops begin. A loop of one trip has no branch;
-            one of 0 is what hardly ever runs.
+        loops: the kernel's, in the order in which they begin.
 
     Raises:
-        ValueError: the code has another number of loops.
+        ValueError: a loop of the code is none of the kernel's.
     """
-    loops = sorted(
+    bodies = sorted(
         (line.target, line.address) for line in code if line.target is not None and line.target < line.address
     )
-    rounds = [trip for trip in trips if trip != 1]
-    if len(loops) != len(rounds):
-        raise ValueError(f"{len(loops)} loops in the machine code where the kernel has {len(rounds)}")
+    rounds, rest = [], list(loops)
+    for begin, end in bodies:
+        body = [line.name for line in code if begin <= line.address <= end]
+        loaded, stored = (
+            sum(map(access_bytes, filter(re.compile(word).match, body))) for word in ("LDG", "STG")
+        )
+        while rest and not _unrolled(rest[0], loaded, stored):
+            rest.pop(0)
+        if not rest:
+            raise ValueError(f"a loop that loads {loaded} bytes and stores {stored} is none of the kernel's")
+        loop = rest.pop(0)
+        rounds.append(loop.trips // _unrolled(loop, loaded, stored))
     place = {line.address: i for i, line in enumerate(code)}
     executed: Counter[str] = Counter()
     i = 0
     while i < len(code):
         line = code[i]
         times = 1
-        for (begin, end), trip in zip(loops, rounds, strict=True):
+        for (begin, end), trip in zip(bodies, rounds, strict=True):
             times *= trip if begin <= line.address <= end else 1
         executed[line.name] += times
         if line.name == "EXIT" and not line.conditional:
@@ -181,6 +192,20 @@ def count_executed(code: list[Instruction], trips: tuple[int, ...]) -> Counter[s
         jumps = line.target is not None and line.target > line.address and not line.conditional
         i = place[line.target] if jumps and line.target is not None else i + 1
     return executed
+
+
+def access_bytes(name: str) -> int:
+    """What a load or store of this name moves for one thread."""
+    width = re.search(r"\.[US]?(8|16|64|128|256)\b", name)
+    return int(width[1]) // 8 if width else 4
+
+
+def _unrolled(loop: Loop, loaded: int, stored: int) -> int:
+    """How many times a body that moves so many bytes goes through the loop; 0 where it is not that loop's."""
+    times = loaded // loop.loaded
+    return (
+        times if (times * loop.loaded, times * loop.stored) == (loaded, stored) and times <= loop.trips else 0
+    )
 
 
 def _matching(counter: Counter[str], pattern: str) -> int:

@@ -23,22 +23,30 @@ from mpt_kernels.types import LossSettings, MptLossOutput
 NARROW = 4096
 # Classes of a row that one lane of a narrow row's warp holds.
 HELD = 32
-# A wide row is worked on by 8 warps, in tiles of 8 classes a lane.
-LANES = 256
+# A wide row is worked on by 4 warps, in tiles of 8 classes a lane where rows are not aligned.
+LANES = 128
 WIDE_EACH = 8
 # The longest load or store of one thread.
 VECTOR_BYTES = 16
 
 
+class Loop(NamedTuple):
+    """A loop over tiles: how often it goes round, and the bytes that a thread loads and stores each time."""
+
+    trips: int
+    loaded: int
+    stored: int
+
+
 class Launch(NamedTuple):
-    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, and how often
-    each loop of the kernel goes round, in the order in which they stand."""
+    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, and the loops
+    of the kernel in the order in which they stand."""
 
     kernel: Any
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
-    trips: tuple[int, ...] = ()
+    loops: tuple[Loop, ...] = ()
 
 
 def mpt_loss(
@@ -191,9 +199,17 @@ def plan(
     each = vector if aligned else WIDE_EACH
     step = each * LANES
     shape = {"LANES": LANES, "EACH": each, "ALIGNED": aligned}
-    old_trips, new_trips = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
-    trips = (old_trips, new_trips, new_trips, old_trips)
-    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, trips)
+    old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
+    sizes = [0 if x is None else each * x.element_size() for x in (logits, old_logits, ref_logits)]
+    # Of a teacher that does not distil the second pass needs nothing.
+    again = [sizes[0], sizes[1] * constants["DISTIL_OLD"], sizes[2] * constants["DISTIL_REF"]]
+    loops = (
+        Loop(old_tiles, sum(sizes), 0),
+        Loop(new_tiles, sizes[0] + sizes[2], 0),
+        Loop(new_tiles, again[0] + again[2], sizes[0]),
+        Loop(old_tiles, sum(again), sizes[0]),
+    )
+    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, loops)
 
 
 def _options(warps: int) -> dict[str, Any]:

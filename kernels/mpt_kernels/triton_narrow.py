@@ -10,11 +10,11 @@ from mpt_kernels.triton_parts import (
     difference_of,
     element,
     exponents,
+    is_right,
     load_bias,
     load_inverse_normalizer,
     load_labels,
     load_scale,
-    is_right,
     load_tile,
     max8,
     not_a_number,
@@ -60,7 +60,9 @@ def narrow_rows(
     for i in tl.static_range(TILES):
         x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
         z += (x,)
-        z_before = tl.maximum(z_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR))
+        z_before = tl.maximum(
+            z_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
+        )
         if (i + 1) * TILE <= C_OLD:
             m_zo = tl.maximum(m_zo, _max(x, LANES, VECTOR))
         elif i * TILE >= C_OLD:
@@ -76,7 +78,9 @@ def narrow_rows(
         for i in tl.static_range(OLD_TILES):
             x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
             old += (x,)
-            old_before = tl.maximum(old_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR))
+            old_before = tl.maximum(
+                old_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
+            )
             m_old = tl.maximum(m_old, _max(x, LANES, VECTOR))
     m_ref, ref_before, ref_y = none, none, z_y
     ref = ()
@@ -86,7 +90,9 @@ def narrow_rows(
         for i in tl.static_range(TILES):
             x = load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C)
             ref += (x,)
-            ref_before = tl.maximum(ref_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR))
+            ref_before = tl.maximum(
+                ref_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
+            )
             m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
 
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(

@@ -121,7 +121,11 @@ def wide_rows(
         part_old, part_ro = tl.exp2(m_old * per_tau - a_old), tl.exp2(m_ro * per_tau - a_ref)
         part_rn = tl.exp2(m_rn * per_tau - a_ref)
         s_old, s_ro, s_rn = s_old * part_old, s_ro * part_ro, s_rn * part_rn
-        d_old, d_ro, d_rn = weighted(part_old, d_old, 0.0), weighted(part_ro, d_ro, 0.0), weighted(part_rn, d_rn, 0.0)
+        d_old, d_ro, d_rn = (
+            weighted(part_old, d_old, 0.0),
+            weighted(part_ro, d_ro, 0.0),
+            weighted(part_rn, d_rn, 0.0),
+        )
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 0)
     d_ref = tl.sum(d_ro + d_rn, 0)
     if DISTANCE == "kl":
@@ -209,7 +213,9 @@ def _first(
     b_z = b_z * tl.exp2(m_z * LOG2E - a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
         a = m * per_tau
-        s_z = s_z * tl.exp2(m_z * per_tau - a) + _total(tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED)
+        s_z = s_z * tl.exp2(m_z * per_tau - a) + _total(
+            tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED
+        )
     m_z = m
     if old_ptr is not None:
         old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
@@ -228,7 +234,17 @@ def _first(
 
 @triton.jit
 def _teacher(
-    z, t, live, all_before, m_t, s, d, before, per_tau, DISTANCE: tl.constexpr, DISTIL: tl.constexpr,
+    z,
+    t,
+    live,
+    all_before,
+    m_t,
+    s,
+    d,
+    before,
+    per_tau,
+    DISTANCE: tl.constexpr,
+    DISTIL: tl.constexpr,
     ALIGNED: tl.constexpr,
 ):
     """A tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""

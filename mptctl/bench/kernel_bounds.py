@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import torch
@@ -98,7 +97,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         ImportError: Triton is not here.
         FileNotFoundError: Triton came without its disassembler.
     """
-    from mpt_kernels.machine_code import compile_launch  # needs Triton
+    from mpt_kernels.machine_code import access_bytes, compile_launch  # needs Triton
     from mpt_kernels.types import LossSettings
 
     gpu, c_old, of_type = GPUS[arch], c // 2, DTYPES[dtype]
@@ -141,7 +140,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         num_warps=launch.options["num_warps"],
         registers=code.registers,
         spills=code.spills,
-        load_bits=max(load_widths(code.instructions)),
+        load_bits=8 * max(access_bytes(name) for name in code.instructions if name.startswith("LDG")),
         instructions={kind: round(count * warps * LANES / n / c, 2) for kind, count in kinds.items()},
         issue_us=round(times["issue"], 4),
         fma_us=round(times["fma"], 4),
@@ -160,11 +159,3 @@ def count_kinds(executed: Counter[str]) -> dict[str, int]:
             count
         )
     return kinds
-
-
-def load_widths(instructions: Counter[str]) -> Iterator[int]:
-    """Bits of each kind of load from memory that there is."""
-    for name in instructions:
-        if name.startswith("LDG"):
-            width = re.search(r"\.[US]?(8|16|64|128|256)\b", name)
-            yield int(width[1]) if width else 32

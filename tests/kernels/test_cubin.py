@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels import machine_code, triton_backend
+from mpt_kernels.triton_backend import Loop
 from mpt_kernels.types import LossSettings
 
 if os.environ.get("TRITON_INTERPRET") == "1":
@@ -75,27 +76,34 @@ def test_a_kernel_that_spills_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert compiled.count(r"(LDL|STL)\b.*") > 0
 
 
-# Two loops, one in the other, a jump forward with and one without a condition, and what stands behind the end.
+# A loop, one that the assembler has unrolled twice, and one that it has unrolled to its end; a jump forward with and
+# one without a condition; and what stands behind the end.
 DISASSEMBLY = """
         /*0000*/                   LDC R1, c[0x0][0x28] ;          /* 0x00 */
-        /*0010*/                   FADD R2, R2, 1 ;                /* 0x00 */
-        /*0020*/              @!P1 FMUL R3, R2, R2 ;               /* 0x00 */
-        /*0030*/               @P0 BRA 0x20 ;                      /* 0x00 */
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0020*/              @!P1 LDG.E R3, desc[UR4][R6.64] ;    /* 0x00 */
+        /*0030*/               @P0 BRA 0x10 ;                      /* 0x00 */
         /*0040*/               @P2 BRA 0x60 ;                      /* 0x00 */
         /*0050*/                   MUFU.EX2 R4, R3 ;               /* 0x00 */
-        /*0060*/              @!P3 BRA 0x10 ;                      /* 0x00 */
-        /*0070*/                   BRA 0x90 ;                      /* 0x00 */
-        /*0080*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
-        /*0090*/                   EXIT ;                          /* 0x00 */
-        /*00a0*/                   BRA 0xa0;                       /* 0x00 */
-        /*00b0*/                   NOP;                            /* 0x00 */
+        /*0060*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0070*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*0080*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0090*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*00a0*/              @!P3 BRA 0x60 ;                      /* 0x00 */
+        /*00b0*/                   BRA 0xd0 ;                      /* 0x00 */
+        /*00c0*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
+        /*00d0*/                   EXIT ;                          /* 0x00 */
+        /*00e0*/                   BRA 0xe0;                       /* 0x00 */
+        /*00f0*/                   NOP;                            /* 0x00 */
 """
 
 
 def test_what_a_warp_executes_by_hand() -> None:
     code = machine_code.read_instructions(DISASSEMBLY)
-    assert machine_code.count_executed(code, (3, 5, 1)) == {
-        "LDC": 1, "FADD": 3, "FMUL": 15, "BRA": 15 + 3 + 3 + 1, "MUFU.EX2": 3, "EXIT": 1
+    loops = (Loop(5, 20, 0), Loop(3, 20, 0), Loop(7, 8, 2))
+    assert machine_code.count_executed(code, loops) == {
+        "LDC": 1, "LDG.E.128": 5, "LDG.E": 5, "MUFU.EX2": 1, "LDG.E.64": 2 * 3, "STG.E.U16": 2 * 3,
+        "BRA": 5 + 1 + 3 + 1, "EXIT": 1,
     }  # fmt: skip
-    with pytest.raises(ValueError, match="2 loops in the machine code where the kernel has 1"):
-        machine_code.count_executed(code, (3,))
+    with pytest.raises(ValueError, match="a loop that loads 16 bytes and stores 4 is none of the kernel's"):
+        machine_code.count_executed(code, loops[:2])
