@@ -2,17 +2,25 @@
 
 Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z, the
 softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher its softmax
-at tau. With m the maximum and S = sum exp((x - m) / tau), KL needs no logarithm per class:
+at tau. An exponential is one multiply-add and one power of two: with c = log2(e) / tau and a = m c, m the maximum,
 
-    KL(t || s) = sum_j exp((t_j - m_t) / tau) (t_j - s_j) / (tau S_t) + (m_s - m_t) / tau + log(S_s / S_t)
+    e_j = 2^u_j,  u_j = t_j c - a  (one rounding),  S = sum_j e_j
+
+What rounding a changes in one exponent it changes in all, and in the label's own, so it falls out of every quotient.
+KL needs no logarithm per class; u of the teacher and S_t, v of the student and S_s:
+
+    KL(t || s) = ln 2 (sum_j 2^u_j (u_j - v_j) / S_t + log2(S_s / S_t))
 
 Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential per
-class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie.
+class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie. The label's own
+class alone has the weight of the cross-entropy taken off its gradient: it is written a second time, so that no other
+class has to be compared with the label.
 
-Names in both: `m_` a maximum, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a distance's sum
-over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and new part, `z`
-all of it, `old` and `ref` the teachers, `ro` and `rn` the reference's old and new part. `x_lost` tells whether a class
-keeps the label from being the answer, `w_` is the weight of a term, `a_` a factor of the gradient.
+Names in both: `m_` a maximum, `a_` one times c, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a
+distance's sum over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and
+new part, `z` all of it, `bo` and `bn` its parts at temperature 1, `old` and `ref` the teachers, `ro` and `rn` the
+reference's old and new part. `x_before` is a maximum over the columns before the label: the label is the answer if
+none is above it and none before it equal. `w_` is the weight of a term, `f_` a factor of the gradient.
 
 Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and loads
 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one exchange
@@ -188,9 +196,8 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
     """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of one thread
     is added last, so that they share one address. LAYOUT is (row stride, column stride, padded width): loading up to
     the padded width keeps the last load of a row whole. Where FULL, all columns lie below WIDTH."""
-    if LAYOUT[1] == 1:
-        place = (row_ptr + start) + lane + each
-    else:
+    place = (row_ptr + start) + lane + each
+    if LAYOUT[1] != 1:
         place = row_ptr + element(start + lane + each, LAYOUT[1])
     if FULL:
         return tl.load(place).to(tl.float32)

@@ -8,24 +8,21 @@ import triton.language as tl
 from mpt_kernels.triton_parts import (
     LOG2E,
     LOWEST,
-    difference_of,
     element,
     is_right,
     load_bias,
     load_inverse_normalizer,
     load_labels,
     load_scale,
-    load_tile,
     max8,
-    not_a_number,
     own_gradient,
     row_terms,
-    spread,
     store_terms,
     sum8,
     tile_columns,
     weighted,
 )
+from mpt_kernels.triton_tiles import max_before_label, store_gradient, sum_tile
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -59,17 +56,17 @@ def wide_rows(
     lane, each = tile_columns(LANES, EACH, ALIGNED)
     z_ptr += row * Z[0]
     z_y = tl.load(z_ptr + element(y, Z[1])).to(tl.float32)
-    z_before = _before(z_ptr, lane, each, y, STEP, Z, C, ALIGNED)
+    z_before = max_before_label(z_ptr, lane, each, y, STEP, Z, C, ALIGNED)
     old_y, old_before = z_y, z_before
     if old_ptr is not None:
         old_ptr += row * OLD[0]
         old_y = tl.load(old_ptr + element(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
-        old_before = _before(old_ptr, lane, each, y, STEP, OLD, C_OLD, ALIGNED)
+        old_before = max_before_label(old_ptr, lane, each, y, STEP, OLD, C_OLD, ALIGNED)
     ref_y, ref_before = z_y, z_before
     if ref_ptr is not None:
         ref_ptr += row * REF[0]
         ref_y = tl.load(ref_ptr + element(y, REF[1])).to(tl.float32)
-        ref_before = _before(ref_ptr, lane, each, y, STEP, REF, C, ALIGNED)
+        ref_before = max_before_label(ref_ptr, lane, each, y, STEP, REF, C, ALIGNED)
 
     m = tl.full((LANES,), LOWEST, tl.float32)
     o = tl.zeros((LANES,), tl.float32)
@@ -78,7 +75,7 @@ def wide_rows(
     for start in range(0, OLD_END, STEP):
         (
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before
-        ) = _first(
+        ) = sum_tile(
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before,
             z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, 0, C_OLD, False,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
@@ -86,25 +83,25 @@ def wide_rows(
     if OLD_END < NEW_BEGIN:
         (
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before
-        ) = _first(
+        ) = sum_tile(
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before,
             z_ptr, old_ptr, ref_ptr, lane, each, OLD_END, y, per_tau, 0, C_OLD, True,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
         )  # fmt: skip
         if C_OLD < C:
-            m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = _first(
+            m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = sum_tile(
                 m_zn, b_n, s_zn, m_old, s_old, d_old, m_rn, s_rn, d_rn, z_before, old_before, ref_before,
                 z_ptr, None, ref_ptr, lane, each, OLD_END, y, per_tau, C_OLD, C, True,
                 C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
             )  # fmt: skip
     for start in range(NEW_BEGIN, NEW_END, STEP):
-        m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = _first(
+        m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = sum_tile(
             m_zn, b_n, s_zn, m_old, s_old, d_old, m_rn, s_rn, d_rn, z_before, old_before, ref_before,
             z_ptr, None, ref_ptr, lane, each, start, y, per_tau, C_OLD, C, False,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
         )  # fmt: skip
     if NEW_BEGIN <= NEW_END and NEW_END < C:
-        m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = _first(
+        m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = sum_tile(
             m_zn, b_n, s_zn, m_old, s_old, d_old, m_rn, s_rn, d_rn, z_before, old_before, ref_before,
             z_ptr, None, ref_ptr, lane, each, NEW_END, y, per_tau, C_OLD, C, True,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
@@ -145,25 +142,25 @@ def wide_rows(
 
     grad_ptr += row * GRAD[0]
     if NEW_BEGIN <= NEW_END and NEW_END < C:
-        _second(
-            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END, valid, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
-            a_old, f_old, a_ref, f_ref, per_tau, False, True, True,
+        store_gradient(
+            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END, valid, a_bo, a_bn, f_bo, f_bn,
+            a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, True,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
     for back in range(0, NEW_END - NEW_BEGIN, STEP):
-        _second(
+        store_gradient(
             z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END - STEP - back, valid, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, False,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
     if OLD_END < NEW_BEGIN:
-        _second(
-            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END, valid, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
-            a_old, f_old, a_ref, f_ref, per_tau, True, C_OLD < C, True,
+        store_gradient(
+            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END, valid, a_bo, a_bn, f_bo, f_bn,
+            a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, C_OLD < C, True,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
     for back in range(0, OLD_END, STEP):
-        _second(
+        store_gradient(
             z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END - STEP - back, valid, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, False, False,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
@@ -175,136 +172,3 @@ def wide_rows(
     # Written once more, when the rest of the row has been.
     tl.debug_barrier()
     tl.store(grad_ptr + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
-
-
-@triton.jit
-def _before(
-    x_ptr, lane, each, y, STEP: tl.constexpr, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, ALIGNED: tl.constexpr
-):
-    """(LANES,) maxima over the label's own tile, of the columns before the label."""
-    start = y // STEP * STEP
-    x = load_tile(x_ptr, lane, each, start, LAYOUT, WIDTH, False)
-    x = tl.where(start + lane + each < y, x, -float("inf"))
-    return tl.max(x, 1 if ALIGNED else 0)
-
-
-@triton.jit
-def _first(
-    m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before,
-    z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, LOW: tl.constexpr, HIGH: tl.constexpr, MASKED: tl.constexpr,
-    C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
-    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr,
-):  # fmt: skip
-    """One tile of columns LOW..HIGH-1 into each lane's maxima and sums: of z at 1 and at tau, of each teacher; and
-    into the maxima of all before the label, where all of the tile is.
-
-    A distance is the sum of exp((t - m_t) / tau) (t - z) for KL, and of (z - t)^2 for logit matching.
-    """
-    col = start + lane + each
-    live = (col >= LOW) & (col < HIGH)
-    all_before = start + STEP <= y
-    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
-    if MASKED:
-        z = tl.where(live, z, -float("inf"))
-    top = tl.max(z, 1 if ALIGNED else 0)
-    z_before = tl.maximum(z_before, tl.where(all_before, top, -float("inf")))
-    m = tl.maximum(m_z, top)
-    a = m * LOG2E
-    b_z = b_z * tl.exp2(m_z * LOG2E - a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
-    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        a = m * per_tau
-        s_z = s_z * tl.exp2(m_z * per_tau - a) + _total(
-            tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED
-        )
-    m_z = m
-    if old_ptr is not None:
-        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
-        m_old, s_old, d_old, old_before = _teacher(
-            z, old, live, all_before, m_old, s_old, d_old, old_before, per_tau, DISTANCE, DISTIL_OLD, ALIGNED
-        )
-    if ref_ptr is not None:
-        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
-        if MASKED:
-            ref = tl.where(live, ref, -float("inf"))
-        m_ref, s_ref, d_ref, ref_before = _teacher(
-            z, ref, live, all_before, m_ref, s_ref, d_ref, ref_before, per_tau, DISTANCE, DISTIL_REF, ALIGNED
-        )
-    return m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before
-
-
-@triton.jit
-def _teacher(
-    z,
-    t,
-    live,
-    all_before,
-    m_t,
-    s,
-    d,
-    before,
-    per_tau,
-    DISTANCE: tl.constexpr,
-    DISTIL: tl.constexpr,
-    ALIGNED: tl.constexpr,
-):
-    """A tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""
-    top = tl.max(t, 1 if ALIGNED else 0)
-    before = tl.maximum(before, tl.where(all_before, top, -float("inf")))
-    m = tl.maximum(m_t, top)
-    if DISTIL and DISTANCE == "kl":
-        a = m * per_tau
-        e = tl.exp2(tl.fma(t, per_tau, -spread(a, ALIGNED)))
-        shrink = tl.exp2(m_t * per_tau - a)
-        s = s * shrink + _total(e, ALIGNED)
-        d = weighted(shrink, d, 0.0) + _total(weighted(e, t, z), ALIGNED)
-    else:
-        s += _total(not_a_number(t), ALIGNED)
-        if DISTIL:
-            difference = difference_of(z, t, live)
-            d += _total(difference * difference, ALIGNED)
-    return m, s, d, before
-
-
-@triton.jit
-def _total(x, ALIGNED: tl.constexpr):
-    return tl.sum(x, 1 if ALIGNED else 0)
-
-
-@triton.jit
-def _second(
-    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start, valid, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
-    a_old, f_old, a_ref, f_ref, per_tau, HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
-    C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
-    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-):  # fmt: skip
-    """The gradient of one tile: each f_x is what its exponential (KL) or difference (logit matching) is multiplied
-    by."""
-    col = start + lane + each
-    is_old = col < C_OLD
-    a_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn
-    if HAS_OLD:
-        a_b, f_b, a_z, f_z = a_bo, f_bo, a_zo, f_zo
-        if HAS_NEW:
-            a_b, f_b = tl.where(is_old, a_bo, a_bn), tl.where(is_old, f_bo, f_bn)
-            a_z, f_z = tl.where(is_old, a_zo, a_zn), tl.where(is_old, f_zo, f_zn)
-    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
-    grad = tl.exp2(tl.fma(z, LOG2E, -a_b)) * f_b
-    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        grad += tl.exp2(tl.fma(z, per_tau, -a_z)) * f_z
-    if DISTIL_OLD:
-        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
-        if DISTANCE == "kl":
-            grad += tl.exp2(tl.fma(old, per_tau, -a_old)) * f_old
-        else:
-            grad += difference_of(z, old, is_old) * f_old
-    if DISTIL_REF:
-        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
-        if DISTANCE == "kl":
-            grad += tl.exp2(tl.fma(ref, per_tau, -a_ref)) * f_ref
-        else:
-            grad += difference_of(z, ref, col < C) * f_ref
-    grad = tl.where(valid, grad, 0.0).to(grad_ptr.dtype.element_ty)
-    if MASKED:
-        tl.store((grad_ptr + start) + lane + each, grad, mask=col < GRAD[2])
-    else:
-        tl.store((grad_ptr + start) + lane + each, grad)
