@@ -109,7 +109,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
     launch, code = compile_launch(
         logits(c), logits(c_old), logits(c), settings, int(arch.removeprefix("sm_"))
     )
-    warps = launch.programs * launch.options["num_warps"]
+    warps: int = launch.programs * launch.options["num_warps"]
 
     def us(instructions: int, lanes_a_clock: int) -> float:
         return 1e6 * instructions * warps * LANES / (gpu.multiprocessors * lanes_a_clock * gpu.clock)
