@@ -6,12 +6,14 @@ Up to NARROW classes a row is held in registers and every logit is read once; wi
 time mostly from cache. The second launch adds up the rows in a fixed order, so results repeat bit by bit.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
+from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.triton_narrow import narrow_rows
 from mpt_kernels.triton_parts import sum_rows
 from mpt_kernels.triton_wide import wide_rows
@@ -19,19 +21,32 @@ from mpt_kernels.types import LossSettings, MptLossOutput
 
 # Widest row that is held in registers: 8 logits of each model a thread, up to 16 warps.
 NARROW = 4096
-# A wide row is worked on by 8 warps.
-LANES = 256
+# Classes of a row that one lane of a narrow row's warp holds.
+HELD = 32
+# A wide row is worked on by 4 warps, in tiles of 8 classes a lane where rows are not aligned.
+LANES = 128
+WIDE_EACH = 8
 # The longest load or store of one thread.
 VECTOR_BYTES = 16
 
 
+class Loop(NamedTuple):
+    """A loop over tiles: how often it goes round, and the bytes that a thread loads and stores each time."""
+
+    trips: int
+    loaded: int
+    stored: int
+
+
 class Launch(NamedTuple):
-    """One launch of a row kernel: how many programs, how they are compiled, and the compile-time arguments."""
+    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, and the loops
+    of the kernel in the order in which they stand."""
 
     kernel: Any
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
+    loops: tuple[Loop, ...] = ()
 
 
 def mpt_loss(
@@ -44,6 +59,9 @@ def mpt_loss(
     grad_scale: float | Tensor | None,
 ) -> MptLossOutput:
     """`mpt_kernels.mpt_loss` on arguments that it has checked."""
+    if logits.shape[1] == 1:
+        # The only class has probability 1, which exponents of two that are rounded only come close to.
+        return loss_by_reference(logits, target, old_logits, ref_logits, s, normalizer, grad_scale)
     if normalizer is None:
         normalizer = (target != s.ignore_index).sum()
     k_rows = s.k.expand(logits.shape[0]) if isinstance(s.k, Tensor) else None
@@ -167,21 +185,31 @@ def plan(
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
     }
-    if c <= NARROW:
-        block = max(16, triton.next_power_of_2(c))
-        rows = max(1, 128 // block)
-        shape = {"ROWS": rows, "BLOCK": block}
-        options = _options(min(16, max(1, block // 256)))
-        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape)
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
-    aligned = all(map(_rows_aligned, models))
-    # Classes of one thread in a tile: a full load of the narrowest type, or 4 loads of one class.
-    each = VECTOR_BYTES // min(x.element_size() for x in models) if aligned else 4
+    if c <= NARROW:
+        # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
+        lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
+        rows = max(1, 32 // lanes)
+        # The widest load of any model: the compiler gives all of them one layout, that one's.
+        vector = max(_vector(x) for x in models)
+        shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
+        return Launch(narrow_rows, triton.cdiv(n, rows), _options(max(1, lanes // 32)), constants | shape)
+    vector = min(_vector(x) for x in models)
+    aligned = vector > 1
+    each = vector if aligned else WIDE_EACH
+    step = each * LANES
     shape = {"LANES": LANES, "EACH": each, "ALIGNED": aligned}
-    # Left alone, the assembler spills some bytes of what stays outside the loops to reach a rounder number of
-    # registers. With these it spills nothing and 3 programs fit a multiprocessor, or 2 of the longer ones.
-    options = _options(LANES // 32) | {"maxnreg": 80 if each <= 4 else 128}
-    return Launch(wide_rows, n, options, constants | shape)
+    old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
+    sizes = [0 if x is None else each * x.element_size() for x in (logits, old_logits, ref_logits)]
+    # Of a teacher that does not distil the second pass needs nothing.
+    again = [sizes[0], sizes[1] * constants["DISTIL_OLD"], sizes[2] * constants["DISTIL_REF"]]
+    loops = (
+        Loop(old_tiles, sum(sizes), 0),
+        Loop(new_tiles, sizes[0] + sizes[2], 0),
+        Loop(new_tiles, again[0] + again[2], sizes[0]),
+        Loop(old_tiles, sum(again), sizes[0]),
+    )
+    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, loops)
 
 
 def _options(warps: int) -> dict[str, Any]:
@@ -203,6 +231,11 @@ def row_layout(x: Tensor | None) -> tuple[int, int, int]:
     end = x.storage_offset() + (x.shape[0] - 1) * x.stride(0) + padded
     fits = x.stride(0) >= padded and end * x.element_size() <= x.untyped_storage().nbytes()
     return x.stride(0), x.stride(1), padded if _rows_aligned(x) and fits else width
+
+
+def _vector(x: Tensor) -> int:
+    """Elements of one load: as many as 16 bytes hold, or fewer where rows begin at less than a multiple of them."""
+    return math.gcd(x.stride(0), VECTOR_BYTES // x.element_size()) if x.stride(1) == 1 else 1
 
 
 def _rows_aligned(x: Tensor) -> bool:

@@ -1,22 +1,24 @@
 """The fused loss of narrow rows: each row whole in registers, every logit read once."""
 
-# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return,assignment"
 
 import triton
 import triton.language as tl
 
 from mpt_kernels.triton_parts import (
-    LOWEST,
-    beats,
+    LOG2E,
     difference_of,
     element,
-    exp_scaled,
+    exponents,
+    is_right,
     load_bias,
     load_inverse_normalizer,
     load_labels,
     load_scale,
     load_tile,
     max8,
+    not_a_number,
+    own_gradient,
     row_terms,
     store_terms,
     sum8,
@@ -31,92 +33,192 @@ def narrow_rows(
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
+    VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each whole in registers: every logit is read once. BLOCK >= C is a power of two."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    here = row < n_rows
-    row = row.to(tl.int64)
-    y, valid, known = load_labels(y_ptr + row * Y_STRIDE, here, ignore_index, C)
-    bias = load_bias(k_ptr, row * K_STRIDE, k, here)
+    """ROWS rows a program, each in tiles of LANES x VECTOR columns that all stay in registers.
+
+    What a tile is, old, new, both, or the end of a row, is known when this is compiled, and only where it is both or
+    the end is there a mask.
+    """
+    TILE: tl.constexpr = LANES * VECTOR
+    TILES: tl.constexpr = (C + TILE - 1) // TILE
+    OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
+    # The last program does the last row again where rows are missing, and writes the same once more.
+    row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)
+    y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
+    bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
 
-    col = tl.arange(0, BLOCK)[None, :]
+    col = tl.arange(0, TILE)[None, :]
     label = y[:, None]
-    is_old = col < C_OLD
-    asked = valid & known
-    z = load_tile(z_ptr + row[:, None] * Z[0], col, here[:, None], Z, C)
-    z_y = tl.load(z_ptr + row * Z[0] + element(y, Z[1]), mask=asked, other=0.0).to(tl.float32)
-    z_lost = beats(z, z_y[:, None], col, label, col < C)
-    none = tl.full((ROWS, BLOCK), LOWEST, tl.float32)
-    old, old_lost = none, none
+    z_at = z_ptr + (row * Z[0])[:, None]
+    z_y = tl.load(z_ptr + row * Z[0] + element(y, Z[1])).to(tl.float32)
+    none = tl.full((ROWS, LANES), -float("inf"), tl.float32)
+    m_zo, m_zn, z_before = none, none, none
+    z = ()
+    for i in tl.static_range(TILES):
+        x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
+        z += (x,)
+        z_before = tl.maximum(
+            z_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
+        )
+        if (i + 1) * TILE <= C_OLD:
+            m_zo = tl.maximum(m_zo, _max(x, LANES, VECTOR))
+        elif i * TILE >= C_OLD:
+            m_zn = tl.maximum(m_zn, _max(x, LANES, VECTOR))
+        else:
+            m_zo = tl.maximum(m_zo, _max(tl.where(col < C_OLD - i * TILE, x, -float("inf")), LANES, VECTOR))
+            m_zn = tl.maximum(m_zn, _max(tl.where(col < C_OLD - i * TILE, -float("inf"), x), LANES, VECTOR))
+    m_old, old_before, old_y = none, none, z_y
+    old = ()
     if old_ptr is not None:
-        y_old = tl.minimum(y, C_OLD - 1)
-        old = load_tile(old_ptr + row[:, None] * OLD[0], col, here[:, None], OLD, C_OLD)
-        old_y = tl.load(old_ptr + row * OLD[0] + element(y_old, OLD[1]), mask=asked, other=0.0).to(tl.float32)
-        old_lost = beats(old, old_y[:, None], col, label, is_old)
-    ref, ref_lost = none, none
-    if ref_ptr is not None:
-        ref = load_tile(ref_ptr + row[:, None] * REF[0], col, here[:, None], REF, C)
-        ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1]), mask=asked, other=0.0).to(tl.float32)
-        ref_lost = beats(ref, ref_y[:, None], col, label, col < C)
-
-    m_zo, m_zn, m_old, m_ref, z_lost, old_lost, ref_lost, _ = max8(
-        tl.where(is_old, z, LOWEST), tl.where(is_old, LOWEST, z), old, ref, z_lost, old_lost, ref_lost, none, 1
-    )  # fmt: skip
-    z_right, ref_right = known & (z_lost <= 0.0), known & (ref_lost <= 0.0)
-    old_right = known & (old_lost <= 0.0) & (y < C_OLD)
-    m_zo, m_zn = tl.maximum(m_zo, LOWEST), tl.maximum(m_zn, LOWEST)
-    m_z = tl.maximum(m_zo, m_zn)
-    m_biased = tl.maximum(m_zo, m_zn + bias)
-
-    # Exponentials stay in registers for the gradient.
-    e_biased = exp_scaled(z + tl.where(is_old, 0.0, bias[:, None]) - m_biased[:, None], 1.0)
-    zero = tl.zeros((ROWS, BLOCK), tl.float32)
-    e_z, e_old, e_ref, d_old, d_ref = zero, zero, zero, zero, zero
-    if DISTANCE == "kl":
-        if DISTIL_OLD or DISTIL_REF:
-            e_z = exp_scaled(z - tl.where(is_old, m_zo[:, None], m_zn[:, None]), inv_tau)
-        if DISTIL_OLD:
-            e_old = exp_scaled(old - tl.maximum(m_old, LOWEST)[:, None], inv_tau)
-            d_old = weighted(e_old, old, z)
-        if DISTIL_REF:
-            e_ref = exp_scaled(ref - tl.maximum(m_ref, LOWEST)[:, None], inv_tau)
-            d_ref = weighted(e_ref, ref, z)
-    if DISTANCE == "lm":
-        if DISTIL_OLD:
-            e_old = difference_of(z, old, is_old)
-            d_old = e_old * e_old
-        if DISTIL_REF:
-            e_ref = difference_of(z, ref, col < C)
-            d_ref = e_ref * e_ref
-    s_biased, s_zo, s_zn, s_old, s_ref, d_old, d_ref, _ = sum8(
-        e_biased, tl.where(is_old, e_z, 0.0), tl.where(is_old, 0.0, e_z), e_old, e_ref, d_old, d_ref, zero, 1
-    )
-
-    ce, fd_old, fd_ref, w_ce, w_old, w_ref, s_z = row_terms(
-        z_y + tl.where(y < C_OLD, 0.0, bias), m_biased, s_biased, m_zo, s_zo, m_zn, s_zn, m_z,
-        m_old, s_old, d_old, old_right, m_ref, s_ref, d_ref, ref_right, known,
-        alpha, beta, ce_focal_weight, inv_tau, old_value, ref_value,
-        old_ptr is not None, DISTANCE, DISTIL_OLD, DISTIL_REF,
-    )  # fmt: skip
-    store_terms(rows_ptr, row, n_rows, here, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
-
-    w_ce, w_old, w_ref = w_ce * mult, w_old * old_slope * mult, w_ref * ref_slope * mult
-    grad = e_biased * (w_ce / s_biased)[:, None] - tl.where(col == label, w_ce[:, None], 0.0)
-    if DISTANCE == "kl":
-        if DISTIL_OLD:
-            grad += tl.where(is_old, e_z * (w_old / s_zo)[:, None] - e_old * (w_old / s_old)[:, None], 0.0)
-        if DISTIL_REF:
-            part = tl.where(
-                is_old, exp_scaled(m_zo - m_z, inv_tau)[:, None], exp_scaled(m_zn - m_z, inv_tau)[:, None]
+        old_at = old_ptr + (row * OLD[0])[:, None]
+        old_y = tl.load(old_ptr + row * OLD[0] + element(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
+        for i in tl.static_range(OLD_TILES):
+            x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
+            old += (x,)
+            old_before = tl.maximum(
+                old_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
             )
-            grad += e_z * part * (w_ref / s_z)[:, None] - e_ref * (w_ref / s_ref)[:, None]
-    if DISTANCE == "lm":
-        if DISTIL_OLD:
-            grad += e_old * w_old[:, None]
+            m_old = tl.maximum(m_old, _max(x, LANES, VECTOR))
+    m_ref, ref_before, ref_y = none, none, z_y
+    ref = ()
+    if ref_ptr is not None:
+        ref_at = ref_ptr + (row * REF[0])[:, None]
+        ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
+        for i in tl.static_range(TILES):
+            x = load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C)
+            ref += (x,)
+            ref_before = tl.maximum(
+                ref_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
+            )
+            m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
+
+    m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(
+        m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, none, 1
+    )  # fmt: skip
+    # Exponentials stay in registers for the gradient.
+    per_tau = inv_tau * LOG2E
+    a_bo, a_bn = exponents(m_zo, LOG2E), exponents(m_zn, LOG2E)
+    a_zo, a_zn = exponents(m_zo, per_tau), exponents(m_zn, per_tau)
+    a_old, a_ref = exponents(m_old, per_tau), exponents(m_ref, per_tau)
+    zero = tl.zeros((ROWS, LANES), tl.float32)
+    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, d_ref = (
+        zero, zero, zero, zero, zero, zero, zero, zero, zero,
+    )  # fmt: skip
+    e_b, e_z, e_old, e_ref = (), (), (), ()
+    for i in tl.static_range(TILES):
+        is_old = col < C_OLD - i * TILE
+        if (i + 1) * TILE <= C_OLD:
+            a_b, a_z = a_bo[:, None], a_zo[:, None]
+        elif i * TILE >= C_OLD:
+            a_b, a_z = a_bn[:, None], a_zn[:, None]
+        else:
+            a_b = tl.where(is_old, a_bo[:, None], a_bn[:, None])
+            a_z = tl.where(is_old, a_zo[:, None], a_zn[:, None])
+        b = tl.exp2(tl.fma(z[i], LOG2E, -a_b))
+        e_b += (b,)
+        b_o, b_n = _add(b_o, b_n, b, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
+        if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+            v = tl.fma(z[i], per_tau, -a_z)
+            e = tl.exp2(v)
+            e_z += (e,)
+            s_zo, s_zn = _add(s_zo, s_zn, e, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
+            if DISTIL_OLD and i < OLD_TILES:
+                u = tl.fma(old[i], per_tau, -a_old[:, None])
+                e = tl.exp2(u)
+                e_old += (e,)
+                s_old += _sum(e, LANES, VECTOR)
+                d_old += _sum(weighted(e, u, v), LANES, VECTOR)
+            if DISTIL_REF:
+                u = tl.fma(ref[i], per_tau, -a_ref[:, None])
+                e = tl.exp2(u)
+                e_ref += (e,)
+                s_ro, s_rn = _add(s_ro, s_rn, e, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
+                d_ref += _sum(weighted(e, u, v), LANES, VECTOR)
+        if DISTANCE == "lm":
+            if DISTIL_OLD and i < OLD_TILES:
+                e = difference_of(z[i], old[i], is_old)
+                e_old += (e,)
+                d_old += _sum(e * e, LANES, VECTOR)
+            if DISTIL_REF:
+                e = difference_of(z[i], ref[i], i * TILE + col < C)
+                e_ref += (e,)
+                d_ref += _sum(e * e, LANES, VECTOR)
+    if old_ptr is not None and not (DISTIL_OLD and DISTANCE == "kl"):
+        for i in tl.static_range(OLD_TILES):
+            s_old += _sum(not_a_number(old[i]), LANES, VECTOR)
+    if ref_ptr is not None and not (DISTIL_REF and DISTANCE == "kl"):
+        for i in tl.static_range(TILES):
+            s_rn += _sum(not_a_number(ref[i]), LANES, VECTOR)
+    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 1)
+    d_ref = tl.sum(d_ref, 1)
+    z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b_o + b_n)
+    old_right = known & (y < C_OLD) & is_right(old_y, m_old, old_before, s_old)
+    ref_right = known & is_right(ref_y, m_ref, ref_before, s_ro + s_rn)
+
+    ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
+        z_y, y < C_OLD, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+        s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
+        alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
+        old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
+    )  # fmt: skip
+    store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
+
+    grad_at = grad_ptr + (row * GRAD[0])[:, None] + col
+    for i in tl.static_range(TILES):
+        is_old = col < C_OLD - i * TILE
+        if (i + 1) * TILE <= C_OLD:
+            f_b, f_z = f_bo[:, None], f_zo[:, None]
+        elif i * TILE >= C_OLD:
+            f_b, f_z = f_bn[:, None], f_zn[:, None]
+        else:
+            f_b = tl.where(is_old, f_bo[:, None], f_bn[:, None])
+            f_z = tl.where(is_old, f_zo[:, None], f_zn[:, None])
+        grad = e_b[i] * f_b
+        if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+            grad += e_z[i] * f_z
+        if DISTIL_OLD and i < OLD_TILES:
+            grad += e_old[i] * f_old[:, None]
         if DISTIL_REF:
-            grad += e_ref * w_ref[:, None]
-    grad = tl.where(valid[:, None], grad, 0.0)
-    mask = (col < GRAD[2]) & here[:, None]
-    tl.store(grad_ptr + row[:, None] * GRAD[0] + col, grad.to(grad_ptr.dtype.element_ty), mask=mask)
+            grad += e_ref[i] * f_ref[:, None]
+        grad = grad.to(grad_ptr.dtype.element_ty)
+        within = i * TILE + col < GRAD[2]
+        tl.store(grad_at + i * TILE, grad, mask=within & valid[:, None])
+        tl.store(grad_at + i * TILE, tl.zeros_like(grad), mask=within & (valid[:, None] == 0))
+    own = own_gradient(
+        z_y, old_y, ref_y, y < C_OLD, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref, f_bo, f_bn, f_zo, f_zn, w_ce,
+        f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
+    )  # fmt: skip
+    # Written once more, when the rest of the row has been.
+    tl.debug_barrier()
+    tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+
+
+@triton.jit
+def _add(
+    of_old, of_new, x, is_old, START: tl.constexpr, TILE: tl.constexpr, C_OLD: tl.constexpr,
+    LANES: tl.constexpr, VECTOR: tl.constexpr,
+):  # fmt: skip
+    """The sums over the old and over the new part, and x of columns START..START+TILE-1 added to its own."""
+    if START + TILE <= C_OLD:
+        of_old += _sum(x, LANES, VECTOR)
+    elif START >= C_OLD:
+        of_new += _sum(x, LANES, VECTOR)
+    else:
+        of_old += _sum(tl.where(is_old, x, 0.0), LANES, VECTOR)
+        of_new += _sum(tl.where(is_old, 0.0, x), LANES, VECTOR)
+    return of_old, of_new
+
+
+@triton.jit
+def _sum(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
+    """(R, LANES * VECTOR) to (R, LANES): what one lane holds of a row's tile, summed."""
+    return tl.sum(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)
+
+
+@triton.jit
+def _max(x, LANES: tl.constexpr, VECTOR: tl.constexpr):
+    """As `_sum`, the maximum."""
+    return tl.max(tl.reshape(x, (x.shape[0], LANES, VECTOR)), 2)

@@ -2,17 +2,25 @@
 
 Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z, the
 softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher its softmax
-at tau. With m the maximum and S = sum exp((x - m) / tau), KL needs no logarithm per class:
+at tau. An exponential is one multiply-add and one power of two: with c = log2(e) / tau and a = m c, m the maximum,
 
-    KL(t || s) = sum_j exp((t_j - m_t) / tau) (t_j - s_j) / (tau S_t) + (m_s - m_t) / tau + log(S_s / S_t)
+    e_j = 2^u_j,  u_j = t_j c - a  (one rounding),  S = sum_j e_j
+
+What rounding a changes in one exponent it changes in all, and in the label's own, so it falls out of every quotient.
+KL needs no logarithm per class; u of the teacher and S_t, v of the student and S_s:
+
+    KL(t || s) = ln 2 (sum_j 2^u_j (u_j - v_j) / S_t + log2(S_s / S_t))
 
 Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential per
-class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie.
+class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie. The label's own
+class alone has the weight of the cross-entropy taken off its gradient: it is written a second time, so that no other
+class has to be compared with the label.
 
-Names in both: `m_` a maximum, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a distance's sum
-over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and new part, `z`
-all of it, `old` and `ref` the teachers, `ro` and `rn` the reference's old and new part. `x_lost` tells whether a class
-keeps the label from being the answer, `w_` is the weight of a term, `a_` a factor of the gradient.
+Names in both: `m_` a maximum, `a_` one times c, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a
+distance's sum over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and
+new part, `z` all of it, `bo` and `bn` its parts at temperature 1, `old` and `ref` the teachers, `ro` and `rn` the
+reference's old and new part. `x_before` is a maximum over the columns before the label: the label is the answer if
+none is above it and none before it equal. `w_` is the weight of a term, `f_` a factor of the gradient.
 
 Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and loads
 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one exchange
@@ -24,9 +32,10 @@ between warps, not one each.
 import triton
 import triton.language as tl
 
-LOG2E = tl.constexpr(1.4426950408889634)
-# Stands for the maximum of nothing. Finite, so that differences with it are never inf - inf.
-LOWEST = tl.constexpr(-3.0e38)
+LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
+# Stands for the maximum of nothing. Finite, also in exponents of two at any sensible temperature, so that differences
+# with it are never inf - inf.
+LOWEST = tl.constexpr(-1.0e36)
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -67,60 +76,102 @@ def sum_rows(
 
 @triton.jit
 def row_terms(
-    z_y, m_biased, s_biased, m_zo, s_zo, m_zn, s_zn, m_z,
-    m_old, s_old, d_old, old_right, m_ref, s_ref, d_ref, ref_right, known,
-    alpha, beta, ce_focal_weight, inv_tau, old_value, ref_value,
-    HAS_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
+    z_y, y_is_old, bias, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+    s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
+    alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
+    HAS_OLD: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
+    DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
-    """From the sums of a row to its three terms, their weights, and the sum of all of z at tau."""
+    """From the sums of a row to its three terms, and to the factors of the gradient: of the biased exponentials of the
+    old and of the new part, of those at tau of both, the label's own part, and those of both teachers."""
     # A label outside 0..C-1 cannot be reported from here without waiting for the device: it becomes NaN.
     w_ce = tl.where(known, 1.0, float("nan"))
     if HAS_OLD:
         w_ce *= 1.0 + tl.where(old_right, ce_focal_weight, 0.0)
     w_old = alpha + tl.where(old_right, beta, 0.0)
     w_ref = alpha + tl.where(ref_right, beta, 0.0)
-    ce = w_ce * (tl.log(s_biased) + (m_biased - z_y))
-    fd_old, fd_ref = w_ce * 0.0, w_ce * 0.0
-    s_z = s_biased
+    a_b = tl.maximum(a_bo, a_bn + bias)
+    part_o, part_n = tl.exp2(a_bo - a_b), tl.exp2(a_bn + bias - a_b)
+    s_b = b_o * part_o + b_n * part_n
+    own = tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn)) + (tl.where(y_is_old, a_bo, a_bn + bias) - a_b)
+    ce = w_ce * LN2 * (tl.log2(s_b) - own)
+    w_ce *= mult
+    f_bo, f_bn = w_ce * part_o / s_b, w_ce * part_n / s_b
+    fd_old, fd_ref, f_zo, f_zn = w_old * 0.0, w_ref * 0.0, w_old * 0.0, w_ref * 0.0
+    f_old, f_ref = w_old * old_slope * mult, w_ref * ref_slope * mult
     if DISTANCE == "kl":
-        s_z = s_zo * exp_scaled(m_zo - m_z, inv_tau) + s_zn * exp_scaled(m_zn - m_z, inv_tau)
         if DISTIL_OLD:
-            kl = inv_tau * (d_old / s_old + (m_zo - m_old)) + tl.log(s_zo / s_old)
-            fd_old += old_value * w_old * kl
+            kl = d_old / s_old + tl.log2(s_zo / s_old)
+            if C_OLD == 1:
+                kl = s_old - s_old  # one class has probability 1 in both, and no rounding
+            fd_old = old_value * w_old * LN2 * kl
+            f_zo, f_old = f_old / s_zo, -f_old / s_old
         if DISTIL_REF:
-            kl = inv_tau * (d_ref / s_ref + (m_z - m_ref)) + tl.log(s_z / s_ref)
-            fd_ref += ref_value * w_ref * kl
+            a_z = tl.maximum(a_zo, a_zn)
+            part_o, part_n = tl.exp2(a_zo - a_z), tl.exp2(a_zn - a_z)
+            s_z, s_ref = s_zo * part_o + s_zn * part_n, s_ro + s_rn
+            d_ref -= s_ro * (a_zo - a_z) + s_rn * (a_zn - a_z)
+            fd_ref = ref_value * w_ref * LN2 * (d_ref / s_ref + tl.log2(s_z / s_ref))
+            f_zo, f_zn, f_ref = f_zo + f_ref * part_o / s_z, f_ref * part_n / s_z, -f_ref / s_ref
+    if DISTANCE == "lm":
+        fd_old, fd_ref = old_value * w_old * d_old, ref_value * w_ref * d_ref
+    return ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref
+
+
+@triton.jit
+def own_gradient(
+    z_y, old_y, ref_y, y_is_old, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref,
+    f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau,
+    DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr,
+):  # fmt: skip
+    """The gradient of the label's own logit, which alone has the weight of the cross-entropy taken off."""
+    own = tl.exp2(tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn))) * tl.where(y_is_old, f_bo, f_bn) - w_ce
+    if DISTANCE == "kl":
+        if DISTIL_OLD or DISTIL_REF:
+            own += tl.exp2(tl.fma(z_y, per_tau, -tl.where(y_is_old, a_zo, a_zn))) * tl.where(
+                y_is_old, f_zo, f_zn
+            )
+        if DISTIL_OLD:
+            own += tl.where(y_is_old, tl.exp2(tl.fma(old_y, per_tau, -a_old)) * f_old, 0.0)
+        if DISTIL_REF:
+            own += tl.exp2(tl.fma(ref_y, per_tau, -a_ref)) * f_ref
     if DISTANCE == "lm":
         if DISTIL_OLD:
-            fd_old += old_value * w_old * d_old
+            own += difference_of(z_y, old_y, y_is_old) * f_old
         if DISTIL_REF:
-            fd_ref += ref_value * w_ref * d_ref
-    return ce, fd_old, fd_ref, w_ce, w_old, w_ref, s_z
+            own += difference_of(z_y, ref_y, known) * f_ref
+    return own
 
 
 @triton.jit
-def store_terms(rows_ptr, row, n_rows, here, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right):
+def is_right(x_y, m, before, exponentials):
+    """Whether the label's logit x_y is the first maximum: m is that of all, `before` that of the columns before it.
+    Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum is infinite."""
+    return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
+
+
+@triton.jit
+def store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right):
     right = z_right.to(tl.float32) + 2.0 * old_right.to(tl.float32) + 4.0 * ref_right.to(tl.float32)
-    tl.store(rows_ptr + row, tl.where(valid, ce, 0.0), mask=here)
-    tl.store(rows_ptr + n_rows + row, tl.where(valid, fd_old, 0.0), mask=here)
-    tl.store(rows_ptr + 2 * n_rows + row, tl.where(valid, fd_ref, 0.0), mask=here)
-    tl.store(rows_ptr + 3 * n_rows + row, tl.where(valid, right, 0.0), mask=here)
+    tl.store(rows_ptr + row, tl.where(valid, ce, 0.0))
+    tl.store(rows_ptr + n_rows + row, tl.where(valid, fd_old, 0.0))
+    tl.store(rows_ptr + 2 * n_rows + row, tl.where(valid, fd_ref, 0.0))
+    tl.store(rows_ptr + 3 * n_rows + row, tl.where(valid, right, 0.0))
 
 
 @triton.jit
-def load_labels(y_ptr, here, ignore_index, C: tl.constexpr):
+def load_labels(y_ptr, ignore_index, C: tl.constexpr):
     """Labels as int32 within 0..C-1, which rows count, and which labels were within 0..C-1."""
-    y = tl.load(y_ptr, mask=here, other=0)
-    valid = here & (y != ignore_index)
+    y = tl.load(y_ptr)
     known = (y >= 0) & (y < C)
-    return tl.where(known, y, 0).to(tl.int32), valid, known
+    return tl.where(known, y, 0).to(tl.int32), y != ignore_index, known
 
 
 @triton.jit
-def load_bias(k_ptr, offset, k, here):
+def load_bias(k_ptr, offset, k):
     """k of each row, where there is one per row, or the one k."""
     if k_ptr is not None:
-        return tl.load(k_ptr + offset, mask=here, other=0.0).to(tl.float32)
+        return tl.load(k_ptr + offset).to(tl.float32)
     return k + tl.zeros_like(offset).to(tl.float32)
 
 
@@ -141,11 +192,17 @@ def load_scale(scale_ptr, scale):
 
 
 @triton.jit
-def load_tile(row_ptr, col, here, LAYOUT: tl.constexpr, WIDTH: tl.constexpr):
-    """A tile of logits in float32, -inf from column WIDTH on. LAYOUT is (row stride, column stride, padded width):
-    loading up to the padded width keeps the last load of a row whole."""
-    place = row_ptr + element(col, LAYOUT[1])
-    x = tl.load(place, mask=(col < LAYOUT[2]) & here, other=-float("inf")).to(tl.float32)
+def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr):
+    """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of one thread
+    is added last, so that they share one address. LAYOUT is (row stride, column stride, padded width): loading up to
+    the padded width keeps the last load of a row whole. Where FULL, all columns lie below WIDTH."""
+    place = (row_ptr + start) + lane + each
+    if LAYOUT[1] != 1:
+        place = row_ptr + element(start + lane + each, LAYOUT[1])
+    if FULL:
+        return tl.load(place).to(tl.float32)
+    col = start + lane + each
+    x = tl.load(place, mask=col < LAYOUT[2], other=-float("inf")).to(tl.float32)
     if LAYOUT[2] != WIDTH:
         x = tl.where(col < WIDTH, x, -float("inf"))
     return x
@@ -159,16 +216,17 @@ def element(col, STRIDE: tl.constexpr):
 
 @triton.jit
 def tile_columns(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr):
-    """Columns of a tile so that one thread holds all EACH of a lane: adjacent ones where a row is aligned, for wide
-    loads; else a stride apart, for loads that neighbours share. A lane lies along axis 1 or, then, axis 0."""
+    """Columns of a tile, as the sum of two: where a lane begins, and its EACH classes from there. One thread holds all
+    of them: adjacent ones where a row is aligned, for wide loads; else a stride apart, for loads that neighbours
+    share. A lane lies along axis 1 or, then, axis 0."""
     if ALIGNED:
-        col = tl.arange(0, LANES)[:, None] * EACH + tl.arange(0, EACH)[None, :]
+        lane, each = tl.arange(0, LANES)[:, None] * EACH, tl.arange(0, EACH)[None, :]
     else:
-        col = tl.arange(0, EACH)[:, None] * LANES + tl.arange(0, LANES)[None, :]
         # One model's rows may be aligned where another's are not. Claiming no more than the least for all of them
         # gives them one layout, and nothing has to be handed from thread to thread.
-        col = tl.multiple_of(col, (1, 1))
-    return col
+        lane = tl.multiple_of(tl.arange(0, LANES)[None, :], (1, 1))
+        each = tl.arange(0, EACH)[:, None] * LANES
+    return lane, each
 
 
 @triton.jit
@@ -177,27 +235,27 @@ def spread(lane, ALIGNED: tl.constexpr):
 
 
 @triton.jit
-def exp_scaled(x, factor):
-    return tl.exp2(x * (factor * LOG2E))
+def exponents(m, factor):
+    """The maximum of a part in exponents of two: what is taken from its logits, times the same factor, before exp2."""
+    return tl.maximum(m, LOWEST) * factor
 
 
 @triton.jit
-def weighted(e, t, z):
-    """e (t - z), and 0 where e is 0, whatever the difference."""
-    return tl.where(e == 0.0, 0.0, e * (t - z))
+def weighted(e, u, v):
+    """e (u - v), and 0 where e is 0, whatever the difference."""
+    return e * tl.where(e == 0.0, 0.0, u - v)
+
+
+@triton.jit
+def not_a_number(x):
+    """NaN where x is one, else 0: takes the place of exponentials where a teacher is counted only."""
+    return tl.where(x != x, x, 0.0)
 
 
 @triton.jit
 def difference_of(z, t, live):
     """z - t where live, 0 for two equal infinities."""
     return tl.where(live & (z != t), z - t, 0.0)
-
-
-@triton.jit
-def beats(x, x_y, col, label, live):
-    """1.0 where class `col` keeps the label from being the first maximum (a NaN does), else 0.0."""
-    unbeaten = tl.where(col < label, x < x_y, x <= x_y)
-    return tl.where(live & (unbeaten == 0), 1.0, 0.0)
 
 
 @triton.jit

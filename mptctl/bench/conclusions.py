@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
@@ -27,20 +28,23 @@ def loader_sentence(found: LoaderBench) -> str:
 
 
 def kernel_sentence(found: KernelBench) -> str:
-    """Which way is fastest at most sizes; the loss takes its backend by itself."""
+    """Which way is fastest at most sizes, or what bounds most; the loss takes its backend by itself."""
+    if found.device != "cuda":
+        binds = Counter(row.binds for row in found.rows)
+        said = ", ".join(f"{name} at {n} of {binds.total()}" for name, n in binds.most_common())
+        return (
+            f"What bounds the kernel: {said}. Nothing is to be set for the loss: a CPU computes it in eager."
+        )
     by_size = defaultdict(list)
     for row in found.rows:
         by_size[row.n, row.c, row.dtype].append(row)
-    won = Counter(min(rows, key=lambda row: row.us).name for rows in by_size.values())
+    won = Counter(min(rows, key=lambda row: row.us or math.inf).name for rows in by_size.values())
     (best, count), sizes = won.most_common(1)[0], len(by_size)
-    others = ", ".join(f"{name} at {n}" for name, n in won.most_common()[1:])
+    others = "".join(f"; {name} at {n}" for name, n in won.most_common()[1:])
     said = f"Fastest here: {best}, at {count} of {sizes} {'size' if sizes == 1 else 'sizes'}"
-    does = (
-        "the fused kernel is taken where there is a GPU"
-        if found.device == "cuda"
-        else "a CPU computes it in eager"
+    return (
+        f"{said}{others}. Nothing is to be set for the loss: the fused kernel is taken where there is a GPU."
     )
-    return f"{said}{f'; {others}' if others else ''}. Nothing is to be set for the loss: {does}."
 
 
 def step_sentence(found: StepBench) -> str:

@@ -1,51 +1,36 @@
-"""`mptctl bench kernel`: the fused loss beside eager PyTorch and torch.compile, and the floor."""
+"""`mptctl bench kernel`: the fused loss beside eager PyTorch and torch.compile on a GPU; without one, its bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import product
 from typing import Literal
 
 import torch
 from pydantic import Field
 
-from mptctl.bench.loss_timing import (
-    CLASSES,
-    DTYPES,
-    ROWS,
-    copy_bandwidth,
-    sizes_for,
-    time_losses,
-    two_launches,
-)
+from mptctl.bench.kernel_bounds import GPUS, KernelRow, bound_row
+from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS, copy_bandwidth, time_losses, two_launches
 from mptctl.files import Model
 from mptctl.machine.facts import Machine, this_machine
-
-
-class KernelRow(Model):
-    """One way to compute loss and gradient at one size."""
-
-    name: str = Field(description="eager, compile (torch.compile), or ours (on a GPU)")
-    n: int = Field(description="rows")
-    c: int = Field(description="classes; half of them are old")
-    dtype: str = Field(description="type of all logits")
-    us: float = Field(
-        description="microseconds, forward and backward; on a GPU of the device alone, in a graph, on a cold cache"
-    )
-    call_us: float = Field(description="microseconds of one call with what the host does for it, cache warm")
-    bytes: int = Field(description="what must be moved at least: logits read once, gradient written once")
-    floor_us: float = Field(description="bytes at the speed of a copy")
 
 
 class KernelBench(Model):
     """The object that ``mptctl bench kernel --json`` prints."""
 
     bench: Literal["kernel"] = Field("kernel", description="which bench")
-    machine: Machine = Field(description="where it was measured")
+    machine: Machine = Field(description="where it was measured, or counted")
     device: str = Field(description="cpu or cuda")
-    copy_gb_per_s: float = Field(description="speed of a large copy, bytes read and written")
-    two_launches_us: float | None = Field(description="two empty launches in a graph; null on a CPU")
-    rows: list[KernelRow] = Field(description="one for each way and size")
+    copy_gb_per_s: float | None = Field(
+        description="speed of a large copy, bytes read and written; null without a GPU"
+    )
+    two_launches_us: float | None = Field(
+        description="two empty launches in a graph, microseconds; null without a GPU"
+    )
+    rows: list[KernelRow] = Field(
+        description="one for each way and size; without a GPU ours alone, for each size and GPU it is compiled for"
+    )
 
 
 def bench_kernel(
@@ -54,29 +39,51 @@ def bench_kernel(
     rows: tuple[int, ...] = ROWS,
     classes: tuple[int, ...] = CLASSES,
     dtypes: tuple[str, ...] = tuple(DTYPES),
+    archs: tuple[str, ...] = tuple(GPUS),
     repeats: int = 25,
     say: Callable[[str], None] = lambda line: None,
 ) -> KernelBench:
-    """Time the loss in every way at every size.
+    """Time the loss in every way at every size on a GPU, and count ours; without a GPU count alone.
 
     Args:
-        device: what computes. A CPU has no fused kernel: there eager and torch.compile are timed.
-        rows, classes, dtypes: the sizes; on a CPU without those that take minutes.
+        device: where the loss is timed. On a CPU nothing is: what the kernel does there says nothing about it.
+        rows, classes, dtypes: the sizes.
+        archs: keys of `GPUS` to compile for where there is no GPU.
         repeats: the median of so many is the time.
         say: takes lines about progress.
     """
+    sizes, machine = list(product(rows, classes, dtypes)), this_machine()
     if device.type != "cuda":
-        say("no GPU: eager and torch.compile on the CPU; the fused kernel is not measured")
-    machine, bandwidth = this_machine(), copy_bandwidth(device)
-    times = []
-    for n, c in sizes_for(device, rows, classes):
-        for dtype in dtypes:
-            say(f"{n:,} rows of {c:,} classes, {dtype}")
-            times += time_losses(n, c, dtype, device, bandwidth, repeats)
+        say("no GPU: nothing is timed; what the machine code says instead")
+        counted = (_count(n, c, dtype, arch, say) for (n, c, dtype), arch in product(sizes, archs))
+        return KernelBench(
+            machine=machine,
+            device=device.type,
+            copy_gb_per_s=None,
+            two_launches_us=None,
+            rows=[row for row in counted if row is not None],
+        )
+    bandwidth, found = copy_bandwidth(device), []
+    major, minor = torch.cuda.get_device_capability(device)
+    arch = f"sm_{major}{minor}"
+    for n, c, dtype in sizes:
+        say(f"{n:,} rows of {c:,} classes, {dtype}")
+        for time in time_losses(n, c, dtype, device, bandwidth, repeats):
+            bounds = _count(n, c, dtype, arch, say) if time.name == "ours" and arch in GPUS else None
+            found.append(bounds.model_copy(update=asdict(time)) if bounds else KernelRow(**asdict(time)))
     return KernelBench(
         machine=machine,
         device=device.type,
         copy_gb_per_s=round(bandwidth / 1e9, 1),
-        two_launches_us=round(two_launches(device), 2) if device.type == "cuda" else None,
-        rows=[KernelRow(**asdict(row)) for row in times],
+        two_launches_us=round(two_launches(device), 2),
+        rows=found,
     )
+
+
+def _count(n: int, c: int, dtype: str, arch: str, say: Callable[[str], None]) -> KernelRow | None:
+    try:
+        return bound_row(n, c, dtype, arch)
+    except (ImportError, FileNotFoundError) as missing:
+        reason = f"{missing.filename} is missing" if isinstance(missing, FileNotFoundError) else missing
+        say(f"{n:,} rows of {c:,} classes, {dtype}, {arch}: not counted, {reason}; install triton for NVIDIA")
+        return None

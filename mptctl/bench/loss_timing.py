@@ -1,6 +1,6 @@
-"""Times the loss, forward and backward together: as one writes it, through torch.compile, and fused.
+"""Times the loss on a GPU, forward and backward together: as one writes it, through torch.compile, and fused.
 
-On a GPU a time is that of the device alone: calls are captured in a CUDA graph, each on inputs of its own, and
+A time is that of the device alone: calls are captured in a CUDA graph, each on inputs of its own, and
 the cache is emptied before every replay. Needs torch and mpt_kernels, nothing else, so that it runs on a bare
 GPU machine too.
 """
@@ -23,8 +23,6 @@ from mpt_kernels.types import LossSettings
 ROWS = (128, 4096)
 CLASSES = (100, 1000, 21_841)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-# A CPU takes minutes for what is larger.
-CPU_LOGITS = 2**22
 
 # The paper's bias for CIFAR-100, and the temperature and focal weights that are the loss's defaults.
 _DEFAULT = LossSettings(num_old=0)
@@ -59,25 +57,17 @@ def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
     return n * ((2 * c + c + c_old) * size + 8) + 4
 
 
-def sizes_for(device: torch.device, rows: tuple[int, ...], classes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(N, C) to be timed; on a CPU without those that take minutes."""
-    return [(n, c) for n in rows for c in classes if device.type == "cuda" or n * c <= CPU_LOGITS]
-
-
 def copy_bandwidth(device: torch.device) -> float:
     """Bytes read and written a second by a copy far larger than any cache."""
-    size = 2**30 if device.type == "cuda" else 2**28
+    size = 2**30
     source = torch.randn(size // 4, device=device)
     sink = torch.empty_like(source)
 
     def copy(*_: Tensor) -> Tensor:
         return sink.copy_(source)
 
-    if device.type == "cuda":
-        # By the same clock as what is held against it: the host's would make the copy seem slower, and us better.
-        return 2 * size / (1e-6 * _graph_us(copy, [(source, source, source, source)], device, 10))
-    times = [_seconds(copy, device) for _ in range(12)]
-    return 2 * size / statistics.median(times[2:])
+    # By the same clock as what is held against it: the host's would make the copy seem slower, and us better.
+    return 2 * size / (1e-6 * _graph_us(copy, [(source, source, source, source)], device, 10))
 
 
 def two_launches(device: torch.device) -> float:
@@ -99,7 +89,7 @@ def time_losses(
     Args:
         n, c: rows and classes.
         dtype: of all logits, a key of `DTYPES`.
-        device: a CPU, where eager and torch.compile are timed, or a GPU, where the fused loss is too.
+        device: a GPU.
         bandwidth: bytes a second, for the floor.
         repeats: the median of so many is the time.
 
@@ -108,20 +98,21 @@ def time_losses(
     """
     torch._dynamo.reset()
     compiled = torch.compile(eager_loss, fullgraph=True, dynamic=False)
-    ways: dict[str, Call] = {"eager": _by_autograd(eager_loss), "compile": _by_autograd(compiled)}
-    if device.type == "cuda":
-        ways["ours"] = _fused
+    ways: dict[str, Call] = {
+        "eager": _by_autograd(eager_loss),
+        "compile": _by_autograd(compiled),
+        "ours": _fused,
+    }
     size = DTYPES[dtype].itemsize
     moved = least_bytes(n, c, c // 2, size)
-    count = max(1, min(_MOST_SETS, _SET_BYTES // moved)) if device.type == "cuda" else 1
+    count = max(1, min(_MOST_SETS, _SET_BYTES // moved))
     sets = [_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
-    if "ours" in ways:
-        _must_agree(sets[0])
+    _must_agree(sets[0])
     floor = moved / bandwidth * 1e6
     times = []
     for name, call in ways.items():
         call_us = _call_us(call, sets[0], device, repeats)
-        us = _graph_us(call, sets, device, repeats) if device.type == "cuda" else call_us
+        us = _graph_us(call, sets, device, repeats)
         times.append(LossTime(name, n, c, dtype, us, call_us, moved, floor))
     return times
 
@@ -184,12 +175,10 @@ def _call_us(call: Call, inputs: Inputs, device: torch.device, repeats: int) -> 
 
 
 def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    torch.cuda.synchronize(device)
     begin = time.perf_counter()
     work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    torch.cuda.synchronize(device)
     return time.perf_counter() - begin
 
 

@@ -103,10 +103,9 @@ def adjust(
     if as_json:
         typer.echo(adjusted.report.model_dump_json())
         return
-    from mptctl.data.split import load_split
-
-    names = load_split(run_root).file.class_labels
-    typer.echo("\n".join([*describe_adjustment(adjusted.report, names), adjusted.report.best]))
+    typer.echo(
+        "\n".join([*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best])
+    )
 
 
 def _budget(max_nfr: float | None, max_er_increase: float | None, confidence: float) -> Budget | None:

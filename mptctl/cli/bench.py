@@ -9,11 +9,11 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.bench_evaluate import evaluate
+from mptctl.cli.bench_kernel import kernel
 from mptctl.cli.bench_table import conclude, print_table
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
-    from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.step import StepBench
 
@@ -117,51 +117,7 @@ def _print_loader(found: LoaderBench) -> None:
     conclude(loader_sentence(found))
 
 
-@app.command("kernel")
-@prints({"--json": "mptctl.bench.kernel:KernelBench"})
-def kernel(
-    rows: Annotated[
-        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. (default: 128,4096)")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option("--classes", metavar="N,N", help="Numbers of classes. (default: 100,1000,21841)"),
-    ] = None,
-    dtypes: Annotated[
-        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. (default: float32,bfloat16)")
-    ] = None,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row.")
-    ] = 25,
-    device: opt.Device = None,
-    as_json: opt.Json = False,
-) -> None:
-    """How fast the loss and its gradient are: eager PyTorch, torch.compile, and the fused kernel on a GPU.
-
-    Examples:
-
-        mptctl bench kernel
-
-        mptctl bench kernel --rows 128 --classes 1000 --json
-    """
-    numbers = _numbers("--rows", rows), _numbers("--classes", classes)
-    # Here, because it takes seconds to import.
-    from mptctl.bench.kernel import bench_kernel
-    from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
-    from mptctl.machine.device import choose_device
-
-    found = bench_kernel(
-        choose_device(device or "auto"),
-        rows=numbers[0] or ROWS,
-        classes=numbers[1] or CLASSES,
-        dtypes=_dtypes(dtypes) or tuple(DTYPES),
-        repeats=repeats,
-        say=lambda line: typer.echo(line, err=True),
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        _print_kernel(found)
+app.command("kernel")(kernel)
 
 
 @app.command("step")
@@ -228,56 +184,3 @@ def _print_step(found: StepBench) -> None:
     from mptctl.bench.conclusions import step_sentence
 
     conclude(step_sentence(found))
-
-
-def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
-    from mptctl.errors import UsageError
-
-    names = [] if text is None else [name.strip() for name in text.split(",")]
-    for name in names:
-        if not name.isdecimal() or int(name) < 2:
-            raise UsageError(
-                f"{flag}: {name!r} is not a number of at least 2; give numbers with commas between"
-            )
-    return tuple(map(int, names))
-
-
-def _dtypes(text: str | None) -> tuple[str, ...]:
-    from mptctl.bench.loss_timing import DTYPES
-    from mptctl.errors import UsageError
-
-    names = [] if text is None else [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in DTYPES:
-            raise UsageError(f"--dtypes: {name!r} is unknown; choose from {', '.join(DTYPES)}")
-    return tuple(names)
-
-
-def _print_kernel(found: KernelBench) -> None:
-    typer.echo(
-        f"{found.machine.gpu if found.device == 'cuda' else found.machine.cpu}; "
-        f"a copy moves {found.copy_gb_per_s:,.0f} GB/s"
-    )
-    if found.two_launches_us is not None:
-        typer.echo(f"two empty launches in a graph: {found.two_launches_us:.2f} µs")
-    print_table(
-        ("rows", "classes", "type", "way", "µs", "floor µs", "of floor", "a call, µs"),
-        [
-            (
-                f"{row.n:,}",
-                f"{row.c:,}",
-                row.dtype,
-                row.name,
-                f"{row.us:,.1f}",
-                f"{row.floor_us:,.1f}",
-                f"{row.floor_us / row.us:.0%}",
-                f"{row.call_us:,.1f}",
-            )
-            for row in found.rows
-        ],
-        words=("type", "way"),
-        spare=("a call, µs", "floor µs", "of floor"),
-    )
-    from mptctl.bench.conclusions import kernel_sentence
-
-    conclude(kernel_sentence(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
@@ -64,5 +65,5 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
 def _lines(run: RunDir) -> list[MetricsLine]:
     try:
         return read_metrics(run.metrics)
-    except (OSError, UnicodeDecodeError):
+    except (OSError, CheckpointError):
         return []

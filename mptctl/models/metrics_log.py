@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
+from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model, storage_error, write_atomically
 from mptctl.models.adjustment import Adjustment
 
@@ -58,13 +59,24 @@ def append_metrics(path: Path, line: MetricsLine) -> None:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """All lines; none where there is no file. One that is damaged, such as a last one cut by a kill, is left out."""
+    """All lines; none where there is no file. A last line that a kill cut short is left out.
+
+    Raises:
+        CheckpointError: it is no text.
+    """
     if not path.exists():
         return []
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(
+            f"{path}: cannot be read: it is no UTF-8 text ({one_line(error)}); put back the one that was written, or "
+            "train the run again"
+        ) from error
     lines = []
-    for line in path.read_bytes().splitlines():
+    for text in content.splitlines():
         with contextlib.suppress(ValidationError):
-            lines.append(MetricsLine.model_validate_json(line))
+            lines.append(MetricsLine.model_validate_json(text))
     return lines
 
 

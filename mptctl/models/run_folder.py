@@ -80,7 +80,7 @@ class RunDir:
         """
         try:
             lines = read_metrics(self.metrics)
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise CheckpointError(
                 f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
             ) from error

@@ -109,7 +109,7 @@ def _look_at(folder: Path, name: str) -> _Found:
         best = load_checkpoint(run.best) if run.best.is_file() else None
         other = load_checkpoint(run.last) if best is None and run.last.is_file() else None
         recipe = _recipe(run, best or other)
-    except (MptctlError, OSError, UnicodeDecodeError) as error:
+    except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
         return _Found(entry.model_copy(update={"problem": problem}), None, frozenset())
     newest = best or other

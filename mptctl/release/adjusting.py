@@ -67,12 +67,14 @@ class Adjusted:
         folder: the run folder.
         choice: the bias and what else was looked at; None without a budget.
         mixture: two models at inference, on the whole validation part; None without the old model's logits.
+        class_labels: names for people by class id; None where the split has none.
     """
 
     report: AdjustReport
     folder: RunDir
     choice: BiasChoice | None
     mixture: Mixture | None
+    class_labels: dict[str, str] | None
 
 
 def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | None = None) -> Adjusted:
@@ -133,7 +135,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
     notes = write_run(run, existing, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
-    return Adjusted(report, run, choice, None if choice is None else _mixture(answers, samples))
+    mixture = None if choice is None else _mixture(answers, samples)
+    return Adjusted(report, run, choice, mixture, split.file.class_labels)
 
 
 def default_name(path: Path, run_root: Path) -> str:

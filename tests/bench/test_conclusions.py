@@ -35,18 +35,30 @@ def test_the_fastest_loader_is_named_with_what_takes_it() -> None:
     assert loader_sentence(loaders({"dataloader-pil": 5.0})) == "No loader of ours was measured."
 
 
-def kernels(**us: float) -> KernelBench:
+def kernels(device: str = "cuda", **us: float) -> KernelBench:
     rows = [
         KernelRow(name=name, n=n, c=100, dtype="float32", us=time, call_us=time, bytes=1, floor_us=1.0)
         for n in (128, 4096)
         for name, time in us.items()
     ]
-    return KernelBench(machine=MACHINE, device="cpu", copy_gb_per_s=9.0, two_launches_us=None, rows=rows)
+    return KernelBench(machine=MACHINE, device=device, copy_gb_per_s=9.0, two_launches_us=None, rows=rows)
 
 
 def test_the_fastest_loss_is_named() -> None:
     assert kernel_sentence(kernels(eager=5.0, compile=4.0)).startswith(
         "Fastest here: compile, at 2 of 2 sizes. Nothing is to be set for the loss: "
+    )
+
+
+def test_without_a_gpu_what_bounds_the_kernel_is_counted() -> None:
+    counted = kernels("cpu", triton=1.0)
+    binds = [
+        row.model_copy(update={"us": None, "binds": name})
+        for row, name in zip(counted.rows, ("floor", "sfu"), strict=True)
+    ]
+    assert kernel_sentence(counted.model_copy(update={"rows": binds})) == (
+        "What bounds the kernel: floor at 1 of 2, sfu at 1 of 2. "
+        "Nothing is to be set for the loss: a CPU computes it in eager."
     )
 
 

@@ -1,15 +1,14 @@
 """What the kernels compile to for GPUs that need not be here: no spills, and 16-byte loads where rows are aligned."""
 
 import os
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from mpt_kernels import triton_backend
+from mpt_kernels import machine_code, triton_backend
+from mpt_kernels.triton_backend import Loop
 from mpt_kernels.types import LossSettings
-from tests.kernels import cubin
 
 if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("the interpreter compiles nothing", allow_module_level=True)
@@ -31,15 +30,16 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
 ) -> None:
     logits, old, ref = rows(c, dtype, pad), rows(num_old, dtype, pad), rows(c, dtype, pad)
-    compiled = cubin.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
+    _, compiled = machine_code.compile_launch(logits, old, ref, LossSettings(num_old=num_old), capability)
 
     assert not compiled.spills, compiled
     if logits.stride(0) * logits.element_size() % 16 == 0:
-        # One element at a time: the label, three logits at the label, the normaliser, the scale.
+        # One element at a time: the label, for rows as they lie and for tiles, three logits at the label, the
+        # normaliser, the scale.
         assert compiled.count(r"LDG\..*128.*") > 0, compiled
-        assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= 6, compiled
-        # The four results of a row.
-        assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 4, compiled
+        assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= 7, compiled
+        # The four results of a row, and the label's own gradient.
+        assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 5, compiled
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
 def test_the_other_objectives_do_not_spill_either(settings: LossSettings, c: int) -> None:
     logits, old, ref = rows(c, torch.bfloat16), rows(501, torch.float16), rows(c, torch.float32)
     per_row = torch.empty(4096, device="meta")
-    compiled = cubin.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
+    _, compiled = machine_code.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
     assert not compiled.spills, compiled
 
 
@@ -67,26 +67,43 @@ def test_whole_loads_of_a_rows_end_stay_within_the_storage() -> None:
     assert triton_backend.row_layout(room[:, 3:]) == (40, 1, 37)
 
 
-def test_a_kernel_that_spills_is_found_out() -> None:
-    from mpt_kernels.triton_narrow import narrow_rows
-
-    # A row of 21,841 classes as one tile of sixteen warps: 64 classes of three models a thread.
-    constants: dict[str, Any] = {
-        "C": 21_841, "C_OLD": 10_920, "DISTANCE": "kl", "DISTIL_OLD": True, "DISTIL_REF": True,
-        "Z": (21_856, 1, 21_856), "OLD": (10_928, 1, 10_928), "REF": (21_856, 1, 21_856),
-        "GRAD": (21_856, 1, 21_856), "Y_STRIDE": 1, "K_STRIDE": 0, "ROWS": 1, "BLOCK": 32_768,
-        "k_ptr": None, "normalizer_ptr": None, "scale_ptr": None,
-    }  # fmt: skip
-    pointers = dict.fromkeys(("z_ptr", "old_ptr", "ref_ptr", "grad_ptr", "rows_ptr"), "*fp32") | {
-        "y_ptr": "*i64"
-    }
-    integers = dict.fromkeys(("n_rows", "ignore_index"), "i32")
-    signature = {
-        name: "constexpr" if name in constants else (pointers | integers).get(name, "fp32")
-        for name in narrow_rows.arg_names
-    }
-    compiled = cubin.compile_kernel(
-        narrow_rows, signature, constants, {"num_warps": 16, "enable_fp_fusion": True}, 90
-    )
+def test_a_kernel_that_spills_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 128 classes of three models a thread.
+    monkeypatch.setattr(triton_backend, "HELD", 128)
+    logits, old = rows(1000, torch.float32), rows(504, torch.float32)
+    _, compiled = machine_code.compile_launch(logits, old, logits, LossSettings(num_old=504), 90)
     assert compiled.spills
     assert compiled.count(r"(LDL|STL)\b.*") > 0
+
+
+# A loop, one that the assembler has unrolled twice, and one that it has unrolled to its end; a jump forward with and
+# one without a condition; and what stands behind the end.
+DISASSEMBLY = """
+        /*0000*/                   LDC R1, c[0x0][0x28] ;          /* 0x00 */
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0020*/              @!P1 LDG.E R3, desc[UR4][R6.64] ;    /* 0x00 */
+        /*0030*/               @P0 BRA 0x10 ;                      /* 0x00 */
+        /*0040*/               @P2 BRA 0x60 ;                      /* 0x00 */
+        /*0050*/                   MUFU.EX2 R4, R3 ;               /* 0x00 */
+        /*0060*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0070*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*0080*/                   LDG.E.64 R4, desc[UR4][R2.64] ; /* 0x00 */
+        /*0090*/                   STG.E.U16 desc[UR4][R2.64], R4 ; /* 0x00 */
+        /*00a0*/              @!P3 BRA 0x60 ;                      /* 0x00 */
+        /*00b0*/                   BRA 0xd0 ;                      /* 0x00 */
+        /*00c0*/                   FFMA R5, R5, R5, R5 ;           /* 0x00 */
+        /*00d0*/                   EXIT ;                          /* 0x00 */
+        /*00e0*/                   BRA 0xe0;                       /* 0x00 */
+        /*00f0*/                   NOP;                            /* 0x00 */
+"""
+
+
+def test_what_a_warp_executes_by_hand() -> None:
+    code = machine_code.read_instructions(DISASSEMBLY)
+    loops = (Loop(5, 20, 0), Loop(3, 20, 0), Loop(7, 8, 2))
+    assert machine_code.count_executed(code, loops) == {
+        "LDC": 1, "LDG.E.128": 5, "LDG.E": 5, "MUFU.EX2": 1, "LDG.E.64": 2 * 3, "STG.E.U16": 2 * 3,
+        "BRA": 5 + 1 + 3 + 1, "EXIT": 1,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="a loop that loads 16 bytes and stores 4 is none of the kernel's"):
+        machine_code.count_executed(code, loops[:2])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.errors import StorageError
+from mptctl.errors import CheckpointError, StorageError
 from mptctl.models.metrics_log import (
     MetricsLine,
     append_metrics,
@@ -31,15 +31,19 @@ def written(path: Path) -> list[tuple[str, int]]:
     return [(line.event, line.step) for line in read_metrics(path)]
 
 
-@pytest.mark.parametrize(
-    "damaged", [b'{"event":"step","epo', b'{"event":"st\xe0p"}\n'], ids=["cut", "no text"]
-)
-def test_a_line_that_is_damaged_is_left_out(log: Path, damaged: bytes) -> None:
+def test_a_line_that_a_kill_cut_short_is_left_out(log: Path) -> None:
     whole = written(log)
-    with open(log, "ab") as file:
-        file.write(damaged)
+    with open(log, "a", encoding="utf-8") as file:
+        file.write('{"event":"step","epo')
     assert written(log) == whole
     assert written(log.with_name("none.jsonl")) == []
+
+
+def test_a_file_that_is_no_text_is_named(log: Path) -> None:
+    with open(log, "ab") as file:
+        file.write(b'{"event":"st\xe0p"}\n')
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl: cannot be read: it is no UTF-8 text"):
+        written(log)
 
 
 def test_steps_past_a_checkpoint_are_counted(log: Path) -> None:

@@ -1,0 +1,142 @@
+"""Device code for one tile of a wide row: into the sums of the first pass, and the gradient of the second."""
+
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
+
+import triton
+import triton.language as tl
+
+from mpt_kernels.triton_parts import LOG2E, difference_of, load_tile, not_a_number, spread, weighted
+
+
+@triton.jit
+def max_before_label(
+    x_ptr, lane, each, y, STEP: tl.constexpr, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, ALIGNED: tl.constexpr
+):
+    """(LANES,) maxima over the label's own tile, of the columns before the label."""
+    start = y // STEP * STEP
+    x = load_tile(x_ptr, lane, each, start, LAYOUT, WIDTH, False)
+    x = tl.where(start + lane + each < y, x, -float("inf"))
+    return tl.max(x, 1 if ALIGNED else 0)
+
+
+@triton.jit
+def sum_tile(
+    m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before,
+    z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, LOW: tl.constexpr, HIGH: tl.constexpr,
+    MASKED: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr,
+    DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr,
+    REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr,
+):  # fmt: skip
+    """One tile of columns LOW..HIGH-1 into each lane's maxima and sums: of z at 1 and at tau, of each teacher; and
+    into the maxima of all before the label, where all of the tile is.
+
+    A distance is the sum of exp((t - m_t) / tau) (t - z) for KL, and of (z - t)^2 for logit matching.
+    """
+    col = start + lane + each
+    live = (col >= LOW) & (col < HIGH)
+    all_before = start + STEP <= y
+    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
+    if MASKED:
+        z = tl.where(live, z, -float("inf"))
+    top = tl.max(z, 1 if ALIGNED else 0)
+    z_before = tl.maximum(z_before, tl.where(all_before, top, -float("inf")))
+    m = tl.maximum(m_z, top)
+    a = m * LOG2E
+    b_z = b_z * tl.exp2(m_z * LOG2E - a) + _total(tl.exp2(tl.fma(z, LOG2E, -spread(a, ALIGNED))), ALIGNED)
+    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+        a = m * per_tau
+        s_z = s_z * tl.exp2(m_z * per_tau - a) + _total(
+            tl.exp2(tl.fma(z, per_tau, -spread(a, ALIGNED))), ALIGNED
+        )
+    m_z = m
+    if old_ptr is not None:
+        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
+        m_old, s_old, d_old, old_before = _teacher(
+            z, old, live, all_before, m_old, s_old, d_old, old_before, per_tau, DISTANCE, DISTIL_OLD, ALIGNED
+        )
+    if ref_ptr is not None:
+        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
+        if MASKED:
+            ref = tl.where(live, ref, -float("inf"))
+        m_ref, s_ref, d_ref, ref_before = _teacher(
+            z, ref, live, all_before, m_ref, s_ref, d_ref, ref_before, per_tau, DISTANCE, DISTIL_REF, ALIGNED
+        )
+    return m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before
+
+
+@triton.jit
+def _teacher(
+    z,
+    t,
+    live,
+    all_before,
+    m_t,
+    s,
+    d,
+    before,
+    per_tau,
+    DISTANCE: tl.constexpr,
+    DISTIL: tl.constexpr,
+    ALIGNED: tl.constexpr,
+):
+    """A tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""
+    top = tl.max(t, 1 if ALIGNED else 0)
+    before = tl.maximum(before, tl.where(all_before, top, -float("inf")))
+    m = tl.maximum(m_t, top)
+    if DISTIL and DISTANCE == "kl":
+        a = m * per_tau
+        e = tl.exp2(tl.fma(t, per_tau, -spread(a, ALIGNED)))
+        shrink = tl.exp2(m_t * per_tau - a)
+        s = s * shrink + _total(e, ALIGNED)
+        d = weighted(shrink, d, 0.0) + _total(weighted(e, t, z), ALIGNED)
+    else:
+        s += _total(not_a_number(t), ALIGNED)
+        if DISTIL:
+            difference = difference_of(z, t, live)
+            d += _total(difference * difference, ALIGNED)
+    return m, s, d, before
+
+
+@triton.jit
+def _total(x, ALIGNED: tl.constexpr):
+    return tl.sum(x, 1 if ALIGNED else 0)
+
+
+@triton.jit
+def store_gradient(
+    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start, valid, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
+    a_old, f_old, a_ref, f_ref, per_tau, HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
+    C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
+    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
+):  # fmt: skip
+    """The gradient of one tile: each f_x is what its exponential (KL) or difference (logit matching) is multiplied
+    by."""
+    col = start + lane + each
+    is_old = col < C_OLD
+    a_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn
+    if HAS_OLD:
+        a_b, f_b, a_z, f_z = a_bo, f_bo, a_zo, f_zo
+        if HAS_NEW:
+            a_b, f_b = tl.where(is_old, a_bo, a_bn), tl.where(is_old, f_bo, f_bn)
+            a_z, f_z = tl.where(is_old, a_zo, a_zn), tl.where(is_old, f_zo, f_zn)
+    z = load_tile(z_ptr, lane, each, start, Z, C, not MASKED)
+    grad = tl.exp2(tl.fma(z, LOG2E, -a_b)) * f_b
+    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+        grad += tl.exp2(tl.fma(z, per_tau, -a_z)) * f_z
+    if DISTIL_OLD:
+        old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
+        if DISTANCE == "kl":
+            grad += tl.exp2(tl.fma(old, per_tau, -a_old)) * f_old
+        else:
+            grad += difference_of(z, old, is_old) * f_old
+    if DISTIL_REF:
+        ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
+        if DISTANCE == "kl":
+            grad += tl.exp2(tl.fma(ref, per_tau, -a_ref)) * f_ref
+        else:
+            grad += difference_of(z, ref, col < C) * f_ref
+    grad = tl.where(valid, grad, 0.0).to(grad_ptr.dtype.element_ty)
+    if MASKED:
+        tl.store((grad_ptr + start) + lane + each, grad, mask=col < GRAD[2])
+    else:
+        tl.store((grad_ptr + start) + lane + each, grad)

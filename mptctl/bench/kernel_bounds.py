@@ -1,0 +1,161 @@
+"""What the fused loss would take on a GPU that need not be here: bounds from its machine code, and what binds."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Literal, NamedTuple
+
+import torch
+from pydantic import Field
+
+from mptctl.bench.loss_timing import DTYPES, least_bytes
+from mptctl.files import Model
+
+Binds = Literal["memory", "issue", "alu", "fma", "sfu"]
+
+
+class Gpu(NamedTuple):
+    """Multiprocessors, boost clock in Hz, bytes a second of a copy, and lanes a clock and multiprocessor of the units
+    for single-precision arithmetic, for comparisons and bits, and for special functions."""
+
+    name: str
+    multiprocessors: int
+    clock: float
+    bandwidth: float
+    fma: int
+    alu: int
+    sfu: int
+
+
+# Lanes: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". A copy on an H200 was measured at
+# 4.31 of its datasheet's 4.8 TB/s; the others' bandwidth is the same share of their datasheets' 2.04 and 8 TB/s.
+GPUS = {
+    "sm_80": Gpu("A100", 108, 1.41e9, 0.898 * 2.04e12, 64, 64, 16),
+    "sm_90": Gpu("H200", 132, 1.98e9, 4.31e12, 128, 64, 16),
+    "sm_100": Gpu("B200", 148, 1.965e9, 0.898 * 8.0e12, 128, 64, 16),
+}
+# Each of a multiprocessor's four schedulers issues one warp instruction a clock.
+SCHEDULERS, LANES = 4, 32
+# Kinds of instructions, and the unit that executes them, where it may bind.
+KINDS = {
+    "arithmetic": (r"FADD|FMUL|FFMA|FADD2|FMUL2|FFMA2", "fma"),
+    "compare and select": (r"FMNMX3?|FSETP?|FSEL|ISETP|SEL|PLOP3|P2R|R2P|HSETP2|HMNMX2|V?IMNMX3?", "alu"),
+    "special": (r"MUFU", "sfu"),
+    "convert and bits": (r"F2FP|F2F|I2FP?|F2I|PRMT|LOP3|SHF|HADD2|HFMA2|HMUL2", "alu"),
+    "integer": (r"IMAD|IADD3|IADD|VIADD|LEA|MOV|ISCADD|IABS", None),
+    "exchange": (r"SHFL|REDUX|VOTEU?|MATCH|STS|LDS|LDSM|STSM|BAR|WARPSYNC|MEMBAR", None),
+    "load and store": (r"LDG|STG|LDC|LDL|STL|ULDC|LDCU|LD|ST", None),
+}
+
+
+class KernelRow(Model):
+    """One way to compute loss and gradient at one size. What comes from machine code is null for ways that are not
+    ours, and for a GPU that is not one of the three."""
+
+    name: str = Field(description="eager, compile (torch.compile), or ours")
+    n: int = Field(description="rows")
+    c: int = Field(description="classes; half of them are old")
+    dtype: str = Field(description="type of all logits")
+    us: float | None = Field(
+        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache; null without a GPU"
+    )
+    call_us: float | None = Field(
+        None,
+        description="microseconds of one call with what the host does for it, cache warm; null without a GPU",
+    )
+    bytes: int = Field(description="what must be moved at least: logits read once, gradient written once")
+    floor_us: float = Field(description="bytes at the speed of a copy")
+    arch: str | None = Field(None, description="sm_80 (A100), sm_90 (H200) or sm_100 (B200)")
+    distance: str = Field("kl", description="of the teachers")
+    rows_per_program: int | None = Field(None, description="rows that a program works on at once")
+    num_warps: int | None = Field(None, description="warps of a program")
+    registers: int | None = Field(None, description="registers a thread")
+    spills: bool | None = Field(None, description="whether a thread keeps something in local memory")
+    load_bits: int | None = Field(None, description="width of the widest load of a thread")
+    instructions: dict[str, float] | None = Field(
+        None, description="executed instructions a thread and logit of the student, by kind"
+    )
+    issue_us: float | None = Field(None, description="warp instructions at four a clock and multiprocessor")
+    fma_us: float | None = Field(None, description="those of single-precision arithmetic at its unit's rate")
+    alu_us: float | None = Field(None, description="comparisons, selections and bits at their unit's rate")
+    sfu_us: float | None = Field(
+        None, description="special functions, here powers of two, at their unit's rate"
+    )
+    binds: Binds | None = Field(None, description="the largest of the bounds and of the floor")
+
+
+def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
+    """Compile the row kernel of the MPT-KL loss and count. The second launch, which adds up the rows, is left out.
+
+    Args:
+        n, c: rows and classes, half of them old.
+        dtype: of all logits, a key of `DTYPES`.
+        arch: a key of `GPUS`.
+
+    Raises:
+        ImportError: Triton is not here.
+        FileNotFoundError: Triton came without its disassembler.
+    """
+    from mpt_kernels.machine_code import access_bytes, compile_launch  # needs Triton
+    from mpt_kernels.types import LossSettings
+
+    gpu, c_old, of_type = GPUS[arch], c // 2, DTYPES[dtype]
+
+    def logits(width: int) -> torch.Tensor:
+        return torch.empty(n, width, dtype=of_type, device="meta")
+
+    settings = LossSettings(num_old=c_old)
+    launch, code = compile_launch(
+        logits(c), logits(c_old), logits(c), settings, int(arch.removeprefix("sm_"))
+    )
+    warps: int = launch.programs * launch.options["num_warps"]
+
+    def us(instructions: int, lanes_a_clock: int) -> float:
+        return 1e6 * instructions * warps * LANES / (gpu.multiprocessors * lanes_a_clock * gpu.clock)
+
+    kinds = count_kinds(code.executed)
+    units: Counter[str | None] = Counter()
+    for kind, count in kinds.items():
+        units[KINDS[kind][1] if kind in KINDS else None] += count
+    moved = least_bytes(n, c, c_old, of_type.itemsize)
+    times: dict[Binds, float] = {
+        "memory": 1e6 * moved / gpu.bandwidth,
+        "issue": us(code.executed.total(), SCHEDULERS * LANES),
+        "fma": us(units["fma"], gpu.fma),
+        "alu": us(units["alu"], gpu.alu),
+        "sfu": us(units["sfu"], gpu.sfu),
+    }
+    return KernelRow(
+        name="ours",
+        n=n,
+        c=c,
+        dtype=dtype,
+        us=None,
+        bytes=moved,
+        floor_us=round(times["memory"], 4),
+        arch=arch,
+        distance=settings.distance or "none",
+        rows_per_program=-(-n // launch.programs),
+        num_warps=launch.options["num_warps"],
+        registers=code.registers,
+        spills=code.spills,
+        load_bits=8 * max(access_bytes(name) for name in code.instructions if name.startswith("LDG")),
+        instructions={kind: round(count * warps * LANES / n / c, 2) for kind, count in kinds.items()},
+        issue_us=round(times["issue"], 4),
+        fma_us=round(times["fma"], 4),
+        alu_us=round(times["alu"], 4),
+        sfu_us=round(times["sfu"], 4),
+        binds=max(times, key=lambda name: times[name]),
+    )
+
+
+def count_kinds(executed: Counter[str]) -> dict[str, int]:
+    """Instructions by kind, a row of `KINDS` each; the rest is `other`."""
+    kinds = dict.fromkeys([*KINDS, "other"], 0)
+    for name, count in executed.items():
+        opcode = name.partition(".")[0]
+        kinds[next((kind for kind, (names, _) in KINDS.items() if re.fullmatch(names, opcode)), "other")] += (
+            count
+        )
+    return kinds
