@@ -15,8 +15,9 @@ FUNCTION = re.compile(
 )
 # Those of ATen that touch files or standard output.
 REFUSED = {"from_file", "save", "load", "_print"}
-# All other text: names, types, versions; nothing that is more than a name where torch writes Python of it.
-PLAIN = re.compile(r"[\w.]*", re.ASCII)
+# All other text: names, types, versions. Where torch writes Python of it that is a name, or with the dash that some
+# networks have in theirs (RegNet: block1-0) a difference of names; nothing is called.
+PLAIN = re.compile(r"[\w.-]*", re.ASCII)
 # torch gives text of sizes to sympy, which evaluates it as Python; these are sympy's and torch's functions of sizes.
 SIZES = {
     "Symbol", "Integer", "Rational", "Add", "Mul", "Pow", "Mod", "Max", "Min", "FloorDiv", "CleanDiv", "CeilDiv",

@@ -29,6 +29,8 @@ def program() -> bytes:
     net = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(16, 5)
     ).eval()
+    net.add_module("block5-0", nn.Softplus())
+    net.add_module("block5-1", nn.Linear(5, 5))  # RegNet's names have dashes
     packed = io.BytesIO()
     batch = torch.export.Dim("batch", min=1)
     torch.export.save(
