@@ -150,7 +150,9 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 def further_sentences(report: FlipReport) -> list[str]:
     """What stands beside NFR: the change of error, and what further options asked for."""
     change = report.er_difference
-    noise = ", no more than noise" if report.mcnemar_p >= SIGNIFICANT else ""
+    # At the edge the exact test and the interval can disagree; then neither word is said.
+    within = change.ci95[0] <= 0 <= change.ci95[1] and report.mcnemar_p >= SIGNIFICANT
+    noise = ", no more than noise" if within else ""
     sentences = [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "

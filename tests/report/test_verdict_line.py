@@ -14,6 +14,7 @@ from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.predictions import build_predictions
 from mptctl.report.flips_terminal import print_report
 from mptctl.report.verdict_line import verdict_line
+from mptctl.report.wording import further_sentences
 from tests.report.layouts import check_layout
 
 OLD, NEW = ("ant", "bee", "cow"), ("emu", "fox")
@@ -108,3 +109,16 @@ def test_an_error_on_classes_that_a_model_does_not_know_is_not_defined() -> None
     old = counted(2, 8, 4).old
     assert old.knows_new is False
     assert old.er_new_classes == 1.0  # in the JSON it stays what it is
+
+
+@pytest.mark.parametrize(
+    ("flips", "healed", "noise"),
+    [(8, 8, True), (57, 86, False), (114, 86, False)],
+    ids=["noise", "more than noise", "the interval leaves 0 out, and McNemar's p is 0.056"],
+)
+def test_what_the_interval_and_the_test_both_allow_is_called_noise(
+    flips: int, healed: int, noise: bool
+) -> None:
+    report = counted(flips, healed, 3, n=2199)
+    (said,) = (sentence for sentence in further_sentences(report) if sentence.startswith("Error on old"))
+    assert said.endswith("no more than noise.") is noise
