@@ -110,6 +110,8 @@ def one_line(error: BaseException) -> str:
         parts = (getattr(error, name, None) for name in ("context", "problem"))
         said = "; ".join(str(part) for part in parts if part).replace("'<stream end>'", "the end")
         return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+    if hasattr(error, "position") and hasattr(error, "reason") and not isinstance(error, UnicodeError):
+        return f"character {error.position + 1}: {error.reason}"  # a character that YAML does not take
     if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f": {error.filename}"
         return f"{error.strerror}{name}"

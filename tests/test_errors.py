@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from mptctl.errors import first_line, one_line, some
 
@@ -17,6 +18,19 @@ def test_some_names_the_first_and_counts_the_rest(names: object, said: str) -> N
 
 def test_the_limit_is_the_callers() -> None:
     assert some("abc", limit=1) == "a and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: b: c", "line 1, column 5: mapping values are not allowed here"),
+        ("a: \x14", "character 4: special"),
+    ],
+)
+def test_what_yaml_says_names_the_place_and_no_string(text: str, said: str) -> None:
+    with pytest.raises(yaml.YAMLError) as error:
+        yaml.safe_load(text)
+    assert one_line(error.value).startswith(said)
 
 
 def test_an_exception_in_one_line_is_never_empty() -> None:
