@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -57,6 +58,7 @@ def embedding(
     checkpoints, split = named_checkpoints(runs, run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.embedding import embed
+    from mptctl.report.class_names import class_name
     from mptctl.report.embedding_figure import save_embeddings
     from mptctl.report.progress_bars import progress_bars
 
@@ -65,5 +67,10 @@ def embedding(
     # A panel has the name of the run's folder, where that says which one it is.
     short = {name: Path(name).name for name in found}
     names = short if len(set(short.values())) == len(short) else {name: name for name in found}
-    save_embeddings({names[name]: each for name, each in found.items()}, path)
+    labels = split.file.class_labels or {}
+    panels = {
+        names[name]: replace(each, class_names=tuple(class_name(labels, label) for label in each.class_names))
+        for name, each in found.items()
+    }
+    save_embeddings(panels, path)
     typer.echo(str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -53,6 +54,16 @@ def test_an_svg_names_runs_and_classes_and_is_the_same_each_time(
     tree = ElementTree.parse(paths[0])
     texts = {text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")}
     assert {"old", "new", "old classes", "new classes", *"0123456789"} <= texts
+
+
+def test_classes_have_their_names_for_people(mptctl: CommandLine, root: Path, tmp_path: Path) -> None:
+    head = json.loads((root / "split.json").read_text())
+    (root / "split.json").write_text(json.dumps(head | {"class_labels": {"3": "three"}}))
+    path = tmp_path / "a.svg"
+    out = mptctl("figure", "embedding", "old", "--out", path, "--run-root", root, "--device", "cpu")
+    assert out.returncode == 0, out.stderr
+    texts = {text.text for text in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
+    assert {"2", "three (3)"} <= texts
 
 
 @pytest.mark.parametrize(
