@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from mptctl.recipe.fields import Recipe
@@ -21,7 +22,12 @@ class NearestPreset(NamedTuple):
     changes: list[tuple[str, Any, Any]]
 
 
+@cache
+def _presets() -> dict[str, Recipe]:
+    return {name: load_recipe(name) for name in preset_names()}
+
+
 def nearest_preset(recipe: Recipe) -> NearestPreset:
     """The preset with the fewest keys of another value; of several the first by name."""
-    found = (NearestPreset(name, differences(recipe, load_recipe(name))) for name in preset_names())
+    found = (NearestPreset(name, differences(recipe, preset)) for name, preset in _presets().items())
     return min(found, key=lambda preset: len(preset.changes))
