@@ -91,8 +91,9 @@ def compile_launch(
     signature: dict[str, str] = {}
     constants: dict[str, Any] = dict(launch.constants)
     for name in launch.kernel.arg_names:
-        if name in tensors and tensors[name] is not None:
-            signature[name] = POINTERS[tensors[name].dtype]  # type: ignore[union-attr]
+        tensor = tensors.get(name)
+        if tensor is not None:
+            signature[name] = POINTERS[tensor.dtype]
         elif name in tensors or name in constants:
             signature[name] = "constexpr"
             constants.setdefault(name, None)
@@ -128,10 +129,8 @@ def compile_kernel(
         file.flush()
         usage = _disassemble("--dump-resource-usage", file.name)
         code = read_instructions(_disassemble("--dump-sass", file.name))
-    registers, stack, local = (
-        int(re.search(rf"\b{word}:(\d+)", usage)[1])  # type: ignore[index]
-        for word in ("REG", "STACK", "LOCAL")
-    )
+    used = dict(re.findall(r"\b(\w+):(\d+)", usage))
+    registers, stack, local = (int(used[word]) for word in ("REG", "STACK", "LOCAL"))
     return MachineCode(
         registers, stack, local, Counter(line.name for line in code), count_executed(code, loops)
     )
