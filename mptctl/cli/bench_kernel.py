@@ -75,26 +75,28 @@ def kernel(
         conclude(kernel_sentence(found))
 
 
+def _items(text: str | None) -> list[str]:
+    return [] if text is None else [item.strip() for item in text.split(",")]
+
+
 def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
     from mptctl.errors import UsageError
 
-    names = [] if text is None else [name.strip() for name in text.split(",")]
-    for name in names:
-        if not name.isdecimal() or int(name) < 2:
+    for item in _items(text):
+        if not item.isdecimal() or int(item) < 2:
             raise UsageError(
-                f"{flag}: {name!r} is not a number of at least 2; give numbers with commas between"
+                f"{flag}: {item!r} is not a number of at least 2; give numbers with commas between"
             )
-    return tuple(map(int, names))
+    return tuple(map(int, _items(text)))
 
 
 def _names(flag: str, text: str | None, known: Iterable[str]) -> tuple[str, ...]:
     from mptctl.errors import UsageError
 
-    names = [] if text is None else [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"{flag}: {name!r} is unknown; choose from {', '.join(known)}")
-    return tuple(names)
+    for item in _items(text):
+        if item not in known:
+            raise UsageError(f"{flag}: {item!r} is unknown; choose from {', '.join(known)}")
+    return tuple(_items(text))
 
 
 def _print_kernel(found: KernelBench) -> None:

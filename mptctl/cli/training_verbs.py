@@ -161,12 +161,10 @@ def run_training(
         old = None
     if inputs.resumes and (old == DEFAULT_OLD or refs == [DEFAULT_REF]):
         own = _own_teachers(folder)
-        old = own.pop(Role.OLD, old) if old == DEFAULT_OLD else old
-        refs = (
-            [path for role, path in own.items() if role != Role.OLD] or refs
-            if refs == [DEFAULT_REF]
-            else refs
-        )
+        if old == DEFAULT_OLD:
+            old = own.get(Role.OLD, old)
+        if refs == [DEFAULT_REF]:
+            refs = [path for role, path in own.items() if role != Role.OLD] or refs
     request = RunRequest(
         recipe=recipe,
         split=split,
@@ -208,7 +206,9 @@ def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
 
     method = recipe.method.name
     sets_k = any(each.partition("=")[0].strip() == "method.k" for each in flags.overrides or ())
-    return [f"--set method.k: has no effect, since {method} has no bias"] * (sets_k and not ROWS[method].bias)
+    if not sets_k or ROWS[method].bias:
+        return []
+    return [f"--set method.k: has no effect, since {method} has no bias"]
 
 
 def next_command(words: list[str], run_root: Path) -> str:
