@@ -22,21 +22,16 @@ def foreign(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "production.pt", tmp_path / "classes.txt"
 
 
+def flags_of(classes: Path, tmp_path: Path) -> list[object]:
+    return ["--arch", "resnet18", "--class-names", classes, "--run-root", tmp_path / "runs", "--name", "mine"]
+
+
 def test_a_model_becomes_a_run_folder_and_is_looked_at(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:
     weights, classes = foreign
     make_split("digits", run_root=tmp_path / "runs")
-    flags = (
-        "--arch",
-        "resnet18",
-        "--class-names",
-        classes,
-        "--run-root",
-        tmp_path / "runs",
-        "--name",
-        "mine",
-    )
+    flags = flags_of(classes, tmp_path)
     out = mptctl("import", weights, *flags, "--set", "data.image_size=32", "--set", "runtime.device=cpu")
     path = tmp_path / "runs" / "mine" / "best.pt"
     assert (out.returncode, out.stdout) == (0, f"{path}\n"), out.stderr
@@ -56,16 +51,7 @@ def test_a_module_of_lightning_is_taken_with_its_prefix(
     content = {"state_dict": {f"model.{key}": tensor for key, tensor in plain.items()}, "epoch": 3}
     torch.save(content, tmp_path / "lightning.ckpt")
     make_split("digits", run_root=tmp_path / "runs")
-    flags = (
-        "--arch",
-        "resnet18",
-        "--class-names",
-        classes,
-        "--run-root",
-        tmp_path / "runs",
-        "--name",
-        "mine",
-    )
+    flags = flags_of(classes, tmp_path)
     keys = ("--set", "data.image_size=32", "--set", "runtime.device=cpu")
     out = mptctl("import", tmp_path / "lightning.ckpt", *flags, *keys)
     assert out.returncode == 0, out.stderr
