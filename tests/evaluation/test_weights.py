@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from mptctl.evaluation.slice_rows import SliceRequest
 from mptctl.evaluation.weights import bootstrap_interval
 from tests.common import CommandLine
 from tests.evaluation.files import write
+
+DRAWS = int(os.environ.get("MPTCTL_DRAWS", "200"))
 
 Pair = tuple[Predictions, Predictions]
 # Of `twenty`: s01 to s14 are of old classes; s04, s05 and s09 flip; s06, s07, s12 and s13 were wrong before.
@@ -74,7 +77,7 @@ WEIGHTS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 @pytest.mark.parametrize(("n", "rate"), [(200, 0.02), (1000, 0.03), (500, 0.3)])
 def test_the_interval_holds_the_true_rate(kind: str, n: int, rate: float) -> None:
     """Few flips and many; dear samples flip twice as often, so that weighted and plain rate differ."""
-    rng, draws, held = np.random.default_rng(1), 200, 0
+    rng, draws, held = np.random.default_rng(1), DRAWS, 0
     many = WEIGHTS[kind](rng, 400_000)
     dear = np.where(many > 5, 2.0, 1.0)
     true = rate * (many * dear).sum() / many.sum()
@@ -86,6 +89,7 @@ def test_the_interval_holds_the_true_rate(kind: str, n: int, rate: float) -> Non
             (inside.sum(), (inside**2).sum()), (outside.sum(), (outside**2).sum()), float(weights.max())
         )
         held += low <= true <= high
+    print(f"{kind}, {n:,} samples that flip at {rate:.0%}: {held} of {draws}")  # noqa: T201
     assert held / draws >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / draws)
 
 
