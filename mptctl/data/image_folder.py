@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,14 +24,35 @@ class BadPictures(DataError):
     Args:
         problems: one line for each, with its path and what is wrong with it.
         total: how many files were looked at.
+        advice: what to do about them.
     """
 
-    def __init__(self, problems: list[str], total: int) -> None:
+    def __init__(
+        self,
+        problems: list[str],
+        total: int,
+        advice: str = "repair or remove them, or keep them out with --on-bad quarantine",
+    ) -> None:
         self.problems = problems
         super().__init__(
-            f"{len(problems)} of {total} pictures cannot be used: {some(problems, separator='; ')}; "
-            "repair or remove them, or keep them out with --on-bad quarantine"
+            f"{len(problems)} of {total} pictures cannot be used: {some(problems, separator='; ')}; {advice}"
         )
+
+
+class ListedPictures(NamedTuple):
+    """The picture files of an image folder.
+
+    Attributes:
+        class_names: sorted.
+        paths: below the folder, with ``/`` between folders.
+        labels: index into ``class_names`` of each path.
+        parts: TRAIN, VAL or TEST of each path.
+    """
+
+    class_names: tuple[str, ...]
+    paths: list[str]
+    labels: list[int]
+    parts: list[int]
 
 
 def scan_folder(
@@ -44,6 +66,42 @@ def scan_folder(
     """List and check ``train/CLASS/*``, and ``val/CLASS/*`` and ``test/CLASS/*`` as `parts_of` says.
 
     Args and errors: as `read_source`; without ``needs_test`` there may be ``train/`` alone.
+    """
+    listed = list_pictures(root, needs_test=needs_test)
+    paths = listed.paths
+    found = check_files(str(root), paths, verify=verify, progress=progress)
+    parts = np.array(listed.parts, dtype=np.uint8)
+    problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
+    if problems and on_bad == "fail":
+        raise BadPictures(problems, len(paths))
+    parts[[row for row, _ in found.problems]] = BAD
+    path_bytes, path_offsets = pack_paths(paths)
+    manifest = Manifest(
+        source="imagefolder",
+        root=root,
+        class_names=listed.class_names,
+        labels=np.array(listed.labels, dtype=np.int32),
+        parts=parts,
+        heights=found.heights,
+        widths=found.widths,
+        kinds=found.kinds,
+        path_bytes=path_bytes,
+        path_offsets=path_offsets,
+        sizes=found.sizes,
+        mtimes=found.mtimes,
+    )
+    return manifest, problems
+
+
+def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
+    """List the pictures of an image folder in the order of a manifest's rows; none is opened.
+
+    Args:
+        root: the folder.
+        needs_test: without it there may be ``train/`` alone.
+
+    Raises:
+        DataError: another layout than expected.
     """
     names = class_folders(root / "train")
     if not names:
@@ -73,28 +131,7 @@ def scan_folder(
             codes += [code] * len(files)
         if needs_test and code not in codes:
             raise DataError(f"{root / part}: holds no picture in its class folders; expected {EXPECTED}")
-    found = check_files(str(root), paths, verify=verify, progress=progress)
-    parts = np.array(codes, dtype=np.uint8)
-    problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
-    if problems and on_bad == "fail":
-        raise BadPictures(problems, len(paths))
-    parts[[row for row, _ in found.problems]] = BAD
-    path_bytes, path_offsets = pack_paths(paths)
-    manifest = Manifest(
-        source="imagefolder",
-        root=root,
-        class_names=tuple(names),
-        labels=np.array(labels, dtype=np.int32),
-        parts=parts,
-        heights=found.heights,
-        widths=found.widths,
-        kinds=found.kinds,
-        path_bytes=path_bytes,
-        path_offsets=path_offsets,
-        sizes=found.sizes,
-        mtimes=found.mtimes,
-    )
-    return manifest, problems
+    return ListedPictures(tuple(names), paths, labels, codes)
 
 
 def parts_of(root: Path) -> dict[str, int]:

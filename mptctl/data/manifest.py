@@ -180,6 +180,8 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             head: dict[str, Any] = json.loads(archive["head"].tobytes())
             columns = {name: archive[name] for name in _COLUMNS if name in archive}
+        if odd := [name for name, column in columns.items() if column.dtype.kind not in "iu"]:
+            raise DataError(f"{path}: its {odd[0]} are no integers; {advice}")
         if head["version"] != MANIFEST_VERSION:
             raise DataError(f"{path}: a manifest of version {head['version']}; {advice}")
         manifest = Manifest(

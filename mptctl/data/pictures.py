@@ -16,6 +16,7 @@ from torchvision.io import ImageReadMode
 from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.manifest import STANDARD, Manifest
+from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.plan import Views
 from mptctl.errors import DataError, first_line
 from mptctl.recipe import DataRecipe
@@ -23,8 +24,6 @@ from mptctl.recipe import DataRecipe
 # torchvision has announced that its decoder will go, and warns at each call of the Python function.
 # The operator behind it is about twice as fast as Pillow in threads; where it is gone, Pillow serves.
 _decode_image = getattr(torch.ops.image, "decode_image", None)
-# For JPEG alone: its PNG decoder ends the process on data that are damaged after the header.
-_START_OF_JPEG = b"\xff\xd8"
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -42,7 +41,8 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         DataError: it cannot be decoded.
     """
     try:
-        if kind == STANDARD and _decode_image is not None and data.startswith(_START_OF_JPEG):
+        # For JPEG alone: its PNG decoder ends the process on data that are damaged after the header.
+        if kind == STANDARD and _decode_image is not None and data.startswith(START_OF_JPEG):
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
             decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
             return decoded.permute(1, 2, 0)
@@ -73,10 +73,27 @@ def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
     """
     image = picture.permute(2, 0, 1)
     if min(image.shape[-2:]) != resize:
-        image = vision.resize(image, [resize], antialias=True)
+        image = resized(picture, [resize]).permute(2, 0, 1)
     if tuple(image.shape[-2:]) != (size, size):
         image = vision.center_crop(image, [size, size])
     return image.permute(1, 2, 0)
+
+
+def resized(picture: Tensor, size: list[int]) -> Tensor:
+    """torchvision's resize, with the channels last in memory all the way.
+
+    Torch resizes pixels of three bytes in one piece where a batch of one picture is given to it so; the same bytes
+    come out as with the channels first.
+
+    Args:
+        picture: (H, W, 3) uint8, or a window of one.
+        size: height and width, or the shorter side alone, in pixels.
+
+    Returns:
+        (h, w, 3) uint8.
+    """
+    image: Tensor = vision.resize(picture.contiguous().permute(2, 0, 1).unsqueeze(0), size, antialias=True)
+    return image.squeeze(0).permute(1, 2, 0)
 
 
 class Normalisation:
@@ -114,8 +131,8 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
-        stored = picture[top : top + height, left : left + width].permute(2, 0, 1)
-        image: Tensor = vision.resize(stored, [size, size], antialias=True)
+        stored = picture[top : top + height, left : left + width]
+        image: Tensor = resized(stored, [size, size]).permute(2, 0, 1)
     else:
         fitted = resize_and_crop(picture, size, size).permute(2, 0, 1)
         image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
@@ -149,14 +166,22 @@ def decode_file(manifest: Manifest, index: int) -> Tensor:
         DataError: the file is gone or cannot be decoded.
     """
     path = manifest.file(index)
+    return decode(read_file(path), int(manifest.kinds[index]), path)
+
+
+def read_file(path: str) -> bytes:
+    """A picture file's bytes.
+
+    Raises:
+        DataError: it is gone.
+    """
     try:
         with open(path, "rb") as stream:
-            data = stream.read()
+            return stream.read()
     except OSError as error:
         raise DataError(
             f"{path}: gone since split ({error.strerror}); restore it, or run split --overwrite"
         ) from error
-    return decode(data, int(manifest.kinds[index]), path)
 
 
 def single_threaded() -> None:

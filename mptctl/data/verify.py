@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
+from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, is_in_order, png_fault
 from mptctl.errors import DataError, one_line
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Verify
@@ -26,7 +27,8 @@ MAX_PIXELS = 89_478_485
 # What a decoder may get to see. MPO is a JPEG with more JPEGs behind it, as many phones write them.
 _JPEG_FORMATS = ("JPEG", "MPO")
 _ACCEPTED = (*_JPEG_FORMATS, "PNG")
-_END_OF_JPEG, _END_OF_PNG = b"\xff\xd9", b"IEND"
+# Grey levels by which two versions of one decoder may differ in a sound picture; here they do not differ.
+_SAME_LEVEL = 4
 _CHUNK = 512
 
 
@@ -62,25 +64,27 @@ def check_file(path: str, verify: Verify = "header") -> CheckedFile:
 
     Args:
         path: the file.
-        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture.
+        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture, by two decoders
+            where the loaders use two.
 
     Raises:
         DataError: what is wrong with it, without its name: empty, not a JPEG or PNG, cut off, too large,
             16 bits a channel.
     """
-    with _without_warnings():
-        return _look_at(path, verify)
+    with without_warnings():
+        return look_at(path, verify)
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     """Pillow warns of pictures larger than its limit, and of odd metadata; we refuse or take them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _look_at(path: str, verify: Verify) -> CheckedFile:
+def look_at(path: str, verify: Verify) -> CheckedFile:
+    """As `check_file`, for threads: `without_warnings` is theirs together, and stands around them all."""
     try:
         with open(path, "rb") as stream:
             stat = os.fstat(stream.fileno())
@@ -95,11 +99,13 @@ def _look_at(path: str, verify: Verify) -> CheckedFile:
             is_jpeg = image.format in _JPEG_FORMATS
             scan = stream.tell() if image.format == "JPEG" else 0
             kind = _kind(image)
-            if not _is_whole(stream, _END_OF_JPEG if is_jpeg else _END_OF_PNG, scan, is_jpeg):
+            if not is_in_order(stream, is_jpeg=is_jpeg):
+                kind = NONSTANDARD
+            if not _is_whole(stream, END_OF_JPEG if is_jpeg else END_OF_PNG, scan, is_jpeg):
                 raise DataError("cut off: the end marker is missing")
             if verify == "decode":
                 stream.seek(0)
-                Image.open(stream).load()
+                _refuse_what_decoders_read_in_several_ways(stream.read(), kind)
             return CheckedFile(height, width, kind, stat.st_size, stat.st_mtime_ns)
     except DataError:
         raise
@@ -137,7 +143,7 @@ def check_files(
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
     chunks = [(root, paths[start : start + _CHUNK], verify) for start in starts]
-    with _without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
+    with without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
         for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
             columns[:, start : start + rows.shape[1]] = rows
             problems += [(start + row, problem) for row, problem in bad]
@@ -159,7 +165,7 @@ def _check_chunk(chunk: tuple[str, Sequence[str], Verify]) -> tuple[NDArray[np.i
     problems: list[tuple[int, str]] = []
     for row, path in enumerate(paths):
         try:
-            found = _look_at(os.path.join(root, path), verify)
+            found = look_at(os.path.join(root, path), verify)
             rows[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
         except DataError as error:
             problems.append((row, str(error)))
@@ -181,6 +187,25 @@ def _kind(image: Image.Image) -> int:
         "jfif" not in image.info and names == (82, 71, 66)
     )
     return STANDARD if image.mode == "L" or (image.mode == "RGB" and not stored_rgb) else NONSTANDARD
+
+
+def _refuse_what_decoders_read_in_several_ways(content: bytes, kind: int) -> None:
+    """Decode a file by Pillow, and by the decoder of the loaders where that is another one."""
+    from mptctl.data.pictures import decode, rgb  # which import torch
+
+    picture = rgb(content).astype(np.int16)
+    if kind == NONSTANDARD:
+        return
+    if content.startswith(START_OF_PNG):
+        if fault := png_fault(content):
+            raise DataError(fault)
+        return
+    try:
+        other = decode(content, kind, "").numpy()
+    except DataError as error:
+        raise DataError("its data are damaged: not every decoder reads them") from error
+    if np.abs(other - picture).max() > _SAME_LEVEL:
+        raise DataError("its data are damaged: two decoders read two pictures")
 
 
 def _is_whole(stream: io.BufferedReader, end: bytes, start: int, at_the_end: bool) -> bool:

@@ -89,6 +89,16 @@ def test_a_damaged_file_is_a_data_error_that_says_what_to_do(tmp_path: Path, dam
         load_manifest(path, None)
 
 
+def test_columns_that_are_no_integers_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.npz"
+    manifest = files_manifest(["train/c0/a.jpg"], [0], 1)
+    replace(manifest, heights=np.array([1], dtype="M8[s]")).save(path)  # type: ignore[arg-type]
+    with pytest.raises(
+        DataError, match=r"manifest\.npz: its heights are no integers; run mptctl split again"
+    ):
+        load_manifest(path, None)
+
+
 def test_as_many_pictures_as_imagenet_load_and_select_in_under_a_second_of_work(tmp_path: Path) -> None:
     count, classes = 1_281_167, 1000
     labels = np.sort(np.random.default_rng(0).integers(0, classes, count))

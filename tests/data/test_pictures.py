@@ -84,3 +84,17 @@ def test_the_model_gets_channels_first_without_a_copy() -> None:
     assert images.shape == (2, 3, 4, 4)
     assert images.is_contiguous(memory_format=torch.channels_last)
     assert images.data_ptr() == pictures.data_ptr()
+
+
+@pytest.mark.parametrize("size", [(90, 70), (41, 300), (64, 64)])
+def test_pictures_are_resized_to_the_bytes_of_torchvision_with_channels_first(size: tuple[int, int]) -> None:
+    """In memory the channels stay last, which is faster; nothing else changes, of whole pictures or windows."""
+    picture = torch.from_numpy(np.array(smooth_picture(*size, 3)))
+    planes = picture.permute(2, 0, 1).contiguous()
+    fitted = v2.functional.center_crop(v2.functional.resize(planes, [40], antialias=True), [32, 32])
+    assert torch.equal(resize_and_crop(picture, 40, 32), fitted.permute(1, 2, 0))
+    data = DataRecipe(image_size=32, augment="random-resized-crop")
+    for flip in (False, True):
+        window = v2.functional.resize(planes[:, 3:33, 7:36].contiguous(), [32, 32], antialias=True)
+        seen = augment(picture, data, one_view(3, 7, 30, 29, flip), 0)
+        assert torch.equal(seen, (window.flip(-1) if flip else window).permute(1, 2, 0))

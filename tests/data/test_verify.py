@@ -56,6 +56,22 @@ def deep_png() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
+def chunks(*parts: tuple[bytes, bytes], checksum: int = 0) -> bytes:
+    """A PNG of some chunks; ``checksum`` is added to that of the data."""
+    written = [
+        struct.pack(">I", len(body)) + kind + body
+        + struct.pack(">I", (zlib.crc32(kind + body) + checksum * (kind == b"IDAT")) % 2**32)
+        for kind, body in parts
+    ]  # fmt: skip
+    return b"\x89PNG\r\n\x1a\n" + b"".join(written)
+
+
+# A grey PNG of 70 x 50, by its chunks; each row begins with a byte for its filter.
+GREY_HEADER = (b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 0, 0, 0))
+ROWS = bytes(71) * 50
+END = (b"IEND", b"")
+
+
 def gif() -> bytes:
     stream = io.BytesIO()
     PICTURE.save(stream, "GIF")
@@ -94,7 +110,37 @@ GOOD = {
     "png, palette": (png(PICTURE.convert("P")), NONSTANDARD),
     "png, one bit": (png(PICTURE.convert("1")), NONSTANDARD),
     "png, bytes behind the end": (png(PICTURE) + b"trailing bytes" * 40, STANDARD),
-}
+    "png, what looks like a chunk behind the end": (png(PICTURE) + b"\0\0\0\x02Z\0i\xee" + bytes(9), STANDARD),
+    "png, interlaced": (png(PICTURE, interlace=1), STANDARD),
+    # What Pillow finds its way over, and DALI does not.
+    "bytes between segments": (jpeg()[:20] + b"ab" + jpeg()[20:], NONSTANDARD),
+    "png, two headers": (chunks(GREY_HEADER, GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END), NONSTANDARD),
+    "png, text first": (
+        chunks((b"tEXt", b"a\0b"), GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END),
+        NONSTANDARD,
+    ),
+    "png, data in two": (
+        chunks(
+            GREY_HEADER,
+            (b"IDAT", zlib.compress(ROWS)[:9]),
+            (b"IDAT", zlib.compress(ROWS)[9:]),
+            (b"tIME", bytes(7)),
+            END,
+        ),
+        STANDARD,
+    ),
+}  # fmt: skip
+# Damaged data that Pillow reads without a word: another decoder reads nothing, or something else.
+READ_IN_SEVERAL_WAYS = {
+    "a row too few": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS[:-71])), END), "before its last row"),
+    "an unknown way of packing": (
+        chunks((b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 1, 0, 0)), (b"IDAT", zlib.compress(ROWS)), END),
+        "unknown way of packing",
+    ),
+    "another checksum": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END, checksum=1), "checksum of its IDAT"),
+    # The marker's length reaches beyond the end of the file.
+    "a marker in the coded data": (jpeg()[:-300] + b"\xff\xe0\xff\xff" + jpeg()[-300:], "not every decoder"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -130,6 +176,17 @@ def test_decoding_finds_what_the_header_does_not_show(tmp_path: Path) -> None:
     path.write_bytes(data)
     check_file(str(path))
     with pytest.raises(DataError):
+        check_file(str(path), "decode")
+
+
+@pytest.mark.parametrize("case", READ_IN_SEVERAL_WAYS)
+def test_decoding_refuses_what_two_decoders_read_differently(tmp_path: Path, case: str) -> None:
+    data, reason = READ_IN_SEVERAL_WAYS[case]
+    assert Image.open(io.BytesIO(data)).convert("RGB").size == (70, 50)
+    path = tmp_path / "picture.jpg"
+    path.write_bytes(data)
+    check_file(str(path))
+    with pytest.raises(DataError, match=reason):
         check_file(str(path), "decode")
 
 

@@ -1,4 +1,7 @@
-"""Run many cases and print what came of them: python -m tests.fuzz --cases 30000; --only N runs one again."""
+"""Run many cases and print what came of them: python -m tests.fuzz --cases 30000 --pictures 10000.
+
+--only N runs one case again, --picture N one picture.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,20 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from mptctl.names import Verify
 from tests.fuzz.cases import Case, run_case
 from tests.fuzz.inputs import make_inputs
+from tests.fuzz.pictures import EACH, look_at_pictures, picture_of
+
+VERIFY: tuple[Verify, ...] = ("header", "decode")
 
 
 def main() -> int:
     """1 where a case did what it must not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=30_000)
+    parser.add_argument("--pictures", type=int, default=0, help="damaged pictures, given to all loaders")
+    parser.add_argument("--picture", type=int, help="one picture, written to picture-N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", type=int, help="one case, shown whole")
@@ -26,6 +35,11 @@ def main() -> int:
         "--keep", type=Path, default=Path("fuzz-faults"), help="folder for files that found a fault"
     )
     given = parser.parse_args()
+    if given.picture is not None:
+        Path(f"picture-{given.picture}").write_bytes(picture_of(given.picture, given.seed))
+        print(*(look_at_pictures([given.picture], given.seed, verify) for verify in VERIFY), sep="\n")  # noqa: T201
+        return 0
+    worst = _pictures(range(given.first, given.first + given.pictures), given.seed) if given.pictures else 0
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs"
         inputs.mkdir()
@@ -33,7 +47,28 @@ def main() -> int:
         if given.only is not None:
             _show(run_case(given.only, given.seed, inputs))
             return 0
-        return _many(range(given.first, given.first + given.cases), given.seed, inputs, given.keep)
+        numbers = range(given.first, given.first + given.cases)
+        return max(worst, _many(numbers, given.seed, inputs, given.keep) if numbers else 0)
+
+
+def _pictures(numbers: range, seed: int) -> int:
+    """How `split` and the loaders took damaged pictures, after a look at their headers and after decoding them."""
+    faults = 0
+    chunks = [numbers[start : start + EACH] for start in range(0, len(numbers), EACH)]
+    for verify in VERIFY:
+        outcomes: Counter[str] = Counter()
+        slowest = 0.0
+        with multiprocessing.get_context("fork").Pool() as pool:
+            for chunk in pool.imap(partial(look_at_pictures, seed=seed, verify=verify), chunks):
+                for looked in chunk:
+                    outcomes[looked.outcome] += 1
+                    slowest = max(slowest, looked.seconds)
+                    if looked.fault:
+                        faults += 1
+                        print(f"picture {looked.number}, {verify}: {looked.fault}", flush=True)  # noqa: T201
+        told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
+        print(f"{len(numbers):,} pictures, --verify {verify}: {told}; slowest {slowest:.1f} s", flush=True)  # noqa: T201
+    return min(faults, 1)
 
 
 def _many(numbers: range, seed: int, inputs: Path, keep: Path) -> int:
@@ -47,6 +82,7 @@ def _many(numbers: range, seed: int, inputs: Path, keep: Path) -> int:
             if case.fault:
                 faults += 1
                 _keep(case, keep)
+    gc.unfreeze()  # what stays frozen counts as leaked when the process ends
     _print_table(codes)
     print(  # noqa: T201
         f"{len(numbers):,} cases, {faults:,} faults; slowest {slowest:.1f} s; largest memory {peak / 2**20:,.0f} MB"

@@ -33,7 +33,7 @@ def mutate(content: bytes, name: str, rng: random.Random) -> bytes:
         name: of the file, whose ending says what it holds.
         rng: decides all.
     """
-    ways = [_bytes]
+    ways = [change_bytes]
     if name.endswith((".yaml", ".json", ".jsonl", ".csv", ".txt")):
         ways += [_words, _words, _lines]
     if name.endswith((".yaml", ".json", ".jsonl")):
@@ -46,11 +46,11 @@ def mutate(content: bytes, name: str, rng: random.Random) -> bytes:
         try:
             content = rng.choice(ways)(content, rng)
         except Exception:  # what was damaged before is no tree, archive or table any more
-            content = _bytes(content, rng)
+            content = change_bytes(content, rng)
     return content
 
 
-def _bytes(content: bytes, rng: random.Random) -> bytes:
+def change_bytes(content: bytes, rng: random.Random) -> bytes:
     data = bytearray(content)
     start = rng.randrange(len(data) + 1)
     end = min(len(data), start + rng.choice([1, 2, 4, 8, 64, len(data)]))
@@ -166,7 +166,7 @@ def _archive(content: bytes, rng: random.Random) -> bytes:
     elif way == 4:
         members[here] = (name, _words(inside, rng))
     else:
-        members[here] = (name, _bytes(inside, rng))
+        members[here] = (name, change_bytes(inside, rng))
     written = io.BytesIO()
     packing = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
     with zipfile.ZipFile(written, "w", packing) as archive:

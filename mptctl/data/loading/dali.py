@@ -15,12 +15,12 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader, Progress
 from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.dali_pipeline import build_pipeline, shape_of
+from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.pictures import rgb
+from mptctl.data.pictures import decode_file
 from mptctl.data.verify import check_file
-from mptctl.errors import DataError, first_line
+from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package
 
@@ -110,17 +110,23 @@ class DaliLoader(Loader):
 
     def _blame(self, error: Exception) -> DataError:
         manifest, problems = self.plan.split.manifest, []
-        for job in self._in_flight:
-            for i in job.index.tolist():
-                try:
-                    check_file(manifest.file(i), "decode")
-                except DataError as problem:
-                    problems.append(f"{manifest.file(i)}: {problem}")
+        paths = [manifest.file(i) for job in self._in_flight for i in job.index.tolist()]
+        for path in paths:
+            try:
+                check_file(path, "decode")
+            except DataError as problem:
+                problems.append(f"{path}: {problem}")
         if problems:
-            return DataError(f"{'; '.join(problems)}; repair or remove them, and run split --overwrite")
-        return DataError(
-            f"DALI cannot decode a picture of this batch ({first_line(error)[:160]}); try data.loader=threaded"
-        )
+            return DataError(
+                f"{some(problems, separator='; ')}; repair or remove them, and run split --overwrite"
+            )
+        for path in paths:
+            if not can_decode(self.plan, path):
+                return DataError(
+                    f"{path}: Pillow can decode it and DALI cannot; save it anew and run split --overwrite, "
+                    "or set data.loader=threaded"
+                )
+        return DataError(f"DALI failed ({first_line(error)[:160]}); try data.loader=threaded")
 
     def _drain(self) -> None:
         """Take out what is still in work after a pass that was left early or failed."""
@@ -168,8 +174,7 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
         path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{i}.png"
         if not path.exists():
             manifest.check_unchanged(np.array([i]))
-            with open(manifest.file(i), "rb") as stream:
-                picture = rgb(stream.read())
+            picture = decode_file(manifest, i).numpy()
             with replacing(path) as out:
                 Image.fromarray(picture).save(out, format="PNG")
         substitutes[i] = str(path)

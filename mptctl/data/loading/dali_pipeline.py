@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -215,6 +216,29 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
         pipeline.set_outputs(pictures)
     pipeline.build()
     return pipeline
+
+
+def can_decode(plan: LoadPlan, path: str) -> bool:
+    """Whether DALI decodes one file by itself; for naming the file on which a batch failed.
+
+    Args:
+        plan: device and settings.
+        path: of the file.
+    """
+    from nvidia.dali import Pipeline, fn
+
+    device = (plan.device.index or 0) if plan.device.type == "cuda" else None
+    pipeline = Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
+    with pipeline:
+        name = np.frombuffer(os.fsencode(path), dtype=np.uint8)
+        encoded = fn.io.file.read(fn.external_source(source=lambda: [name]), dont_use_mmap=True)
+        pipeline.set_outputs(fn.decoders.image(encoded, **decoder_settings(plan)))
+    pipeline.build()
+    try:
+        pipeline.run()
+    except Exception:  # whatever DALI raises
+        return False
+    return True
 
 
 def decoder_settings(plan: LoadPlan) -> dict[str, Any]:

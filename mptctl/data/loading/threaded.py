@@ -21,7 +21,7 @@ _PIECES = 4
 
 
 class ThreadedLoader(Loader):
-    """Reads, decodes and cuts each picture in one of several threads, some batches ahead."""
+    """Reads, decodes and cuts each picture in one of several threads, some batches ahead; on the CPU, normalises it."""
 
     name = recipe_name = "threaded"
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
@@ -56,8 +56,14 @@ class ThreadedLoader(Loader):
 
     def _start(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
         size = self.plan.data.image_size
-        pinned = self.plan.device.type == "cuda"
-        out = torch.empty((len(job.index), size, size, 3), dtype=torch.uint8, pin_memory=pinned)
+        on_cpu = self.plan.device.type == "cpu"
+        # For a device, bytes are copied and normalised there; on the CPU the threads do that, picture by picture, while
+        # it is in their caches.
+        out = torch.empty(
+            (len(job.index), size, size, 3),
+            dtype=torch.float32 if on_cpu else torch.uint8,
+            pin_memory=not on_cpu,
+        )
         step = max(1, len(job.index) // (_PIECES * self._threads))
         pieces = [
             self._pool.submit(self._fill, job, out, slice(start, start + step))
@@ -68,7 +74,9 @@ class ThreadedLoader(Loader):
     def _finish(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
         for piece in pieces:
             piece.result()
-        return self.batch(job, self.normalise(out.to(self.plan.device, non_blocking=True)))
+        if out.dtype == torch.uint8:
+            out = self.normalise(out.to(self.plan.device, non_blocking=True))
+        return self.batch(job, out)
 
     def _fill(self, job: BatchJob, out: Tensor, rows: slice) -> None:
         plan, manifest = self.plan, self.plan.split.manifest
@@ -81,4 +89,4 @@ class ThreadedLoader(Loader):
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size)
             else:
                 picture = augment(picture, plan.data, views, row)
-            out[rows.start + row] = picture
+            out[rows.start + row] = picture if out.dtype == torch.uint8 else self.normalise(picture)
