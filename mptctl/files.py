@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -23,6 +24,8 @@ PARTIAL = ".part"
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+# Characters of a class name in a file: a line that is longer is data that stand in the wrong place.
+LONGEST_NAME = 1000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -30,6 +33,13 @@ class Model(BaseModel):
     """A record of named fields, each with a description; it is frozen, and an unknown field is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def model_dump_json(self, **how: Any) -> str:
+        """As pydantic's, but a character that a terminal would obey, or would not show, stands as ``\\uNNNN``."""
+        text = super().model_dump_json(**how)
+        if text.isprintable():
+            return text
+        return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 @contextmanager
@@ -200,7 +210,7 @@ def read_names(path: Path, flag: str) -> list[str]:
         flag: that named it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, or names nothing.
+        UsageError: it cannot be read, is not UTF-8, names nothing, or has a line that is no name.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -210,6 +220,10 @@ def read_names(path: Path, flag: str) -> list[str]:
     names = [line.strip() for line in lines if line.strip()]
     if not names:
         raise UsageError(f"{flag} {path}: holds no name; write one name a line")
+    if long := [name for name in names if len(name) > LONGEST_NAME]:
+        raise UsageError(
+            f"{flag} {path}: a name has {len(long[0]):,} characters ({long[0][:40]}...); write one name a line"
+        )
     return names
 
 

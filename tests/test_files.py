@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from mptctl.errors import StorageError, UsageError
 from mptctl.files import (
+    Model,
     output_file,
     read_names,
     remove_partial_files,
@@ -140,6 +142,7 @@ def test_names_are_read_one_a_line(tmp_path: Path) -> None:
         (None, "No such file or directory"),
         (b"\xff\xfe", r"cannot be read \(not UTF-8\)"),
         (b" \n\n", "holds no name"),
+        (b"cat\n" + b"x" * 5000, r"a name has 5,000 characters \(x{40}\.\.\.\)"),
     ],
 )
 def test_a_file_of_names_that_cannot_be_used_is_refused_with_its_flag(
@@ -151,3 +154,18 @@ def test_a_file_of_names_that_cannot_be_used_is_refused_with_its_flag(
     with pytest.raises(UsageError, match=message) as caught:
         read_names(file, "--old-classes")
     assert str(caught.value).startswith(f"--old-classes {file}: ")
+
+
+class Named(Model):
+    """A record."""
+
+    name: str
+
+
+@pytest.mark.parametrize("name", ["c\x7ft", "\u202ecat", "\x9b2J", "a\u2028b", "\U000e0041", "猫 é \n \t"])
+def test_json_holds_no_character_that_a_terminal_obeys_or_hides(name: str) -> None:
+    for indent in (None, 2):
+        text = Named(name=name).model_dump_json(indent=indent)
+        assert text.replace("\n", "").isprintable()
+        assert json.loads(text) == {"name": name}
+    assert "猫 é" in Named(name="猫 é").model_dump_json()

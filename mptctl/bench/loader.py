@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
+from mptctl.bench.loader_parts import PARTS, LoaderParts, PartsRunner
 from mptctl.bench.runners import (
     DATALOADERS,
     LEAST_BATCHES,
@@ -63,6 +64,9 @@ class LoaderBench(Model):
         description="the fastest of our loaders that does the work of the others; null where none was measured",
     )
     tuned: dict[str, float] | None = Field(description="with --tune: the fastest settings of data.*")
+    parts: LoaderParts | None = Field(
+        None, description="what bounds the threaded loader; null where that was not measured"
+    )
 
 
 def bench_loader(
@@ -106,6 +110,9 @@ def bench_loader(
         split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
         short_split = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
         runners, skipped = make_runners(recipe, split, short_split, rows, device, Path(scratch), say)
+        parts = None
+        if "threaded" in rows:
+            parts = PartsRunner(manifest, recipe.data, recipe.optim.batch_size, device)
         try:
             measured: dict[str, list[float]] = {runner.name: [] for runner in runners}
             for turn in range(repeats):
@@ -113,6 +120,8 @@ def bench_loader(
                     rate = runner.run(seconds, device)
                     measured[runner.name].append(round(rate, 1))
                     say(f"run {turn + 1} of {repeats}: {runner.name} {rate:,.0f} images/s")
+                if parts is not None:
+                    parts.run(seconds / len(PARTS))
             tuned = _tune(recipe, split, device, Path(scratch), seconds, say) if tune else None
         finally:
             for runner in runners:
@@ -140,6 +149,7 @@ def bench_loader(
         verdict=verdict(rates, same_work),
         fastest=fastest(rates, same_work),
         tuned=tuned,
+        parts=None if parts is None else parts.found(),
     )
 
 

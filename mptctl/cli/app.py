@@ -19,6 +19,7 @@ from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
 from mptctl.cli.history import history
 from mptctl.cli.import_ import import_
+from mptctl.cli.pack import pack
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
 from mptctl.cli.recipes import recipes
@@ -65,6 +66,7 @@ def _root(
 
 
 app.command("quickstart")(quickstart)
+app.command("pack")(pack)
 app.command("split")(split)
 app.command("import")(import_)
 app.command("train-old")(train_old)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from mptctl.bench.conclusions import evaluate_sentence, kernel_sentence, loader_sentence, step_sentence
+from mptctl.bench.conclusions import (
+    bound_sentence,
+    evaluate_sentence,
+    kernel_sentence,
+    loader_sentence,
+    step_sentence,
+)
 from mptctl.bench.evaluate import EvaluateBench, EvaluateRow
 from mptctl.bench.kernel import KernelBench, KernelRow
 from mptctl.bench.loader import LoaderBench, LoaderRow, fastest, verdict
+from mptctl.bench.loader_parts import LoaderParts
 from mptctl.bench.step import StepBench, StepRow
 from mptctl.machine.facts import this_machine
 
@@ -33,6 +40,36 @@ def test_the_fastest_loader_is_named_with_what_takes_it() -> None:
     )
     assert "--set data.loader=threaded." in loader_sentence(loaders({"threaded": 700.0, "dali-cpu": 500.0}))
     assert loader_sentence(loaders({"dataloader-pil": 5.0})) == "No loader of ours was measured."
+
+
+def parts(disk: float | None = None, short_side: int = 375, **slow: float) -> LoaderParts:
+    rates = {"read": 9000.0, "decode": 5000.0, "resize": 4000.0, "copy": 8000.0} | slow
+    bound = min(rates, key=lambda name: rates[name])
+    return LoaderParts.model_validate(
+        {"threads": 2, "images_per_s": rates, "disk": disk, "bound": bound, "short_side": short_side}
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (parts(decode=400.0), "bound by decoding; images/s of each part alone: reading 9,000, decoding 400, "
+         "resizing 4,000, copying 8,000. Smaller files come faster: mptctl pack."),
+        (parts(decode=400.0, short_side=256), "decoding 400, resizing 4,000, copying 8,000."),
+        (parts(read=30.0, disk=90.0), "bound by reading; images/s of each part alone: reading 30, "),
+        (parts(disk=90.0), "bound by the disk, 90 images/s where the system's cache does not hold the files; "),
+        (parts(disk=7000.0), "bound by resizing; "),
+        (parts(copy=70.0), "bound by copying; images/s of each part alone: reading 9,000, decoding 5,000, "
+         "resizing 4,000, copying 70."),
+    ],
+)  # fmt: skip
+def test_what_bounds_the_threaded_loader_is_said(found: LoaderParts, said: str) -> None:
+    sentence = bound_sentence(found, 224)
+    assert sentence.startswith("The threaded loader is ")
+    assert said in sentence
+    assert sentence.endswith("mptctl pack.") == (found.short_side > 256 and found.bound != "copy")
+    whole = loaders({"threaded": 300.0}).model_copy(update={"image_size": 224, "parts": found})
+    assert loader_sentence(whole).endswith(f"To take it: --set data.loader=threaded. {sentence}")
 
 
 def kernels(device: str = "cuda", **us: float) -> KernelBench:

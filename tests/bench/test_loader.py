@@ -19,6 +19,7 @@ from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe import DataRecipe, load_recipe
+from tests.common import smooth_picture
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,44 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     assert found.verdict
     assert len([line for line in said if line.startswith("run ")]) == 2 * len(found.rows)
     assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_the_parts_of_the_threaded_loader_are_measured_one_by_one(pictures: Path) -> None:
+    found = bench_loader(
+        load_recipe("imagenet", SMALL),
+        data_root=pictures,
+        rows=("threaded",),
+        repeats=3,
+        seconds=0.1,
+        device=torch.device("cpu"),
+    )
+    parts = found.parts
+    assert parts is not None
+    assert list(parts.images_per_s) == ["read", "decode", "resize", "copy"]
+    assert all(rate > 0 for rate in parts.images_per_s.values())
+    assert parts.images_per_s[parts.bound] == min(parts.images_per_s.values())
+    assert (parts.threads, parts.short_side) == (1, 50)
+    assert parts.disk is not None
+    assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:
+    folder = tmp_path / "train" / "one"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        smooth_picture(900, 1200, number).save(
+            folder / f"{number}.png"
+        )  # a PNG takes ten times as long to decode as to resize
+    found = bench_loader(
+        load_recipe("imagenet", [*SMALL, "optim.batch_size=2"]),
+        data_root=tmp_path,
+        rows=("threaded",),
+        repeats=1,
+        seconds=1.0,
+        device=torch.device("cpu"),
+    )
+    assert found.parts is not None
+    assert (found.parts.bound, found.parts.short_side) == ("decode", 900)
 
 
 def test_json_is_one_object_and_tuning_gives_lines_to_paste(

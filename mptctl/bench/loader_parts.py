@@ -1,0 +1,166 @@
+"""What bounds the threaded loader: how many pictures a second each part of its work brings when it is done alone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+
+from mptctl.data.manifest import TRAIN, Manifest
+from mptctl.data.pictures import Normalisation, augment, decode, read_file, single_threaded
+from mptctl.data.plan import EpochPlan
+from mptctl.files import Model
+from mptctl.machine.facts import usable_cores
+from mptctl.recipe import DataRecipe
+
+PartName = Literal["read", "decode", "resize", "copy"]
+PARTS: tuple[PartName, ...] = ("read", "decode", "resize", "copy")
+# Pictures that are read in turn, and of them those that are held decoded: 64 of 12 megapixels take 2.3 GB.
+_READ, _HELD = 512, 64
+
+
+class LoaderParts(Model):
+    """Speed of each part of the threaded loader's work by itself, and of the disk."""
+
+    threads: int = Field(description="threads that do all parts")
+    images_per_s: dict[PartName, float] = Field(
+        description="by part, medians over the runs: opening and reading files, from the system's cache where they are "
+        "in it; decoding whole pictures; cutting, resizing and mirroring them; copying them, normalised, into a batch "
+        "on the device"
+    )
+    disk: float | None = Field(
+        description="images/s of reading files that the system's cache does not hold; null where it cannot be emptied"
+    )
+    bound: PartName = Field(description="the slowest part")
+    short_side: int = Field(description="median of the pictures' shorter sides, in pixels")
+
+
+class PartsRunner:
+    """Measures the parts in turns, as the threaded loader does them.
+
+    Args:
+        manifest: of files; training pictures of it are taken.
+        data: picture size, augmentation, normalisation and number of threads.
+        batch_size: pictures in a batch.
+        device: where batches go.
+    """
+
+    def __init__(self, manifest: Manifest, data: DataRecipe, batch_size: int, device: torch.device) -> None:
+        self.threads = data.threads or usable_cores()
+        rows = np.flatnonzero(manifest.parts == TRAIN)
+        self._manifest, self._data, self._device = manifest, data, device
+        self._rows = _spread(rows, _READ)
+        held = _spread(self._rows, _HELD)
+        self._kinds = manifest.kinds[held].tolist()
+        self._views = EpochPlan(0, data).views(0, held, manifest.heights[held], manifest.widths[held])
+        self._bytes = [read_file(manifest.file(row)) for row in held.tolist()]
+        self._pictures = [self._decode(i) for i in range(len(held))]
+        self._cut = [self._resize(i) for i in range(len(held))]
+        self._batch = torch.empty(
+            (batch_size, data.image_size, data.image_size, 3),
+            dtype=torch.float32 if device.type == "cpu" else torch.uint8,
+            pin_memory=device.type == "cuda",
+        )
+        self._normalise = Normalisation(data, device)
+        shorter = np.minimum(manifest.heights[rows], manifest.widths[rows])
+        self._short_side = int(np.median(shorter))
+        self._rates: dict[PartName, list[float]] = {name: [] for name in PARTS}
+        self._disk: list[float] = []
+
+    def run(self, seconds: float) -> None:
+        """Measure each part for so long, and the disk for one pass over the files."""
+        files, held = len(self._rows), len(self._bytes)
+        with ThreadPoolExecutor(self.threads, initializer=single_threaded) as pool:
+            if self._leave_cache():
+                begin = time.perf_counter()
+                list(pool.map(self._read, range(files)))
+                self._disk.append(files / (time.perf_counter() - begin))
+            self._rates["read"].append(self._rate(pool, self._read, files, seconds))
+            self._rates["decode"].append(self._rate(pool, self._decode, held, seconds))
+            self._rates["resize"].append(self._rate(pool, self._resize, held, seconds))
+            copied = self._rate(pool, self._copy, held, seconds)
+        if self._device.type != "cpu":
+            copied = min(copied, self._to_device(seconds))
+        self._rates["copy"].append(copied)
+
+    def found(self) -> LoaderParts:
+        """What the runs came to."""
+        rates = {name: round(statistics.median(runs), 1) for name, runs in self._rates.items()}
+        return LoaderParts(
+            threads=self.threads,
+            images_per_s=rates,
+            disk=round(statistics.median(self._disk), 1) if self._disk else None,
+            bound=min(rates, key=lambda name: rates[name]),
+            short_side=self._short_side,
+        )
+
+    def _rate(
+        self, pool: ThreadPoolExecutor, work: Callable[[int], object], count: int, seconds: float
+    ) -> float:
+        """Images a second of all threads together, each of which goes through the pictures from a place of its own."""
+        begin = time.perf_counter()
+
+        def go(first: int) -> int:
+            for done in itertools.count(1):
+                work((first + done) % count)
+                if time.perf_counter() - begin >= seconds:
+                    return done
+            raise AssertionError("counting has no end")
+
+        images = sum(pool.map(go, (thread * count // self.threads for thread in range(self.threads))))
+        return images / (time.perf_counter() - begin)
+
+    def _read(self, place: int) -> bytes:
+        row = self._rows[place : place + 1]
+        self._manifest.check_unchanged(row)
+        return read_file(self._manifest.file(int(row[0])))
+
+    def _decode(self, place: int) -> torch.Tensor:
+        return decode(self._bytes[place], self._kinds[place], "a picture")
+
+    def _resize(self, place: int) -> torch.Tensor:
+        return augment(self._pictures[place], self._data, self._views, place)
+
+    def _copy(self, place: int) -> None:
+        """One picture into the batch; on the CPU normalised, for a device as bytes."""
+        picture = self._cut[place]
+        row = place % len(self._batch)
+        self._batch[row] = picture if self._batch.dtype == torch.uint8 else self._normalise(picture)
+
+    def _to_device(self, seconds: float) -> float:
+        """Images a second that come to a device and are normalised there, in whole batches."""
+        begin, batches = time.perf_counter(), 0
+        while batches == 0 or time.perf_counter() - begin < seconds:
+            self._normalise(self._batch.to(self._device, non_blocking=True))
+            torch.cuda.synchronize(self._device)
+            batches += 1
+        return batches * len(self._batch) / (time.perf_counter() - begin)
+
+    def _leave_cache(self) -> bool:
+        """Have the system forget the files' content; False where it takes no such advice."""
+        if not hasattr(os, "posix_fadvise"):
+            return False
+        for row in self._rows.tolist():
+            descriptor = os.open(self._manifest.file(row), os.O_RDONLY)
+            try:
+                with suppress(OSError):  # what is not on the disk yet stays in the cache
+                    os.fsync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+        return True
+
+
+def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """At most so many rows, from all over them."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))]

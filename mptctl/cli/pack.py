@@ -1,0 +1,96 @@
+"""`mptctl pack`: a smaller copy of an image folder with the same ids."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
+from mptctl.errors import Stopped, StorageError, visible
+
+if TYPE_CHECKING:
+    from mptctl.data.pack_manifest import PackReport
+
+
+@prints({"--json": "mptctl.data.pack_manifest:PackReport"})
+def pack(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SOURCE_DIR", help="Folder with train/ and val/ (or test/), one folder per class in each."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Argument(metavar="OUT", help="The copy: a new folder, or one that this command began.")
+    ],
+    short_side: Annotated[
+        int,
+        typer.Option(
+            "--short-side",
+            metavar="PX",
+            min=1,
+            help="Shorter side of a picture at most; smaller ones stay as they are.",
+        ),
+    ],
+    as_json: opt.Json = False,
+) -> None:
+    """Make a smaller copy of an image folder with the same ids, which loads faster.
+
+    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG at quality 95,
+    PNG without loss. A command that was ended at any moment goes on when it is given again.
+
+    Examples:
+
+        mptctl pack ~/imagenet ~/imagenet-256 --short-side 256
+
+        mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --json
+    """
+    from mptctl.data.image_folder import BadPictures
+    from mptctl.data.pack import AGAIN, pack_folder
+    from mptctl.report.progress_bars import progress_bars
+
+    try:
+        with progress_bars() as progress:
+            report = pack_folder(source, out, short_side, progress=partial(progress, "packing"))
+    except BadPictures as error:
+        for problem in error.problems:
+            typer.echo(visible(problem), err=True)
+        raise
+    except StorageError as error:
+        if error.full:
+            raise StorageError(f"{error}; {AGAIN}", full=True) from error
+        raise
+    except KeyboardInterrupt as error:
+        raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
+    if as_json:
+        typer.echo(report.model_dump_json())
+        return
+    for line in _describe(report):
+        typer.echo(visible(line))
+
+
+def _describe(report: PackReport) -> list[str]:
+    """What the copy holds, how large it is, and what comes next, for people."""
+    from mptctl.cli.training_verbs import next_command
+
+    counts = {
+        "made smaller": report.resized,
+        "written anew as RGB": report.rewritten,
+        "copied as they are": report.copied,
+    }
+    said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    said += f"; {report.found:,} of them were there already" if report.found else ""
+    share = report.packed_bytes / max(1, report.source_bytes)
+    new = report.pictures - report.found
+    speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
+    return [
+        f"{report.pictures:,} pictures: {said}{speed}",
+        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %; shorter "
+        f"side at most {report.request.short_side}; {report.path}/pack.json says from what",
+        next_command(["split", "imagefolder", "--data-root", report.path], Path("runs")),
+    ]

@@ -1,0 +1,151 @@
+"""What a packed copy says of itself: ``pack.json``, and a line for each picture in ``pack-files.jsonl``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from mptctl.errors import DataError, UsageError
+from mptctl.files import PARTIAL, Model, replacing
+from mptctl.recipe import differences
+
+PACK_NAME, FILES_NAME = "pack.json", "pack-files.jsonl"
+# What became of a picture; what a person reads of each stands in `Packed`.
+How = Literal["resized", "rewritten", "copied"]
+
+
+class PackRequest(Model):
+    """From what a packed copy is made."""
+
+    version: Literal[1] = Field(1, description="form of the packed copy")
+    source: str = Field(description="folder of the originals")
+    short_side: int = Field(description="shorter side of a picture at most, in pixels")
+    quality: int = Field(description="quality of JPEGs that are written, in Pillow's scale")
+    chroma: Literal["4:2:0"] = Field(
+        "4:2:0", description="colour of JPEGs that are written: of half the size"
+    )
+
+
+class Packed(Model):
+    """What a packed copy holds; ``pack.json`` is this object."""
+
+    request: PackRequest = Field(description="from what it is made")
+    complete: bool = Field(description="whether every picture of the source is in it")
+    pictures: int = Field(0, description="pictures in it")
+    resized: int = Field(0, description="of these, made smaller and written anew")
+    rewritten: int = Field(0, description="of these, small already and written anew as RGB")
+    copied: int = Field(0, description="of these, small already and copied byte for byte")
+    source_bytes: int = Field(0, description="bytes of the originals")
+    packed_bytes: int = Field(0, description="bytes of the copy's pictures")
+
+
+class PackReport(Packed):
+    """The object that ``mptctl pack --json`` prints."""
+
+    path: str = Field(description="folder of the packed copy: a data root with the source's ids")
+    found: int = Field(description="pictures that were there already from an earlier call")
+    seconds: float = Field(description="how long this call took")
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """One picture of a packed copy: what the original was, and what came of it.
+
+    Attributes:
+        path: below either folder.
+        source_bytes, source_mtime: size of the original, and its time of change in nanoseconds.
+        packed_bytes: size of the copy's file.
+        how: what was done.
+    """
+
+    path: str
+    source_bytes: int
+    source_mtime: int
+    packed_bytes: int
+    how: How
+
+    def line(self) -> bytes:
+        """A JSON array and a line's end."""
+        return json.dumps(astuple(self)).encode() + b"\n"
+
+
+def refuse_other(out: Path, request: PackRequest) -> None:
+    """Take a folder that is empty, or holds a copy of the same request.
+
+    Raises:
+        UsageError: it holds something else.
+        DataError: its ``pack.json`` cannot be read.
+    """
+    path = out / PACK_NAME
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        if any(not entry.name.endswith(PARTIAL) for entry in out.iterdir()):
+            raise UsageError(f"{out}: is not empty and holds no {PACK_NAME}; name another folder") from None
+        return
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+    try:
+        before = Packed.model_validate_json(content).request
+    except ValidationError as error:
+        raise DataError(f"{path}: is no {PACK_NAME} of this version; name another folder") from error
+    changed = [f"{key}: {was} -> {now}" for key, was, now in differences(before, request)]
+    if changed:
+        raise UsageError(f"{out}: holds another copy ({'; '.join(changed)}); name another folder")
+
+
+def read_files(out: Path) -> dict[str, PackedFile]:
+    """The lines of a copy by path; what a kill left of the last line does not count."""
+    try:
+        lines = (out / FILES_NAME).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError(f"{out / FILES_NAME}: cannot be read ({error.strerror}); remove it") from error
+    found: dict[str, PackedFile] = {}
+    for line in lines:
+        try:
+            file = PackedFile(*json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        found[file.path] = file
+    return found
+
+
+def write_files(out: Path, files: Iterable[PackedFile]) -> None:
+    """Replace the lines of a copy.
+
+    Raises:
+        StorageError: they cannot be written.
+    """
+    with replacing(out / FILES_NAME) as stream:
+        stream.writelines(file.line() for file in files)
+
+
+def write_packed(out: Path, packed: Packed) -> None:
+    """Replace ``pack.json``.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with replacing(out / PACK_NAME) as stream:
+        stream.write((packed.model_dump_json(indent=2) + "\n").encode())
+
+
+def count_files(request: PackRequest, files: Iterable[PackedFile], *, complete: bool) -> Packed:
+    """What so many pictures come to."""
+    files = list(files)
+    counts = {how: sum(file.how == how for file in files) for how in ("resized", "rewritten", "copied")}
+    return Packed(
+        request=request,
+        complete=complete,
+        pictures=len(files),
+        source_bytes=sum(file.source_bytes for file in files),
+        packed_bytes=sum(file.packed_bytes for file in files),
+        **counts,
+    )

@@ -1,0 +1,63 @@
+"""`mptctl pack` as it is typed: output, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.pack_manifest import PackReport
+from tests.common import CommandLine
+
+
+def test_the_last_line_says_what_comes_next(mptctl: CommandLine, folder: Path, tmp_path: Path) -> None:
+    done = mptctl("pack", folder, tmp_path / "small", "--short-side", "50")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, sizes, last = done.stdout.splitlines()
+    assert first.startswith("56 pictures: ")
+    assert "made smaller" in first
+    assert "MB became" in sizes
+    assert last == f"next: mptctl split imagefolder --data-root {tmp_path / 'small'}"
+    done = mptctl(*last.split()[2:], "--run-root", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+
+
+def test_json_is_one_object_and_nothing_else(mptctl: CommandLine, folder: Path, tmp_path: Path) -> None:
+    words = ("pack", folder, tmp_path / "small", "--short-side", "50", "--json")
+    found = [json.loads(mptctl(*words).stdout) for _ in range(2)]
+    assert [report["found"] for report in found] == [0, 56]
+    assert PackReport.model_validate(found[0]).complete
+    assert found[0]["packed_bytes"] == found[1]["packed_bytes"]
+
+
+def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path: Path) -> None:
+    bad = sorted(own_folder.glob("*/class2/*"))[::3]
+    for path in bad:
+        path.write_text("no picture")
+    done = mptctl("pack", own_folder, tmp_path / "small", "--short-side", "50")
+    assert (done.returncode, done.stdout) == (4, "")
+    *listed, said = done.stderr.splitlines()
+    assert listed == [f"{path}: no readable JPEG or PNG header" for path in bad]
+    assert f"{len(bad)} of 56 pictures cannot be used" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("{folder}", "{folder}/small", "--short-side", "50"), 2, "lies in the other"),
+        (("{folder}", "{tmp}/small", "--short-side", "0"), 2, "--short-side"),
+        (("{folder}", "{tmp}/small"), 2, "--short-side"),
+        (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
+        (("{tmp}/nowhere", "{tmp}/small", "--short-side", "9"), 4, "nowhere"),
+        (("{folder}/train", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),
+    ],
+)
+def test_errors_are_one_line_with_the_exit_code_of_their_kind(
+    mptctl: CommandLine, folder: Path, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    done = mptctl("pack", *(word.format(folder=folder, tmp=tmp_path) for word in words))
+    assert (done.returncode, done.stdout) == (code, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+    assert not (tmp_path / "small").exists()

@@ -1,0 +1,255 @@
+"""A packed copy: the same ids, classes and parts as its source, and pixels that every loader reads the same."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mptctl.data.image_folder import BadPictures
+from mptctl.data.manifest import NONSTANDARD
+from mptctl.data.pack import pack_folder
+from mptctl.data.pack_manifest import Packed, read_files
+from mptctl.data.pictures import decode_file, resize_and_crop
+from mptctl.data.split import Split, make_split
+from mptctl.errors import DataError, UsageError
+from tests.common import MakeLoader, make_folder, smooth_picture
+from tests.faults.test_pictures import odd_pictures, pillow
+
+
+def split_of(folder: Path, runs: Path) -> Split:
+    return make_split(
+        "imagefolder", run_root=runs, data_root=folder, val_fraction=0.3, order="random", seed=4
+    )
+
+
+def whole(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, hidden ones too."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def assert_nearly_same(one: np.ndarray, other: np.ndarray) -> None:
+    """But for what JPEG at quality 95 leaves of small (H, W, 3) pictures: grey is nearly kept, colour is blurred."""
+    difference = one.astype(float) - other
+    grey = np.abs(difference @ (0.299, 0.587, 0.114))
+    assert grey.mean() < 2
+    assert grey.max() < 12
+    assert np.abs(difference).mean() < 12
+
+
+def test_a_copy_has_the_ids_classes_and_parts_of_its_source(folder: Path, tmp_path: Path) -> None:
+    report = pack_folder(folder, tmp_path / "small", 50)
+    assert (report.pictures, report.resized + report.copied, report.rewritten) == (56, 56, 0)
+    assert report.resized > 0 < report.copied
+    was, now = split_of(folder, tmp_path / "one"), split_of(tmp_path / "small", tmp_path / "other")
+    assert now.classes == was.classes
+    assert (now.labels == was.labels).all()
+    assert (now.manifest.parts == was.manifest.parts).all()
+    rows = np.arange(len(was.manifest))
+    assert now.ids(rows).tolist() == was.ids(rows).tolist()
+    shorter = np.minimum(was.manifest.heights, was.manifest.widths)
+    assert (np.minimum(now.manifest.heights, now.manifest.widths) == np.minimum(shorter, 50)).all()
+
+
+def test_pictures_are_made_smaller_once_and_small_ones_stay_byte_for_byte(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    report = pack_folder(folder, out, 50)
+    for file in read_files(out).values():
+        before, after = folder / file.path, out / file.path
+        assert (file.source_bytes, file.packed_bytes) == (before.stat().st_size, after.stat().st_size)
+        assert file.source_mtime == before.stat().st_mtime_ns
+        old = Image.open(io.BytesIO(before.read_bytes()))
+        assert (file.how == "copied") == (min(old.size) <= 50)
+        if file.how == "copied":
+            assert after.read_bytes() == before.read_bytes()
+            continue
+        new = Image.open(io.BytesIO(after.read_bytes()))
+        width, height = old.size
+        assert new.size == (
+            (50, int(50 * height / width)) if width < height else (int(50 * width / height), 50)
+        )
+        luma, blue, red = (part[1:3] for part in new.layer)  # type: ignore[attr-defined]
+        assert (luma, blue, red) == ((2, 2), (1, 1), (1, 1))
+        assert new.getexif() == {}
+    assert report.packed_bytes == sum(file.packed_bytes for file in read_files(out).values())
+    packed = Packed.model_validate_json((out / "pack.json").read_text())
+    assert packed.complete
+    assert packed.model_dump() == {key: getattr(report, key) for key in Packed.model_fields} | {
+        "request": report.request.model_dump()
+    }
+    assert (packed.request.source, packed.request.short_side) == (str(folder), 50)
+
+
+def test_evaluation_sees_nearly_the_same_of_a_copy_at_its_resize(folder: Path, tmp_path: Path) -> None:
+    pack_folder(folder, tmp_path / "small", 50)
+    was, now = split_of(folder, tmp_path / "one"), split_of(tmp_path / "small", tmp_path / "other")
+    for row in range(len(was.manifest)):
+        one, other = (resize_and_crop(decode_file(split.manifest, row), 50, 40) for split in (was, now))
+        assert_nearly_same(one.numpy(), other.numpy())
+
+
+def test_photographs_change_by_few_levels_where_evaluation_looks(real_data: Path, tmp_path: Path) -> None:
+    files = sorted((real_data / "imagenet-jpegs-250" / "train").glob("*/*"))[::12]
+    (tmp_path / "data" / "train" / "one").mkdir(parents=True)
+    for file in files:
+        shutil.copy2(file, tmp_path / "data" / "train" / "one")
+    pack_folder(tmp_path / "data", tmp_path / "small", 256)
+    for file in files:
+        one, other = (
+            resize_and_crop(torch.from_numpy(pillow(path).copy()), 256, 224).float()
+            for path in (file, tmp_path / "small" / "train" / "one" / file.name)
+        )
+        assert (one - other).abs().mean() < 8, file
+
+
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency")
+@pytest.mark.parametrize("short_side", [32, 16])
+def test_odd_pictures_are_packed_as_pillow_reads_them(tmp_path: Path, short_side: int) -> None:
+    paths = odd_pictures(tmp_path / "data" / "train" / "one")
+    pack_folder(tmp_path / "data", tmp_path / "small", short_side)
+    done = read_files(tmp_path / "small")
+    for name, path in paths.items():
+        copy = tmp_path / "small" / "train" / "one" / path.name
+        expected, content = pillow(path), copy.read_bytes()
+        is_png = path.read_bytes().startswith(b"\x89PNG")
+        assert content.startswith(b"\x89PNG" if is_png else b"\xff\xd8")
+        if short_side == 16:
+            image = torch.from_numpy(expected.copy())
+            expected = resize_and_crop(image, 16, 16).numpy()
+            assert "exif" not in Image.open(io.BytesIO(content)).info
+        odd = name in ("cmyk", "stored as rgb", "palette", "one bit") or "transparent" in name
+        how = done[f"train/one/{path.name}"].how
+        assert how == ("resized" if short_side == 16 else "rewritten" if odd else "copied"), name
+        if is_png or how == "copied":
+            assert np.array_equal(expected, pillow(copy)), name
+        else:
+            assert_nearly_same(expected, pillow(copy))
+
+
+def test_every_loader_reads_a_copy(tmp_path: Path, loader_of: MakeLoader) -> None:
+    for part in ("train", "val"):
+        odd_pictures(tmp_path / "data" / part / "one")
+    pack_folder(tmp_path / "data", tmp_path / "small", 24)
+    split = make_split(
+        "imagefolder", run_root=tmp_path / "runs", data_root=tmp_path / "small", val_fraction=0.0,
+        old_fraction=1.0,
+    )  # fmt: skip
+    assert NONSTANDARD not in split.manifest.kinds
+    batches = [
+        next(iter(loader_of(split, kind, part="test", train=False, batch_size=99, image_size=24).epoch(0)))
+        for kind in ("threaded", "dali", "resident")
+    ]
+    for batch in batches[1:]:
+        torch.testing.assert_close(batch.images, batches[0].images, atol=0.02, rtol=0)
+
+
+def test_a_second_call_does_only_what_is_missing_or_changed(own_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    pack_folder(own_folder, out, 50)
+    first = whole(out)
+    assert pack_folder(own_folder, out, 50).found == 56
+    assert whole(out) == first
+    names = sorted(path.relative_to(own_folder).as_posix() for path in own_folder.glob("train/class0/*"))
+    (out / names[0]).unlink()
+    (out / names[1]).write_bytes(b"")
+    smooth_picture(90, 80, 1000).save(own_folder / names[2], quality=90)
+    (own_folder / names[3]).unlink()
+    smooth_picture(90, 80, 1001).save(own_folder / "train/class0/more.jpg", quality=90)
+    shutil.rmtree(own_folder / "val" / "class3")
+    report = pack_folder(own_folder, out, 50)
+    assert (report.pictures, report.found) == (56 - 4, 56 - 4 - 4)
+    fresh = tmp_path / "fresh"
+    pack_folder(own_folder, fresh, 50)
+    assert whole(out) == whole(fresh)
+    assert not (out / "val" / "class3").exists()
+
+
+def test_a_line_that_a_kill_cut_short_does_not_count(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    pack_folder(folder, out, 50)
+    first = whole(out)
+    lines = out / "pack-files.jsonl"
+    lines.write_bytes(lines.read_bytes()[:-30] + b"\n17\nno line\n[1, 2]")
+    assert pack_folder(folder, out, 50).found == 55
+    assert whole(out) == first
+
+
+def test_all_bad_pictures_are_counted_and_the_others_packed(own_folder: Path, tmp_path: Path) -> None:
+    one, other, small = sorted((own_folder / "train" / "class1").glob("*"))[:3]
+    one.write_bytes(one.read_bytes()[:300])
+    other.write_text("no picture")
+    Image.effect_noise((20, 20), 50).save(small, "PNG")
+    content = bytearray(small.read_bytes())
+    content[60:120] = bytes(60)
+    small.write_bytes(content)  # its header and its end are sound
+    with pytest.raises(
+        BadPictures, match=r"3 of 56 pictures cannot be used: .*give the same command"
+    ) as caught:
+        pack_folder(own_folder, tmp_path / "small", 50)
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [str(one), str(other), str(small)]
+    packed = Packed.model_validate_json((tmp_path / "small" / "pack.json").read_text())
+    assert (packed.complete, packed.pictures) == (False, 53)
+    for path in (one, other, small):
+        smooth_picture(60, 70, 5).save(path, "JPEG")
+    assert pack_folder(own_folder, tmp_path / "small", 50).found == 53
+
+
+def test_another_source_or_size_or_a_foreign_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    pack_folder(folder, out, 50)
+    before = whole(out)
+    again = shutil.copytree(folder, tmp_path / "again")
+    with pytest.raises(UsageError, match="short_side: 50 -> 40"):
+        pack_folder(folder, out, 40)
+    with pytest.raises(UsageError, match=r"source: .* -> .*again"):
+        pack_folder(again, out, 50)
+    assert whole(out) == before
+    with pytest.raises(UsageError, match="is not empty"):
+        pack_folder(folder, again, 50)
+    smooth_picture(9, 9, 1).save(out / "train" / "class0" / "foreign.png")
+    with pytest.raises(UsageError, match=r"train/class0/foreign.png"):
+        pack_folder(folder, out, 50)
+    (out / "pack.json").write_text("{}")
+    with pytest.raises(DataError, match=r"pack.json"):
+        pack_folder(folder, out, 50)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="is not a folder"):
+        pack_folder(folder, tmp_path / "file", 50)
+    with pytest.raises(DataError, match="nowhere"):
+        pack_folder(tmp_path / "nowhere", tmp_path / "new", 50)
+    assert not (tmp_path / "new").exists()
+
+
+def test_one_folder_in_the_other_is_refused_also_through_links(own_folder: Path, tmp_path: Path) -> None:
+    before = whole(own_folder)
+    os.symlink(own_folder, tmp_path / "link")
+    for out in (own_folder, own_folder / "small", own_folder.parent, tmp_path / "link" / "small"):
+        with pytest.raises(UsageError, match="lies in the other"):
+            pack_folder(own_folder, out, 50)
+    out = tmp_path / "small"
+    pack_folder(own_folder, out, 50)
+    shutil.rmtree(out / "train")
+    os.symlink(own_folder / "train", out / "train")
+    with pytest.raises(UsageError, match="is a link"):
+        pack_folder(own_folder, out, 50)
+    assert whole(own_folder) == before
+
+
+def test_a_folder_with_three_parts_and_an_empty_class_keeps_them(tmp_path: Path) -> None:
+    source = make_folder(tmp_path / "source", classes=2, train=3, val=2)
+    shutil.copytree(source / "val", source / "test")
+    for path in (source / "val" / "class1").iterdir():
+        path.unlink()
+    pack_folder(source, tmp_path / "small", 50)
+    names = {path.relative_to(tmp_path / "small").as_posix() for path in tmp_path.glob("small/*/*/")}
+    assert names == {f"{part}/class{label}" for part in ("train", "val", "test") for label in (0, 1)}

@@ -1,0 +1,102 @@
+"""Rows 8, 31 and 32: a copy of pictures that is killed or stopped at any moment, or whose disk fills, goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import mptctl.data.pack  # noqa: F401  # what the command imports, once for all children
+from tests.common import CommandLine
+from tests.data.test_pack import whole
+from tests.faults.process import run_forked
+from tests.faults.test_storage import full_but_for, kill_at, on_a_full_disk
+
+
+@pytest.fixture
+def copied(folder: Path, mptctl: CommandLine, tmp_path: Path) -> dict[str, bytes]:
+    """What a copy holds whose packing nobody disturbed."""
+    assert mptctl("pack", folder, tmp_path / "undisturbed", "--short-side", "50").returncode == 0
+    return whole(tmp_path / "undisturbed")
+
+
+def assert_no_picture_is_cut(out: Path, wanted: dict[str, bytes]) -> None:
+    """Each picture that has its name is the whole one."""
+    for path, content in whole(out).items():
+        if path.endswith(".jpg"):
+            assert content == wanted[path]
+
+
+def test_row_31_a_copy_that_is_killed_at_every_step_ends_as_one_that_was_not(
+    folder: Path, tmp_path: Path, copied: dict[str, bytes]
+) -> None:
+    out = tmp_path / "small"
+    words = ("pack", folder, out, "--short-side", "50")
+    kills = 0
+    for step in (*range(1, 8), *range(8, 400, 29)):
+        code = run_forked(*words, before=kill_at(step, out)).returncode
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+        assert_no_picture_is_cut(out, copied)
+        if step % 3 == 0:
+            assert run_forked(*words).returncode == 0
+            assert whole(out) == copied
+            shutil.rmtree(out)
+    assert kills > 12
+    assert run_forked(*words).returncode == 0
+    assert whole(out) == copied
+
+
+def when(count: int, out: Path, signum: int) -> Callable[[], None]:
+    """For `before`: a signal to the process once so many pictures are there."""
+
+    def watch() -> None:
+        if os.fork() == 0:
+            parent = os.getppid()
+            while len(list(out.glob("*/*/*.jpg"))) < count and os.getppid() == parent:
+                time.sleep(0.001)
+            os.kill(parent, signum)
+            os._exit(0)
+
+    return watch
+
+
+def test_row_08_ctrl_c_says_how_a_copy_goes_on(
+    folder: Path, tmp_path: Path, copied: dict[str, bytes]
+) -> None:
+    out = tmp_path / "small"
+    words = ("pack", folder, out, "--short-side", "50")
+    done = run_forked(*words, before=when(3, out, signal.SIGINT))
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"mptctl: {out}: stopped; give the same command again: it goes on"
+    )
+    assert_no_picture_is_cut(out, copied)
+    assert 3 <= len(list(out.glob("*/*/*.jpg"))) < 56
+    assert not list(out.rglob(".*.part"))
+    assert run_forked(*words).returncode == 0
+    assert whole(out) == copied
+
+
+@on_a_full_disk
+@pytest.mark.parametrize("pages", [0, 1, 9, 30])
+def test_row_32_a_disk_that_fills_while_pictures_are_packed(
+    folder: Path, tmp_path: Path, copied: dict[str, bytes], pages: int
+) -> None:
+    out = tmp_path / "disk"
+    out.mkdir()
+    before, after = full_but_for(out, 4096 * pages, tmp_path / "kept")
+    done = run_forked("pack", folder, out / "small", "--short-side", "50", before=before, after=after)
+    assert done.returncode == 7, done.stderr
+    (said,) = done.stderr.splitlines()
+    assert "no room" in said
+    assert said.endswith("make room; give the same command again: it goes on")
+    left = tmp_path / "kept" / "small"
+    assert not list(left.rglob(".*.part"))
+    if left.exists():
+        assert_no_picture_is_cut(left, copied)
