@@ -12,6 +12,7 @@ from mptctl.names import Gate, HeadName, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.group import Group
 from mptctl.recipe.head import refuse_margin_of_linear
+from mptctl.recipe.optim import OptimRecipe
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -157,51 +158,6 @@ class ModelRecipe(Group):
         return self
 
 
-class OptimRecipe(Group):
-    """How the weights move."""
-
-    name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
-    lr: float = Field(0.1, gt=0, description="learning rate at its height")
-    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")
-    nesterov: bool = Field(False, description="Nesterov's momentum, for SGD")
-    schedule: Literal["cosine", "step", "constant"] = Field(
-        "cosine", description="shape of the learning rate"
-    )
-    step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
-    milestones: tuple[PositiveInt, ...] | None = Field(
-        None, description="epochs after which the step schedule drops, in place of every step_epochs"
-    )
-    gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
-    warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
-    epochs: int = Field(
-        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
-    )
-    max_steps: PositiveInt | None = Field(
-        None, description="stop after so many steps; the schedule spans them"
-    )
-    batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
-    accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
-    clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
-    ema: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
-    )
-
-    @model_validator(mode="after")
-    def _milestones_drop(self) -> OptimRecipe:
-        if self.milestones is not None and self.schedule != "step":
-            raise ValueError(
-                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
-                "optim.milestones to null"
-            )
-        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
-            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
-        return self
-
-
 class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
@@ -242,7 +198,7 @@ class MethodRecipe(Group):
 
 
 class RuntimeRecipe(Group):
-    """Where and how the run computes; beside the seed, nothing here changes more than rounding."""
+    """Where and how the run computes; beside the seed and batch statistics, nothing changes more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
@@ -252,6 +208,11 @@ class RuntimeRecipe(Group):
     teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the teachers")
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
+    sync_batchnorm: bool = Field(
+        False,
+        description="several workers: batch normalisation by the statistics of the global batch, as one worker has "
+        "them; false: each worker by its own part",
+    )
     deterministic: bool = Field(
         False, description="on a GPU, only algorithms whose result does not depend on timing; slower"
     )
@@ -290,4 +251,10 @@ class Recipe(Group):
 
     def to_yaml(self) -> str:
         """The recipe as the YAML that `load_recipe` reads back to an equal recipe."""
-        return str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        optim, said = self.optim, ""
+        if optim.lr_for_batch is not None:
+            said = (
+                f"# learning rate at its height: {optim.scaled_lr:g} (optim.lr {optim.lr:g} for batches of "
+                f"{optim.lr_for_batch}, {optim.lr_scale}, for this one of {optim.batch_size})\n"
+            )
+        return said + str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))

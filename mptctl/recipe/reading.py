@@ -220,6 +220,9 @@ def _read_yaml(text: str, where: str) -> Any:
         raise UsageError(f"{where}: {one_line(error)}") from error
     except MemoryError:
         raise
-    # YAML's constructors raise many kinds on what is not what its tag says: AttributeError for `!!timestamp x`.
+    except AttributeError as error:  # of `!!timestamp x`
+        raise UsageError(f"{where}: a value is not what its tag says; write a plain value") from error
+    # YAML's constructors raise many kinds on what is not what its tag says.
     except Exception as error:
-        raise UsageError(f"{where}: {one_line(error)[:200]}; write a plain value") from error
+        said = one_line(error).partition("; use sys.")[0]  # which is advice to programmers
+        raise UsageError(f"{where}: {said[:200]}; write a plain value") from error

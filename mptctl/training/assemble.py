@@ -34,6 +34,7 @@ from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
 from mptctl.training.run import Run, RunContext, RunState, Student
+from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
 
@@ -191,6 +192,8 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     torch.manual_seed(recipe.runtime.seed)
     model = _initial_model(request)
     model = place(model, device, channels_last=recipe.runtime.channels_last)
+    if recipe.runtime.sync_batchnorm and group.size > 1:
+        model = convert_sync_batchnorm(model, device)
     wrapped = group.wrap(model, device)
     if recipe.runtime.compile:
         wrapped = torch.compile(wrapped)  # type: ignore[assignment]

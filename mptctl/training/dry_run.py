@@ -86,7 +86,7 @@ def dry_run(request: RunRequest) -> DryRun:
         teachers=[str(path) for path in request.teachers],
         pictures=part_sizes(request),
         batch_size=recipe.optim.batch_size,
-        lr=recipe.optim.lr,
+        lr=recipe.optim.scaled_lr,
         steps_per_epoch=plan.train.steps_per_epoch,
         total_steps=plan.total_steps,
         from_step=from_step,

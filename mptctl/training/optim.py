@@ -17,12 +17,14 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimi
     """
     parameters = [p for p in model.parameters() if p.requires_grad]
     if recipe.name == "adamw":
-        return torch.optim.AdamW(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+        return torch.optim.AdamW(
+            parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True
+        )
     if recipe.name == "adam":
-        return torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+        return torch.optim.Adam(parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True)
     return torch.optim.SGD(
         parameters,
-        lr=recipe.lr,
+        lr=recipe.scaled_lr,
         momentum=recipe.momentum,
         weight_decay=recipe.weight_decay,
         nesterov=recipe.nesterov,
@@ -44,12 +46,14 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
     """
     warmup = round(recipe.warmup_epochs * steps_per_epoch)
     if step < warmup:
-        return recipe.lr * (step + 1) / warmup
+        return recipe.scaled_lr * (step + 1) / warmup
     if recipe.schedule == "cosine":
         done = (step - warmup) / max(1, total_steps - warmup)
-        return recipe.lr * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+        return recipe.scaled_lr * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
     if recipe.schedule == "step" and recipe.milestones is not None:
-        return recipe.lr * recipe.gamma ** sum(step >= epoch * steps_per_epoch for epoch in recipe.milestones)
+        return recipe.scaled_lr * recipe.gamma ** sum(
+            step >= epoch * steps_per_epoch for epoch in recipe.milestones
+        )
     if recipe.schedule == "step":
-        return recipe.lr * recipe.gamma ** (step // (recipe.step_epochs * steps_per_epoch))
-    return recipe.lr
+        return recipe.scaled_lr * recipe.gamma ** (step // (recipe.step_epochs * steps_per_epoch))
+    return recipe.scaled_lr

@@ -63,7 +63,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
 
     Raises:
         UsageError: a teacher that the method needs or begins with is not given, the run ends before the method
-            begins, or the training part has no whole batch.
+            begins, the training part has no whole batch, or a piece of a worker's batch has too few pictures.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -76,6 +76,12 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     if recipe.method.init == "old" and request.old is None:
         raise UsageError("method.init old: begins with the old model; name it with --old RUN")
     group = group or ProcessGroup()
+    batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
+    if batch // group.size // pieces < 2 <= batch // group.size:
+        raise UsageError(
+            f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on each of "
+            f"{group.size} workers, and batch normalisation needs 2; set at most {batch // group.size // 2}"
+        )
     train = UnreadLoader(
         LoadPlan(split, recipe.data, "train", train=True, rank=group.rank, world_size=group.size,
                  **_common(request, device))

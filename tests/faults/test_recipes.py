@@ -20,7 +20,7 @@ WRONG = {
     "[1, 2]": "must be a mapping",
     "optim: {lr: .nan}": "optim.lr",
     "optim: {lr: " + "9" * 5_000 + "}": "5000 digits",
-    "optim: {lr: !!timestamp x}": "",
+    "optim: {lr: !!timestamp x}": "a value is not what its tag says",
     "optim: {lr: 2020-13-45}": "",
     "optim: {lr: 2020-01-01}": "optim.lr",
     "optim: {name: [sgd]}": "optim.name",
@@ -33,7 +33,7 @@ WRONG = {
 }  # fmt: skip
 SETS = {
     "optim.lr=" + "9" * 5_000: "optim.lr",
-    "optim.lr=!!timestamp x": "optim.lr",
+    "optim.lr=!!timestamp x": "optim.lr: a value is not what its tag says",
     "optim.lr=2020-13-45": "optim.lr",
     "optim.epochs=" + "9" * 5_000: "optim.epochs",
     "optim=[1]": "optim",

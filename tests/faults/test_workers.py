@@ -27,10 +27,16 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers through Linux's /proc")
-@pytest.mark.parametrize("worker", [0, 1], ids=["the one that saves", "another"])
-def test_row_25_when_one_worker_dies_all_stop_and_resume_goes_on(digits: Split, worker: int) -> None:
+@pytest.mark.parametrize(
+    ("worker", "more"),
+    [(0, []), (1, []), (1, ["--set", "runtime.sync_batchnorm=true"])],
+    ids=["the one that saves", "another", "another with synchronised batch statistics"],
+)
+def test_row_25_when_one_worker_dies_all_stop_and_resume_goes_on(
+    digits: Split, worker: int, more: list[str]
+) -> None:
     root = digits.run_root
-    keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2"]
+    keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2", *more]
     folder = RunDir(root / "two")
     pipe = subprocess.PIPE
     with subprocess.Popen(

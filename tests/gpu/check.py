@@ -81,7 +81,9 @@ def run_tests(name: str) -> dict[str, Any]:
     if missing:
         say(f"{name}: not run, {missing}")
         return {"not_run": missing}
-    command = [sys.executable, "-m", "pytest", f"tests/gpu/{name}", "-p", "no:cacheprovider"]
+    # Without the options of pyproject.toml, of which one needs a plugin that is not there.
+    options = ["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib"]
+    command = [sys.executable, "-m", "pytest", f"tests/gpu/{name}", *options]
     # Another torch than the one developed with may warn of other things.
     command += ["-W", "default", *(["--noconftest"] if not TESTS[name] else [])]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

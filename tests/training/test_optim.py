@@ -6,8 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from mptctl.recipe import OptimRecipe
+from mptctl.data.split import Split
+from mptctl.recipe import OptimRecipe, load_recipe
+from mptctl.training.dry_run import dry_run
 from mptctl.training.optim import build_optimizer, learning_rate
+from mptctl.training.request import RunRequest
+from tests.common import Train, short_recipe
 
 
 def recipe(**keys: object) -> OptimRecipe:
@@ -111,3 +115,42 @@ def test_adam_takes_its_decay_into_the_gradient() -> None:
         (gradient * model(torch.ones(1, 1)).sum()).backward()
         optimizer.step()
         assert model.weight.item() == pytest.approx(moved, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("keys", "height"),
+    [
+        ({}, 0.1),
+        ({"lr_for_batch": 128}, 0.4),  # 0.1 * 512 / 128
+        ({"lr_for_batch": 1024}, 0.05),
+        ({"lr_for_batch": 128, "lr_scale": "sqrt"}, 0.2),  # 0.1 * sqrt(512 / 128)
+        ({"lr_for_batch": 512, "lr_scale": "sqrt"}, 0.1),
+        ({"lr_scale": "sqrt"}, 0.1),  # nothing is said of a batch
+    ],
+)
+def test_the_rate_is_scaled_to_the_batch_on_request(keys: dict[str, object], height: float) -> None:
+    scaled = recipe(lr=0.1, batch_size=512, warmup_epochs=1, schedule="cosine", **keys)
+    assert scaled.scaled_lr == pytest.approx(height)
+    # Warm-up of 4 steps, the height, and half of it in the middle of the cosine.
+    rates = [learning_rate(scaled, step, 4, 24) for step in (0, 4, 14)]
+    assert rates == pytest.approx([height / 4, height, height / 2])
+    model = nn.Linear(1, 1)
+    assert build_optimizer(scaled, model).param_groups[0]["lr"] == pytest.approx(height)
+
+
+def test_a_run_shows_the_rate_that_it_trains_with_and_goes_on_with_it(run: Train, digits: Split) -> None:
+    """The recipe keeps what was said, so that the same command goes on, whoever reads it how often."""
+    keys = ("optim.batch_size=256", "optim.lr_for_batch=64", "optim.lr=0.02", "optim.schedule=constant")
+    scaled = short_recipe(*keys, "optim.epochs=1")
+    result, log = run(scaled)
+    text = result.run.recipe.read_text()
+    assert text.splitlines()[0] == (
+        "# learning rate at its height: 0.08 (optim.lr 0.02 for batches of 64, linear, for this one of 256)"
+    )
+    assert load_recipe(str(result.run.recipe)) == scaled
+    assert [line.lr for line in log.lines if line.event == "step"] == pytest.approx([0.08])
+    assert dry_run(RunRequest(scaled, digits, digits.run_root / "next")).lr == pytest.approx(0.08)
+    more, log = run(load_recipe(str(result.run.recipe), [*keys, "optim.epochs=2"]), resume=True)
+    assert more.steps == 2 * result.steps
+    assert [line.lr for line in log.lines if line.event == "step"] == pytest.approx([0.08])
+    assert "#" not in short_recipe().to_yaml()

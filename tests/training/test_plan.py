@@ -9,6 +9,7 @@ import torch
 
 from mptctl.data.split import make_split
 from mptctl.errors import UsageError
+from mptctl.training.distributed import ProcessGroup
 from mptctl.training.plan import plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -41,3 +42,7 @@ def test_a_plan_refuses_what_the_run_would(digits_root: Path) -> None:
         plan_run(RunRequest(short_recipe(method="mpt-kl"), split, digits_root / "x"), CPU)
     with pytest.raises(UsageError, match=r"optim\.batch_size 4096"):
         plan_run(RunRequest(short_recipe("optim.batch_size=4096"), split, digits_root / "x"), CPU)
+    pieces = RunRequest(short_recipe("optim.batch_size=15", "optim.accumulate=2"), split, digits_root / "x")
+    assert plan_run(pieces, CPU, ProcessGroup(0, 3)).total_steps
+    with pytest.raises(UsageError, match=r"optim\.accumulate 2: leaves fewer than 2 .* each of 4 workers"):
+        plan_run(pieces, CPU, ProcessGroup(0, 4))
