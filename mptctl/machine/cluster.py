@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from mptctl.errors import MptctlError, UsageError, one_line
@@ -33,6 +34,10 @@ ENVIRONMENT = {
 }
 # Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else reaches them.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# `ray start --head` asks whoever joins for the token that is in its home folder; who joins by an address shows one only
+# when it is told to (ray 2.60, authentication_token_setup.py).
+WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
+TOKEN = Path(".ray/auth_token")
 
 
 def quiet(address: str | None) -> None:
@@ -41,10 +46,17 @@ def quiet(address: str | None) -> None:
     Args:
         address: of a cluster, or None for this machine.
     """
-    for name, value in (ENVIRONMENT | (LOCAL_ONLY if address is None else {})).items():
+    joins = WITH_TOKEN if _has_token() else {}
+    for name, value in (ENVIRONMENT | (LOCAL_ONLY if address is None else joins)).items():
         os.environ.setdefault(name, value)
     if not os.environ.get("MPTCTL_DEBUG"):
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
+
+
+def _has_token() -> bool:
+    return (
+        bool({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()) or (Path.home() / TOKEN).is_file()
+    )
 
 
 @contextmanager
@@ -108,8 +120,11 @@ def _init(options: dict[str, Any], address: str | None) -> None:
             ray.shutdown()
             if address is not None or attempt + 1 == START_ATTEMPTS:
                 where = f"--ray-address {address}" if address else "Ray"
+                advice = (
+                    f"; if it asks for a token, copy ~/{TOKEN} of its head to this machine" if address else ""
+                )
                 raise (UsageError if address else MptctlError)(
-                    f"{where}: cannot be used: {one_line(error)[:200]}"
+                    f"{where}: cannot be used: {one_line(error)[:200]}{advice}"
                 ) from error
 
 

@@ -190,7 +190,8 @@ def _train(
     on_gpu = choose_device(left[0].recipe.runtime.device).type == "cuda"
     quiet(request.ray_address)
     with silence_stdout(), ExitStack() as stack:
-        size, cpus, gpus = shares(request.parallel, on_gpu, len(left))
+        joins = request.ray_address is not None
+        size, cpus, gpus = shares(request.parallel, on_gpu, len(left), cluster=joins)
         cores = size * cpus if request.ray_address is None else None
         stack.enter_context(ray_cluster(request.ray_address, cpus, gpus, stop, cores))
         # Here, because they import Ray, which reads its settings then.
@@ -235,19 +236,28 @@ def _drive(
         board.look()
 
 
-def shares(parallel: int | None, on_gpu: bool, runs: int) -> tuple[int, int, float]:
+def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = False) -> tuple[int, int, float]:
     """Workers on this machine, and the cores and the part of a GPU that each has.
 
     Args:
         parallel: most workers; None: one a GPU, or one a core where there is none.
         on_gpu: whether they compute on GPUs.
         runs: that there are to be trained.
+        cluster: they are on a cluster of machines like this one.
     """
     cores = usable_cores()
     if not on_gpu:
         return min(parallel or cores, runs), 1, 0.0
     import torch
 
-    count = torch.cuda.device_count()
-    size = min(parallel or count, runs)
-    return size, max(1, cores // size), min(1.0, count / size)
+    return gpu_shares(parallel, torch.cuda.device_count(), cores, runs, cluster=cluster)
+
+
+def gpu_shares(
+    parallel: int | None, gpus: int, cores: int, runs: int, *, cluster: bool
+) -> tuple[int, int, float]:
+    """The same for a machine with so many GPUs and cores; runs share a GPU only where there is no other machine."""
+    size = min(parallel or gpus, runs)
+    if cluster:
+        return size, max(1, cores // gpus), 1.0
+    return size, max(1, cores // size), min(1.0, gpus / size)

@@ -75,7 +75,9 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     standing = standings(runs, splits)
     left = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
-    parallel, threads, _ = shares(request.parallel, device.type == "cuda", max(1, len(left)))
+    parallel, threads, _ = shares(
+        request.parallel, device.type == "cuda", max(1, len(left)), cluster=request.ray_address is not None
+    )
     sizes = _sizes(request, splits)
     rows = _rows([on_machine(run, threads, device.type) for run in runs], standing, sizes, root, device)
     return StudyDryRun(

@@ -75,6 +75,18 @@ class WorkerPool:
             except RayError as error:
                 outcome = first_line(error)
             yield run, outcome
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give runs whose worker has not begun to idle workers.
+
+        Where a machine was lost, a new worker waits for the room that an idle one takes, and would for ever.
+        """
+        for promise, (run, worker) in list(self._busy.items()):
+            if self._idle and not ray.wait([worker.where], timeout=0)[0]:
+                del self._busy[promise]
+                ray.kill(worker.actor)  # if it has begun since, the other one goes on with what it has saved
+                self.start(run)
 
     def stop(self) -> None:
         """Let every run save and stop, and wait for it."""

@@ -11,6 +11,7 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
+from mptctl.studies.study import gpu_shares
 from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, settle
 from mptctl.studies.study_pieces import StudySplit
@@ -203,3 +204,19 @@ def test_the_end_of_all_runs_follows_from_their_order_and_teachers() -> None:
     assert makespan(runs, seconds, 2) == 12.0
     assert makespan(runs, seconds, 9) == 11.0
     assert makespan([run for run in runs if run.name == "mpt-kl"], seconds, 2) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("parallel", "gpus", "cluster", "expected"),
+    [
+        (None, 2, False, (2, 8, 1.0)),
+        (8, 2, False, (8, 2, 0.25)),  # four runs share a GPU
+        (8, 2, True, (8, 8, 1.0)),  # on a cluster each of the eight has one
+        (None, 1, True, (1, 16, 1.0)),
+        (30, 4, True, (20, 4, 1.0)),  # no more than there are runs
+    ],
+)
+def test_runs_share_a_gpu_on_one_machine_alone(
+    parallel: int | None, gpus: int, cluster: bool, expected: tuple[int, int, float]
+) -> None:
+    assert gpu_shares(parallel, gpus, 16, 20, cluster=cluster) == expected
