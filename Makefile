@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak
+.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak load test-lowest audit
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
 .venv/.program: pyproject.toml
@@ -34,10 +34,29 @@ break-guards: .venv/.installed
 
 # Damages inputs of the command line at random, and kills its work at random moments. By hand and in a nightly job.
 fuzz: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 30000
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --cases 30000 --pictures 10000
 
 soak: .venv/.installed
 	$(BIN)/python -m tests.soak --kills 50
+
+# Much at once, of the sizes that are promised: runs, files, flips, commands. Prints what they cost.
+load: .venv/.installed
+	MPTCTL_LOAD=1 $(BIN)/pytest tests/load
+
+# The suite on the lowest versions that pyproject.toml allows. By hand and in a nightly job: it downloads gigabytes.
+.venv-lowest/.installed: pyproject.toml
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	touch $@
+
+test-lowest: .venv-lowest/.installed
+	.venv-lowest/bin/pytest --numprocesses logical --dist worksteal
+
+# Known faults of the packages that are installed, by the databases of PyPI.
+audit: .venv/.program
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/pip-audit --skip-editable
 
 # What Python programs of others may bring: several gigabytes, so that neither demo nor test needs it.
 .venv/.integrations: .venv/.installed
@@ -64,7 +83,7 @@ gpu-check:
 PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
 FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
 gpu-wheels:
-	$(PIP) download --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml 'typer>=0.27.2'
+	$(PIP) download --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml 'typer>=0.29'
 	$(PIP) download --only-binary=:all: --no-deps --dest .gpu-wheels tensorboardX
 
 docs: .venv/.installed

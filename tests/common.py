@@ -73,7 +73,10 @@ def command(*words: str | Path) -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """The environment for such a process: this checkout, one thread."""
     path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
-    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | more
+    # A proxy that is not there, so that a process of its own reaches the network no more than pytest's does.
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+    nowhere["no_proxy"] = "127.0.0.1,::1,localhost"
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | nowhere | more
 
 
 def mptctl_process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -145,7 +145,7 @@ GUARDS: dict[int, Guard] = {
     21: _one(
         "a folder that holds a run is refused",
         "models/ownership.py",
-        '    if existing == "refuse":\n',
+        '    if existing != "replace":\n',
         "    if False:\n",
     ),
     22: _one("a trial goes on in another process", "tune/sweep.py", "max_failures=", "max_failures=0 and "),
@@ -292,11 +292,20 @@ GUARDS: dict[int, Guard] = {
         "        _refuse_odd(model, training)\n",
         "",
     ),
-    50: _one(
+    50: Guard(
         "what YAML raises beside its own errors is caught",
-        "recipe/reading.py",
-        '    except Exception as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
-        '    except yaml.YAMLError as error:\n        raise UsageError(f"{where}: {one_line(error)[:200]}',
+        (
+            Patch(
+                "mptctl/recipe/reading.py",
+                "    except AttributeError as error:",
+                "    except RecursionError as error:",
+            ),
+            Patch(
+                "mptctl/recipe/reading.py",
+                "    except Exception as error:\n        said",
+                "    except yaml.YAMLError as error:\n        said",
+            ),
+        ),
     ),
     51: _one(
         "an unfinished run fails",

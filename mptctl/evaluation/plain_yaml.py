@@ -36,6 +36,10 @@ class _PlainLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no type
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.YAMLError(
+                    f"line {key.start_mark.line + 1}: a key is a list or mapping; write text"
+                )
             if key.value in seen:
                 raise yaml.YAMLError(
                     f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one"

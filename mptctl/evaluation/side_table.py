@@ -80,7 +80,7 @@ def side_headers(path: Path) -> list[str]:
     """The columns that every part of a file has.
 
     Raises:
-        DataError: it cannot be read, or a part has a name twice. UsageError: an ending that cannot be read.
+        DataError: it cannot be read, or a part has a name twice or no ids. UsageError: an ending that cannot be read.
     """
     found: list[str] | None = None
     for part in find_parts(path):
@@ -92,6 +92,8 @@ def side_headers(path: Path) -> list[str]:
         if twice := sorted({name for name in names if lower.count(name.lower()) > 1}):
             # DuckDB tells no upper case from lower case in names of columns.
             raise DataError(f"{part}: columns of one name ({first(twice)}); rename all but one")
+        if "id" not in names:
+            raise DataError(f"{part}: no column is called `id`; name the one with the samples' ids so")
         found = names if found is None else [name for name in found if name in names]
     return found or []
 

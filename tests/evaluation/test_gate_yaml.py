@@ -190,6 +190,8 @@ def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> No
         ("waivers: [{id: a}]", r"waivers\[0\].reason: field required"),
         ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "limits stands there twice"),
         ("limits: &a {max_nfr: 2}\nslices: [*a]", "aliases are not allowed"),
+        ("[limits]: {max_nfr: 2}", "line 1: a key is a list or mapping"),
+        ("limits: {{max_nfr: 1}: 2}", "a key is a list or mapping"),
         ("- a", "must be a mapping"),
         ("", "must be a mapping"),
         ("{}", "sets no limit"),

@@ -191,3 +191,9 @@ class TestFilesThatCannotBeSliced:
         ]
         with pytest.raises(UsageError, match=r"--by price: more than 10,000 different values"):
             sliced((models[0], models[1]), tmp_path / "m.npz", [("price",)])
+
+
+def test_a_file_of_columns_without_ids_is_refused(twenty: Pair, path: Path) -> None:
+    write(path, name=IDS, country=COUNTRY)
+    with pytest.raises(DataError, match="no column is called `id`"):
+        sliced(twenty, path, [("country",)])

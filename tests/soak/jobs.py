@@ -1,4 +1,4 @@
-"""What is killed: a split, a training with a cache, a comparison with its page, a study, and a search."""
+"""What is killed: a split, a packing, a training with a cache, a comparison with its page, a study, and a search."""
 
 from __future__ import annotations
 
@@ -65,6 +65,15 @@ def _pictures(folder: Path) -> None:
     make_folder(folder / "pictures", classes=4, train=300, val=100, size=8)
 
 
+def _large_pictures(folder: Path) -> None:
+    make_folder(folder / "pictures", classes=4, train=60, val=20, size=300)
+
+
+def _copy(folder: Path) -> dict[str, str]:
+    files = [path for path in (folder / "small").rglob("*") if path.is_file()]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
 def _training(folder: Path) -> list[str]:
     run = folder / "runs" / "new"
     again = ["--resume"] if (run / "last.pt").exists() else ["--overwrite"] if run.exists() else []
@@ -116,6 +125,12 @@ JOBS = (
         _pictures,
         lambda folder: ["split", "imagefolder", "--data-root", "pictures", *HERE],
         lambda folder, printed: _split_files(folder),
+    ),
+    Job(
+        "pack",
+        _large_pictures,
+        lambda folder: ["pack", "pictures", "small", "--short-side", "90"],
+        lambda folder, printed: _copy(folder),
     ),
     Job("train", _two_models, _training, lambda folder, printed: weights(folder / "runs" / "new"), 3),
     Job(

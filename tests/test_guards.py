@@ -1,0 +1,23 @@
+"""Every guard that can be taken out is where its patch looks for it: `make break-guards` takes all of them out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.common import ROOT
+from tools.guards import GUARDS, Patch
+
+PATCHES = [(row, patch) for row, guard in GUARDS.items() for patch in guard.patches]
+
+
+@pytest.mark.parametrize(("row", "patch"), PATCHES)
+def test_a_guard_stands_once_in_its_file(row: int, patch: Patch) -> None:
+    assert Path(ROOT, patch.file).read_text(encoding="utf-8").count(patch.text) == 1
+    assert patch.text != patch.without
+
+
+def test_every_row_has_a_guard_or_says_why_not() -> None:
+    assert sorted(GUARDS) == list(range(1, 52))
+    assert all(guard.patches or guard.why for guard in GUARDS.values())
