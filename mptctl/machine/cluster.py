@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator
@@ -38,6 +39,9 @@ LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # when it is told to (ray 2.60, authentication_token_setup.py).
 WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
 TOKEN = Path(".ray/auth_token")
+# A Ray of our own has a token of its own: by itself Ray writes one to the home folder, and two programs that start
+# their first Ray at once overwrite each other's.
+_OWN_TOKEN = secrets.token_hex(32)
 
 
 def quiet(address: str | None) -> None:
@@ -46,17 +50,18 @@ def quiet(address: str | None) -> None:
     Args:
         address: of a cluster, or None for this machine.
     """
-    joins = WITH_TOKEN if _has_token() else {}
-    for name, value in (ENVIRONMENT | (LOCAL_ONLY if address is None else joins)).items():
+    if address is None:
+        chosen = LOCAL_ONLY | WITH_TOKEN | ({} if _token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
+    else:
+        chosen = WITH_TOKEN if _token_in_environment() or (Path.home() / TOKEN).is_file() else {}
+    for name, value in (ENVIRONMENT | chosen).items():
         os.environ.setdefault(name, value)
     if not os.environ.get("MPTCTL_DEBUG"):
         logging.getLogger("ray").setLevel(logging.CRITICAL)  # what matters of it, the board says
 
 
-def _has_token() -> bool:
-    return (
-        bool({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()) or (Path.home() / TOKEN).is_file()
-    )
+def _token_in_environment() -> bool:
+    return bool({"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys())
 
 
 @contextmanager

@@ -124,3 +124,27 @@ def test_ray_runs_in_our_folder_also_at_the_longest_path_and_leaves_nothing(
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert list((folder / INNER).glob("session_*/sockets/plasma_store"))
     assert list(longest.iterdir()) == [foreign]
+
+
+@pytest.mark.slow
+def test_a_ray_of_our_own_neither_writes_nor_reads_a_token_in_the_home_folder(tmp_path: Path) -> None:
+    code = """
+from pathlib import Path
+from mptctl.machine.cluster import quiet, ray_cluster
+from mptctl.machine.signals import StopRequest
+
+quiet(None)
+import ray
+
+with ray_cluster(None, 1, 0.0, StopRequest(), 1):
+    assert not (Path.home() / ".ray").exists()
+    (Path.home() / ".ray").mkdir()
+    (Path.home() / ".ray" / "auth_token").write_text("0" * 64)  # as another program does that starts its first Ray
+    assert ray.get(ray.remote(lambda: 7).remote()) == 7
+"""
+    names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    clean = {name: value for name, value in environment(HOME=str(tmp_path)).items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mptctl.machine.cluster import ENVIRONMENT, OBJECT_STORE_BYTES
+from mptctl.machine.cluster import ENVIRONMENT, LOCAL_ONLY, OBJECT_STORE_BYTES
 from mptctl.models.metrics_log import read_metrics
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
@@ -60,7 +59,8 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     token.parent.mkdir()
     token.write_text(secrets.token_hex(32))
     monkeypatch.setenv("HOME", folder)
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", *LOCAL_ONLY):  # set by a Ray of this process's own
+        monkeypatch.delenv(name, raising=False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -68,9 +68,8 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     head = ["--head", "--port", port, "--include-dashboard=false", "--temp-dir", f"{folder}/r"]
     nodes = [ray_node(*head), ray_node("--address", address)]
     try:
-        while not answers(address):
-            assert nodes[0].poll() is None, "ray start has ended"
-            time.sleep(0.1)
+        while not have_joined(address, len(nodes)):
+            assert all(node.poll() is None for node in nodes), "ray start has ended"
         yield Machines(address, nodes[1])
     finally:
         for node in reversed(nodes):
@@ -88,11 +87,14 @@ def ray_node(*words: str) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def answers(address: str) -> bool:
-    host, _, port = address.partition(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
-        return True
-    return False
+def have_joined(address: str, nodes: int) -> bool:
+    """Whether the cluster is there and has so many nodes, as a process of its own is told."""
+    joined = f"import ray; ray.init({address!r}); print(sum(node['Alive'] for node in ray.nodes()))"
+    done = subprocess.run(
+        [sys.executable, "-c", joined], env=environment(**ENVIRONMENT, RAY_AUTH_MODE="token"),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip() == str(nodes)
 
 
 def status_of(process: int) -> dict[str, str]:
