@@ -7,34 +7,37 @@ import pytest
 from mptctl.bench.kernel_bounds import bound_row
 
 pytest.importorskip("triton")
+import triton
+
 from mpt_kernels.machine_code import DISASSEMBLER
 
 if not DISASSEMBLER.exists():
     pytest.skip("Triton came without its disassembler", allow_module_level=True)
 
-# Instructions a thread and logit of the student at 4,096 rows, as `mptctl bench kernel` counted them with Triton 3.9.
+# Instructions a thread and logit of the student at 4,096 rows, by release of Triton, as `bench kernel` counted them.
 INSTRUCTIONS = {
-    ("sm_80", 100, "float32"): 58.9,
-    ("sm_80", 100, "bfloat16"): 63.5,
-    ("sm_80", 1000, "float32"): 51.8,
-    ("sm_80", 1000, "bfloat16"): 60.2,
-    ("sm_80", 21_841, "float32"): 52.5,
-    ("sm_80", 21_841, "bfloat16"): 58.9,
-    ("sm_90", 100, "float32"): 55.8,
-    ("sm_90", 100, "bfloat16"): 60.6,
-    ("sm_90", 1000, "float32"): 51.8,
-    ("sm_90", 1000, "bfloat16"): 56.4,
-    ("sm_90", 21_841, "float32"): 52.5,
-    ("sm_90", 21_841, "bfloat16"): 58.9,
-    ("sm_100", 100, "float32"): 54.2,
-    ("sm_100", 100, "bfloat16"): 58.9,
-    ("sm_100", 1000, "float32"): 49.8,
-    ("sm_100", 1000, "bfloat16"): 55.2,
-    ("sm_100", 21_841, "float32"): 50.5,
-    ("sm_100", 21_841, "bfloat16"): 54.3,
+    ("sm_80", 100, "float32"): {"3.8": 58.3, "3.9": 58.9},
+    ("sm_80", 100, "bfloat16"): {"3.8": 63.2, "3.9": 63.5},
+    ("sm_80", 1000, "float32"): {"3.8": 53.9, "3.9": 51.8},
+    ("sm_80", 1000, "bfloat16"): {"3.8": 62.7, "3.9": 60.2},
+    ("sm_80", 21_841, "float32"): {"3.8": 52.5, "3.9": 52.5},
+    ("sm_80", 21_841, "bfloat16"): {"3.8": 58.8, "3.9": 58.9},
+    ("sm_90", 100, "float32"): {"3.8": 55.5, "3.9": 55.8},
+    ("sm_90", 100, "bfloat16"): {"3.8": 60.1, "3.9": 60.6},
+    ("sm_90", 1000, "float32"): {"3.8": 53.8, "3.9": 51.8},
+    ("sm_90", 1000, "bfloat16"): {"3.8": 62.7, "3.9": 56.4},
+    ("sm_90", 21_841, "float32"): {"3.8": 52.5, "3.9": 52.5},
+    ("sm_90", 21_841, "bfloat16"): {"3.8": 58.8, "3.9": 58.9},
+    ("sm_100", 100, "float32"): {"3.8": 54.1, "3.9": 54.2},
+    ("sm_100", 100, "bfloat16"): {"3.8": 58.8, "3.9": 58.9},
+    ("sm_100", 1000, "float32"): {"3.8": 51.4, "3.9": 49.8},
+    ("sm_100", 1000, "bfloat16"): {"3.8": 58.5, "3.9": 55.2},
+    ("sm_100", 21_841, "float32"): {"3.8": 51.0, "3.9": 50.5},
+    ("sm_100", 21_841, "bfloat16"): {"3.8": 54.6, "3.9": 54.3},
 }
-# Another release of the compiler may need a few more.
+# Figures are rounded; a release's corrections may move one or the other instruction.
 SLACK = 1.03
+RELEASE = ".".join(triton.__version__.split(".")[:2])
 # The largest share of the time that memory takes that issuing instructions may take. On a B200 half precision needs
 # more than is wanted of it: docs/kernel.md says why.
 OF_FLOOR = {"float32": 1.0, "bfloat16": 1.3}
@@ -47,9 +50,13 @@ OF_FLOOR = {"float32": 1.0, "bfloat16": 1.3}
 def test_instructions_do_not_grow(arch: str, c: int, dtype: str) -> None:
     row = bound_row(4096, c, dtype, arch)
 
-    assert row.instructions is not None
     assert row.issue_us is not None
     assert not row.spills
-    assert sum(row.instructions.values()) <= SLACK * INSTRUCTIONS[arch, c, dtype]
     if (arch, dtype) != ("sm_100", "bfloat16"):
         assert row.issue_us <= OF_FLOOR[dtype] * row.floor_us
+    if RELEASE not in INSTRUCTIONS[arch, c, dtype]:
+        pytest.skip(
+            f"instructions were not counted with Triton {RELEASE}; of the time, they took no more than wanted"
+        )
+    assert row.instructions is not None
+    assert sum(row.instructions.values()) <= SLACK * INSTRUCTIONS[arch, c, dtype][RELEASE]
