@@ -12,6 +12,10 @@ from mpt_kernels.types import Distance, LossSettings, MptLossOutput, Reduction
 Backend = Literal["auto", "reference", "triton"]
 _DEFAULT = LossSettings(num_old=0)
 
+TRITON_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+# Looked for once, since torch 2.10 compiles no call that does it.
+_HAS_TRITON = importlib.util.find_spec("triton") is not None
+
 
 def mpt_loss(
     logits: Tensor,
@@ -112,20 +116,13 @@ def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference
     if backend == "reference":
         return "reference"
     if backend == "auto":
-        fits = logits.is_cuda and logits.dtype in TRITON_TYPES and _has_triton()
+        fits = logits.is_cuda and logits.dtype in TRITON_TYPES and _HAS_TRITON
         return "triton" if fits else "reference"
     if logits.dtype not in TRITON_TYPES:
         raise ValueError(f"the triton backend computes float32, bfloat16 and float16, not {logits.dtype}")
-    if not _has_triton():
+    if not _HAS_TRITON:
         raise ValueError("the triton backend needs the package triton, which is not installed")
     return "triton"
-
-
-TRITON_TYPES = (torch.float32, torch.bfloat16, torch.float16)
-
-
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 def _detached(logits: Tensor | None) -> Tensor | None:

@@ -51,7 +51,7 @@ def quiet(address: str | None) -> None:
         address: of a cluster, or None for this machine.
     """
     if address is None:
-        chosen = LOCAL_ONLY | WITH_TOKEN | ({} if _token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
+        chosen = LOCAL_ONLY | ({} if _token_in_environment() else {"RAY_AUTH_TOKEN": _OWN_TOKEN})
     else:
         chosen = WITH_TOKEN if _token_in_environment() or (Path.home() / TOKEN).is_file() else {}
     for name, value in (ENVIRONMENT | chosen).items():

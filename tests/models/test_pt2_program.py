@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import pickle
 import zipfile
@@ -86,7 +87,7 @@ def test_a_safe_program_answers(program: bytes) -> None:
 
 
 def test_pickles_do_not_run_and_the_loader_is_not_called(
-    program: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     mark = tmp_path / "it-ran"
     called: list[object] = []
@@ -133,7 +134,9 @@ def test_pickles_do_not_run_and_the_loader_is_not_called(
             Pt2Program(hostile, "x.pt2")
     assert not called
     assert not mark.exists()
-    # The same archive does run its command where torch's loader gets it: the test can fail.
+    # The same archive does run its command where torch's loader gets it: the test can fail. The loader of torch 2.14
+    # warns with one value too few for its message.
+    caplog.set_level(logging.ERROR, "torch._export.serde.serialize")
     torch.export.load(io.BytesIO(changed(program, samples)))
     assert mark.exists()
 
