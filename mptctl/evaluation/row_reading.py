@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,17 +92,21 @@ def _refuse_more_than_memory(part: Path) -> None:
 
 def _parquet_needs(part: Path) -> int:
     """Bytes that the columns of a Parquet file take; a value that is stored once may stand in very many rows."""
-    from pyarrow import parquet
+    import duckdb
 
-    meta = parquet.read_metadata(part)
+    # Not by pyarrow, which ends the whole program where the figures of a column's chunk do not fit its type.
+    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False}) as database:
+        chunks = database.execute(
+            "SELECT path_in_schema, num_values, total_uncompressed_size FROM parquet_metadata(?)",
+            [glob.escape(str(part.resolve()))],
+        ).fetchall()
     needed = 0
-    for group in (meta.row_group(i) for i in range(meta.num_row_groups)):
-        for column in (group.column(i) for i in range(group.num_columns)):
-            name = column.path_in_schema.split(".")[0]
-            if name == "logits":
-                needed += LOGIT_BYTES * column.num_values
-            elif name in COLUMNS and name != "classes":  # of class lists the first is kept
-                needed += max(SWELLING * column.total_uncompressed_size, CELL_BYTES * column.num_values)
+    for path, values, size in chunks:
+        name = path.split(", ")[0]
+        if name == "logits":
+            needed += LOGIT_BYTES * values
+        elif name in COLUMNS and name != "classes":  # of class lists the first is kept
+            needed += max(SWELLING * size, CELL_BYTES * values)
     return needed
 
 

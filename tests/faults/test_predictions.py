@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.common import CommandLine
+from tests.common import CommandLine, mptctl_process
 from tests.evaluation.damage import KINDS
 from tests.evaluation.files import write
 from tests.evaluation.random_files import make
@@ -63,6 +63,19 @@ def test_row_13_nothing_to_compare_and_a_rate_that_is_not_defined(
     )
     report = json.loads(done.stdout)
     assert (done.returncode, report["rel_nfr"]) == (3, None)
+
+
+def test_row_42_a_parquet_column_whose_figures_do_not_fit_its_type(tmp_path: Path) -> None:
+    # A number in `label` asks for a look at each row, which begins with the figures of the file's columns.
+    good(tmp_path / "new.parquet", label=pa.array(LABELS), pred=pa.array(LABELS))
+    content = (tmp_path / "new.parquet").read_bytes()
+    nullable, required = b"\x25\x02\x18\x05label", b"\x25\x00\x18\x05label"  # of the column, in its footer
+    assert content.count(nullable) == 1
+    (tmp_path / "old.parquet").write_bytes(content.replace(nullable, required))
+    done = mptctl_process("evaluate", tmp_path / "old.parquet", tmp_path / "new.parquet")
+    assert done.returncode == 4, (done.returncode, done.stderr)
+    assert "old.parquet: " in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
