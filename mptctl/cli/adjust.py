@@ -13,6 +13,7 @@ from mptctl.errors import visible
 
 if TYPE_CHECKING:
     from mptctl.evaluation.bias_choice import Budget
+    from mptctl.release.adjusting import Adjusted, AdjustRequest
 
 FIGURE = "adjust.svg"
 
@@ -85,11 +86,29 @@ def adjust(
         if run is not None:
             find_checkpoint(run, run_root)
     from mptctl.release.adjusting import AdjustRequest
-    from mptctl.release.adjusting import adjust as adjust_run
     from mptctl.report.adjust_terminal import describe_adjustment
+
+    adjusted = adjust_and_draw(
+        AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite), figure
+    )
+    if as_json:
+        typer.echo(adjusted.report.model_dump_json())
+        return
+    typer.echo(
+        "\n".join([*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best])
+    )
+
+
+def adjust_and_draw(request: AdjustRequest, figure: Path | None = None) -> Adjusted:
+    """Adjust a run, draw what was chosen from, and say what is to be known of it.
+
+    Args:
+        request: what was asked for.
+        figure: where the figure goes; None: into the new run's folder.
+    """
+    from mptctl.release.adjusting import adjust as adjust_run
     from mptctl.report.progress_bars import progress_bars
 
-    request = AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite)
     with progress_bars() as progress:
         adjusted = adjust_run(request, progress)
     if adjusted.choice is not None:
@@ -100,12 +119,7 @@ def adjust(
         typer.echo(f"wrote {path}", err=True)
     for warning in adjusted.report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)
-    if as_json:
-        typer.echo(adjusted.report.model_dump_json())
-        return
-    typer.echo(
-        "\n".join([*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best])
-    )
+    return adjusted
 
 
 def _budget(max_nfr: float | None, max_er_increase: float | None, confidence: float) -> Budget | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.budget import budget_keys
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
 from mptctl.names import Distance, MethodName
@@ -29,6 +30,18 @@ def train_mpt(
         float | None,
         typer.Option("--k", help="Bias on the logits of new classes in training. (default: the recipe's)"),
     ] = None,
+    max_nfr: Annotated[
+        float | None,
+        typer.Option(
+            "--max-nfr",
+            metavar="PCT",
+            help="A budget in place of k: k is moved in training so that NFR stays within it.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option("--confidence", help="With which NFR is to be within --max-nfr. (default: 0.95)"),
+    ] = None,
     old: opt.Old = "old",
     ref: opt.Refs = None,
     cache_teachers: opt.CacheTeachers = False,
@@ -36,7 +49,9 @@ def train_mpt(
 ) -> None:
     """Train the update: cross-entropy with a bias k on new classes, and distillation from old and reference.
 
-    Writes the run folder `mpt-kl` or `mpt-lm`.
+    Writes the run folder `mpt-kl` or `mpt-lm`. With `--max-nfr`, k is moved once an epoch, in the third quarter of the
+    run, towards the flips that the validation part may show; then `adjust` takes off what bias the budget still needs,
+    and writes the model that keeps it as `NAME-adjusted`. Exits with 3 where no bias meets the budget.
 
     Examples:
 
@@ -44,11 +59,13 @@ def train_mpt(
 
         mptctl train-mpt --distance lm --k 4 --set optim.epochs=30
 
+        mptctl train-mpt --max-nfr 2
+
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
     inputs = read_inputs(flags, method_with(distance))
     method = method_with(distance, inputs.recipe)
-    keys = method_keys(method, k, cache_teachers)
+    keys = method_keys(method, k, cache_teachers) | budget_keys(max_nfr, confidence, k)
     run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], log=log)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from mptctl.cli.budget import adjusted_afterwards
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags
 
@@ -176,6 +177,7 @@ def run_training(
         overwrite=flags.overwrite,
     )
     refuse_own_inputs(folder, request.teachers)
+    adjusts = adjusted_afterwards(request)
     # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
@@ -192,12 +194,19 @@ def run_training(
     result = train(request, observed(request, trackers))
     if rank() != 0:
         return
+    best, named = str(result.run.best), folder.name
+    if adjusts is not None:
+        from mptctl.cli.adjust import adjust_and_draw
+
+        adjusted = adjust_and_draw(adjusts)
+        best, named = adjusted.report.best, adjusted.folder.path.name
     if flags.as_json:
-        typer.echo(result.summary().model_dump_json())
+        adjusted_best = None if adjusts is None else best
+        typer.echo(result.summary().model_copy(update={"adjusted": adjusted_best}).model_dump_json())
         return
-    words = then.split() if then else ["evaluate", old or DEFAULT_OLD, folder.name]
+    words = then.split() if then else ["evaluate", old or DEFAULT_OLD, named]
     typer.echo(next_command(words, flags.run_root), err=True)
-    typer.echo(str(result.run.best))
+    typer.echo(best)
 
 
 def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
@@ -205,10 +214,11 @@ def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
     from mptctl.methods.rows import ROWS
 
     method = recipe.method.name
-    sets_k = any(each.partition("=")[0].strip() == "method.k" for each in flags.overrides or ())
-    if not sets_k or ROWS[method].bias:
+    if ROWS[method].bias:
         return []
-    return [f"--set method.k: has no effect, since {method} has no bias"]
+    keys = {each.partition("=")[0].strip() for each in flags.overrides or ()}
+    without = sorted(keys & {"method.k", "method.max_nfr"})
+    return [f"--set {key}: has no effect, since {method} has no bias" for key in without]
 
 
 def next_command(words: list[str], run_root: Path) -> str:
@@ -243,6 +253,8 @@ def describe(plan: DryRun) -> list[str]:
 
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""
+    if plan.max_nfr is not None:
+        bias = f", k from {plan.k:g} on, moved to keep NFR within {plan.max_nfr:g} %"
     begun = f", {plan.from_step:,} of them done" if plan.from_step else ""
     named = {"recipe": plan.recipe, "not said": plan.not_said or ""}
     lines = {

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.adjustment import Adjustment
+from mptctl.models.bias_path import BiasPath
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
 from mptctl.models.state_dict import load_safely, load_weights
@@ -45,6 +46,7 @@ class CheckpointMeta(Model):
     )
     best_error: float | None = Field(None, description="lowest validation error so far, a fraction")
     adjustment: Adjustment | None = Field(None, description="what `adjust` changed after training")
+    bias_path: BiasPath | None = Field(None, description="k so far, where it is moved to keep a budget")
     teachers: dict[str, str] = Field({}, description="role to digest of each teacher's checkpoint")
     versions: dict[str, str] = Field({}, description="of what computed it")
     git_commit: str | None = Field(

@@ -40,6 +40,9 @@ class MetricsLine(Model):
     val_errors_old: int | None = Field(None, description="wrong answers on validation samples of old classes")
     val_samples_old: int | None = Field(None, description="validation samples of old classes")
     val_flips: int | None = Field(None, description="negative flips on validation samples of old classes")
+    k: float | None = Field(
+        None, description="bias on the logits of new classes in the epoch, where it is moved to keep a budget"
+    )
     adjustment: Adjustment | None = Field(None, description="what `adjust` changed, where it wrote the run")
     total_steps: int | None = Field(None, description="optimizer steps of the whole run")
     seconds_left: float | None = Field(None, description="expected time to the end of the run")

@@ -172,6 +172,16 @@ class MethodRecipe(Group):
         "constant",
         description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in the first",
     )
+    max_nfr: float | None = Field(
+        None,
+        gt=0,
+        lt=100,
+        description="methods with a bias: largest NFR, percent; k is where the run begins, and is moved in its third "
+        "quarter so that the validation part shows no more",
+    )
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="with which the upper bound of NFR is to meet max_nfr; one-sided"
+    )
     gate: Gate = Field(
         "none",
         description="pct and mpt: where they distil: from all teachers everywhere, or from the old model where the "
@@ -195,6 +205,14 @@ class MethodRecipe(Group):
     elodi_top_k: PositiveInt = Field(
         10, description="elodi-topk: largest logits of each teacher that are matched"
     )
+
+    @model_validator(mode="after")
+    def _one_thing_moves_k(self) -> MethodRecipe:
+        if self.max_nfr is not None and self.k_schedule != "constant":
+            raise ValueError(
+                f"method.max_nfr: moves k itself; set method.k_schedule to constant, got {self.k_schedule}"
+            )
+        return self
 
 
 class RuntimeRecipe(Group):

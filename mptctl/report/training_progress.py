@@ -188,4 +188,5 @@ def step_text(line: MetricsLine, *, long: bool = True) -> str:
 def validation_text(line: MetricsLine) -> str:
     """One epoch line as text: figures on validation samples, in percent."""
     figures = (("val error", line.val_error), ("old classes", line.val_error_old), ("NFR", line.val_nfr))
-    return ", ".join(f"{name} {100 * value:.2f} %" for name, value in figures if value is not None)
+    texts = [f"{name} {100 * value:.2f} %" for name, value in figures if value is not None]
+    return ", ".join(texts if line.k is None else [*texts, f"k {line.k:.2f}"])

@@ -27,6 +27,7 @@ from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
+from mptctl.training.bias_control import expected_decline
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
@@ -88,6 +89,10 @@ def assemble(
     folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
     # A run that trains nothing is validated all the same.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
+    control = plan.bias_control
+    if control is not None and not request.resume:
+        state.bias_path, more = expected_decline(request.refs, control.epochs)
+        notes += more
     if request.resume:
         resumed_from, state, more = resume(folder, meta, student, plan.val_samples)
         notes += more
@@ -102,6 +107,7 @@ def assemble(
         validator=None if val is None else Validator(val, num_old, teachers.validation, student.precision),
         total_steps=plan.total_steps,
         notes=notes,
+        bias_control=control,
         resumed_from=resumed_from,
     )
     return Run(context, student, state)

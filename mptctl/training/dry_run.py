@@ -29,6 +29,9 @@ class DryRun(Model):
     holds_run: bool = Field(description="whether it holds a run, so that --resume or --overwrite is needed")
     method: str = Field(description="name of the method")
     k: float = Field(description="bias on the logits of new classes; 0 for methods without it")
+    max_nfr: float | None = Field(
+        None, description="percent; NFR within which k is moved to stay; null where k stays"
+    )
     seed: int = Field(description="of initial weights, order and augmentation")
     arch: str = Field(description="architecture")
     image_size: int = Field(description="side of the square that the model sees, pixels")
@@ -76,6 +79,7 @@ def dry_run(request: RunRequest) -> DryRun:
         holds_run=folder.last.exists(),
         method=plan.method.name,
         k=float(plan.method.settings.k),
+        max_nfr=None if plan.bias_control is None else recipe.method.max_nfr,
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
         image_size=recipe.data.image_size,

@@ -7,9 +7,11 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
+import torch
+
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
-from mptctl.methods.method import COUNTS
+from mptctl.methods.method import COUNTS, Method
 from mptctl.methods.rows import start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
@@ -70,7 +72,8 @@ def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
 
 def _best_epoch(run: Run) -> MetricsLine | None:
     """The epoch whose weights ``best.pt`` has: the latest of those with the lowest error in which the method was on."""
-    first, lowest = start_epoch(run.context.recipe.method), run.state.best_error
+    control, lowest = run.context.bias_control, run.state.best_error
+    first = start_epoch(run.context.recipe.method) if control is None else control.fixed_from
     epochs = (
         line
         for line in reversed(read_metrics(run.context.folder.metrics))
@@ -97,7 +100,7 @@ class _Loop:
         while state.global_step < context.total_steps or state.validation_pending:
             context.group.checked_collective(self._train_epoch)
             validation = self._validate()
-            on = self.student.method.is_on(state.epoch)
+            on = self._follow_flips(validation)
             if state.step_in_epoch >= context.train.steps_per_epoch:
                 state.epoch += 1
                 state.step_in_epoch = 0
@@ -114,7 +117,7 @@ class _Loop:
             return
         set_training_mode(self.student.model, context.recipe.model)
         epochs = -(-context.total_steps // context.train.steps_per_epoch)
-        student = replace(self.student, method=self.student.method.for_epoch(state.epoch, epochs))
+        student = replace(self.student, method=self._method(epochs))
         rows = context.recipe.optim.batch_size
         asked = time.monotonic()
         for batch in context.train.epoch(state.epoch, state.step_in_epoch):
@@ -129,6 +132,22 @@ class _Loop:
             asked = time.monotonic()
         self._stop_on_non_finite()
         self.logger.flush()
+
+    def _method(self, epochs: int) -> Method:
+        """The method as it is in this epoch."""
+        method, control = self.student.method.for_epoch(self.state.epoch, epochs), self.context.bias_control
+        if control is None or self.state.bias_path is None:
+            return method
+        return replace(method, settings=method.settings._replace(k=control.k(self.state.bias_path)))
+
+    def _follow_flips(self, validation: Validation) -> bool:
+        """Take in the flips after an epoch, from which k follows; whether the epoch can be the best one."""
+        state, control = self.state, self.context.bias_control
+        if control is None or state.bias_path is None:
+            return self.student.method.is_on(state.epoch)
+        flips = torch.tensor(float(validation.flips or 0), device=self.context.device)
+        state.bias_path = control.after(state.bias_path, int(self.context.group.maximum(flips)))
+        return state.epoch >= control.fixed_from
 
     def _after_step(self, time_for_line: bool) -> None:
         """Report, save and stop, where it is time for it."""
@@ -227,4 +246,5 @@ class _Loop:
     def _meta(self, validation: Validation) -> CheckpointMeta:
         keys = ("epoch", "step_in_epoch", "global_step", "best_error")
         stands = {key: getattr(self.state, key) for key in keys}
+        stands["bias_path"] = self.state.bias_path
         return self.context.meta.model_copy(update={**stands, "metrics": validation.figures()})

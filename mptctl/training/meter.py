@@ -77,11 +77,13 @@ class MetricsLogger:
         self, event: Literal["epoch", "checkpoint", "done"], validation: Validation | None = None
     ) -> None:
         """Write a line that is not about steps."""
+        path = self.state.bias_path if event == "epoch" else None
         self._write(
             MetricsLine(
                 event=event,
                 epoch=max(self.state.epoch, 1),
                 step=self.state.global_step,
+                k=path.epochs[-1].k if path is not None else None,
                 **(validation.figures() if validation else {}),
             )
         )

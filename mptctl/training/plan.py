@@ -17,6 +17,7 @@ from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
 from mptctl.recipe.head import true_class_margin
+from mptctl.training.bias_control import BiasControl, bias_control
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
 
@@ -44,6 +45,7 @@ class RunPlan:
         val: of the validation part; None where there is none.
         val_samples: its samples, and those of old classes among them.
         total_steps: optimizer steps of the whole run.
+        bias_control: moves k; None where it stays, or moves by itself.
     """
 
     method: Method
@@ -51,6 +53,7 @@ class RunPlan:
     val: UnreadLoader | None
     val_samples: tuple[int, int]
     total_steps: int
+    bias_control: BiasControl | None
 
 
 def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | None = None) -> RunPlan:
@@ -63,7 +66,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
 
     Raises:
         UsageError: a teacher that the method needs or begins with is not given, the run ends before the method
-            begins, the training part has no whole batch, or a piece of a worker's batch has too few pictures.
+            begins, the training part has no whole batch, a piece of a worker's batch has too few pictures, or a
+            budget of flips cannot be kept.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -91,12 +95,16 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     if len(held_out):
         val = UnreadLoader(LoadPlan(split, recipe.data, "val", train=False, **_common(request, device)))
     steps = recipe.optim.epochs * train.steps_per_epoch
+    total_steps = min(steps, recipe.optim.max_steps or steps)
+    samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
+    epochs = -(-total_steps // train.steps_per_epoch)
     return RunPlan(
         method=method,
         train=train,
         val=val,
-        val_samples=(len(held_out), int((split.labels[held_out] < split.classes.num_old).sum())),
-        total_steps=min(steps, recipe.optim.max_steps or steps),
+        val_samples=(len(held_out), samples_old),
+        total_steps=total_steps,
+        bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
     )
 
 

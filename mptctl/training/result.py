@@ -27,6 +27,9 @@ class TrainSummary(Model):
     best_epoch: int | None = Field(
         None, description="epoch of `best`, counted from 1; null without a validation part"
     )
+    adjusted: str | None = Field(
+        None, description="the checkpoint that keeps --max-nfr, which evaluate takes; null without a budget"
+    )
     seconds: float = Field(description="of this process")
 
 

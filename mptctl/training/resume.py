@@ -68,6 +68,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
         best_error=before.best_error,
         validation=validation,
         validation_pending=samples[0] > 0 and validation == NOT_VALIDATED,
+        bias_path=before.bias_path,
     )
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
@@ -155,6 +156,7 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
         name
         for name, whole in (
             ("optim.schedule cosine", recipe.optim.schedule == "cosine"),
+            (f"method.max_nfr {recipe.method.max_nfr}", recipe.method.max_nfr is not None),
             (f"method.k_schedule {recipe.method.k_schedule}", recipe.method.k_schedule != "constant"),
         )
         if whole

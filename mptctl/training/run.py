@@ -11,11 +11,13 @@ from torch import nn
 from mptctl.data.loading.base import Loader
 from mptctl.machine.device import Precision
 from mptctl.methods.method import Method
+from mptctl.models.bias_path import BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
+from mptctl.training.bias_control import BiasControl
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
@@ -35,6 +37,7 @@ class RunContext:
         validator: None without a validation part.
         total_steps: optimizer steps of the whole run, which the learning rate spans.
         notes: what was chosen and why.
+        bias_control: moves k; None where it stays, or moves by itself.
         resumed_from: the checkpoint that it goes on from; None where it starts.
     """
 
@@ -47,6 +50,7 @@ class RunContext:
     validator: Validator | None
     total_steps: int
     notes: list[str]
+    bias_control: BiasControl | None = None
     resumed_from: Path | None = None
 
 
@@ -98,6 +102,7 @@ class RunState:
         validation: of the last epoch so far; n/a before the first.
         validation_pending: whether the run goes on from a checkpoint that was saved in mid-epoch, before the
             validation that follows it, or is a run without a step.
+        bias_path: k so far, where it is moved.
     """
 
     epoch: int = 0
@@ -106,6 +111,7 @@ class RunState:
     best_error: float | None = None
     validation: Validation = NOT_VALIDATED
     validation_pending: bool = False
+    bias_path: BiasPath | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ CLASSES = {
     "cifar100": 100,
     "imagenet": 1000,
     "demo": 62,
+    "budget": 62,
     "pct-own": 100,
     "chain": 100,
     "tiny-imagenet-calibration": 200,

@@ -1,0 +1,151 @@
+"""A budget of flips in place of k: once an epoch k is moved towards the flips that the validation part may show.
+
+NFR falls as k grows, about exponentially, and falls on by itself as the learning rate does. So in the third quarter of
+a run k is moved on the logarithm of NFR (dual ascent; k is the multiplier of the budget), of the NFR that is expected
+at the run's end. How much of an epoch's flips the end leaves is read off the reference's log: it was trained by the
+same schedule, and its error on old classes falls as flips do. docs/experiments.md has the figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.methods.rows import ROWS
+from mptctl.models.bias_path import BiasEpoch, BiasPath
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from mptctl.recipe import MethodRecipe
+
+# Largest k that a run is moved to: the figures of the paper end at 8.
+LARGEST_K = 8.0
+# How steeply the logarithm of NFR falls with k before a run has shown it, between which bounds it is believed, and the
+# longest move: on drawn characters it fell by 0.6 to 1.1 for each 1 of k.
+STEEPNESS = 0.8
+BELIEVED = (0.25, 1.5)
+LONGEST_MOVE = 1.0
+# Moves shorter than this say nothing of the steepness.
+TELLING_MOVE = 0.1
+# Fewer epochs have no quarter in which k could be moved.
+LEAST_EPOCHS = 4
+
+
+@dataclass(frozen=True)
+class BiasControl:
+    """How k moves in one run; the path so far is an argument, so that a resumed run goes on to the bit.
+
+    Attributes:
+        first: k until it is moved.
+        most_flips: on the validation part that keep to the budget with the confidence that is asked for.
+        epochs: of the whole run.
+    """
+
+    first: float
+    most_flips: int
+    epochs: int
+
+    @property
+    def fixed_from(self) -> int:
+        """First epoch, counted from 0, of those in which k stays; one of them is the best."""
+        return 3 * self.epochs // 4
+
+    def k(self, path: BiasPath) -> float:
+        """Bias on the logits of new classes in the epoch that follows a path."""
+        done = len(path.epochs)
+        if not done:
+            return self.first
+        last = path.epochs[-1].k
+        if not self.epochs // 2 <= done < self.fixed_from:
+            return last
+        excess = self._log_flips(path, done - 1) - math.log(max(self.most_flips, 0.5))
+        move = excess / self._steepness(path)
+        return min(LARGEST_K, max(0.0, last + max(-LONGEST_MOVE, min(LONGEST_MOVE, move))))
+
+    def after(self, path: BiasPath, flips: int) -> BiasPath:
+        """The path with one more epoch, after which the validation part shows so many flips."""
+        return path.model_copy(update={"epochs": (*path.epochs, BiasEpoch(k=self.k(path), flips=flips))})
+
+    def _log_flips(self, path: BiasPath, epoch: int) -> float:
+        """Logarithm of the flips that are expected at the end, as one epoch foretells them."""
+        return math.log(max(path.epochs[epoch].flips, 0.5) * path.left[epoch])
+
+    def _steepness(self, path: BiasPath) -> float:
+        """By how much the logarithm of the flips falls for each 1 of k: the median of what the moves showed."""
+        shown = [STEEPNESS]
+        for epoch in range(self.epochs // 2, len(path.epochs)):
+            moved = path.epochs[epoch].k - path.epochs[epoch - 1].k
+            if abs(moved) > TELLING_MOVE:
+                fall = self._log_flips(path, epoch - 1) - self._log_flips(path, epoch)
+                shown.append(fall / moved)
+        low, high = BELIEVED
+        return min(high, max(low, median(shown)))
+
+
+def bias_control(
+    recipe: MethodRecipe, samples_old: int, epochs: int, *, known_old: bool
+) -> BiasControl | None:
+    """How k moves in a run; None where it does not.
+
+    Args:
+        recipe: the method, with its budget.
+        samples_old: validation samples of old classes.
+        epochs: of the whole run.
+        known_old: an old model is given, against which flips are counted.
+
+    Raises:
+        UsageError: no old model, no validation picture of an old class, too few to show that the budget is kept, or too
+            few epochs.
+    """
+    if recipe.max_nfr is None or not ROWS[recipe.name].bias:
+        return None
+    budget = f"--max-nfr {recipe.max_nfr:g}"
+    if not known_old:
+        raise UsageError(f"{budget}: counts flips against the old model; name it with --old RUN")
+    if not samples_old:
+        raise UsageError(
+            f"{budget}: is kept on validation pictures, and the split has none of old classes; split again with "
+            "--val-fraction 0.1"
+        )
+    if epochs < LEAST_EPOCHS:
+        raise UsageError(
+            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs to at "
+            f"least {LEAST_EPOCHS}, or give --k"
+        )
+    # Half of the error goes to each of the two kinds of bias that may be taken off at the end, as `adjust` does it.
+    level = 1 - (1 - recipe.confidence) / 2
+    bounds = clopper_pearson_upper(np.arange(samples_old + 1), samples_old, level)
+    kept = np.flatnonzero(bounds <= recipe.max_nfr / 100)
+    if not kept.size:
+        raise UsageError(
+            f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single flip the "
+            f"bound is {100 * bounds[0]:.2f} %; raise the budget, or hold out more pictures"
+        )
+    return BiasControl(recipe.k, int(kept[-1]), epochs)
+
+
+def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:
+    """An empty path, with what each epoch's flips are expected to come to at the end; and what is to be known of it.
+
+    Args:
+        references: checkpoints of the reference; the first one's run has a log beside it.
+        epochs: of the run to come.
+    """
+    lines = read_metrics(RunDir(references[0].resolve().parent).metrics) if references else []
+    validated = [line for line in lines if line.event == "epoch" and line.val_errors_old is not None]
+    if not validated:
+        note = (
+            "warning: --max-nfr: there is no log of the reference's epochs to foresee by how flips fall; NFR will be "
+            "lower, and the error higher, than they need be"
+        )
+        return BiasPath(left=(1.0,) * epochs), [note]
+    errors = [max(line.val_errors_old or 0, 0.5) for line in validated]
+    # The last of the reference's epochs that begins before the same part of its run is done.
+    places = [((epoch + 1) * len(errors) - 1) // epochs for epoch in range(epochs)]
+    return BiasPath(left=tuple(min(1.0, errors[-1] / errors[place]) for place in places)), []

@@ -1,0 +1,80 @@
+"""`train-mpt --max-nfr`: a budget of flips in place of k."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.report.training_progress import Silent
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, short_recipe
+
+
+@pytest.fixture(scope="module")
+def teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run root of the digits with an old model and a reference; not to be written to."""
+    root = tmp_path_factory.mktemp("budget")
+    split = make_split("digits", run_root=root, val_fraction=0.3)
+    for seed, name in enumerate(("old", "ref"), start=5):
+        recipe = short_recipe("optim.epochs=4", f"runtime.seed={seed}")
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+    return root
+
+
+@pytest.mark.slow
+def test_a_budget_is_kept_by_the_model_beside_the_run(
+    teachers: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    root = shutil.copytree(teachers, tmp_path / "runs")
+    words = (
+        "train-mpt", "--run-root", root, "--set", "optim.epochs=4", "--device", "cpu", "--max-nfr", "9"
+    )  # fmt: skip
+    plan = mptctl(*words, "--dry-run")
+    assert "k from 1 on, moved to keep NFR within 9 %" in plan.stdout
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [str(root / "mpt-kl-adjusted" / "best.pt")]
+    assert "next: mptctl evaluate old mpt-kl-adjusted" in done.stderr
+    assert re.search(r"epoch 4: .*NFR [\d.]+ %, k [\d.]+", done.stderr)
+    adjusted = load_checkpoint(root / "mpt-kl-adjusted" / "best.pt").meta.adjustment
+    assert adjusted is not None
+    assert (adjusted.adjusted, adjusted.max_nfr, adjusted.confidence) == ("mpt-kl", 0.09, 0.95)
+    assert adjusted.bound is not None
+    assert adjusted.bound <= 0.09
+    # What is there is not thrown away, and a finished run that goes on is adjusted again.
+    assert mptctl(*words, "--name", "mpt-kl").returncode == 2
+    again = mptctl(*words, "--resume", "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["adjusted"] == str(root / "mpt-kl-adjusted" / "best.pt")
+
+
+@pytest.mark.slow
+def test_a_budget_that_no_bias_meets_keeps_the_run_and_writes_no_model_beside_it(
+    teachers: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    root = shutil.copytree(teachers, tmp_path / "runs")
+    words = ("--set", "optim.epochs=4", "--set", "optim.lr=0.001", "--device", "cpu", "--max-nfr", "4")
+    done = mptctl("train-mpt", "--run-root", root, *words)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "--max-nfr 4: no bias meets it; the least NFR that can be had is" in done.stderr
+    assert (root / "mpt-kl" / "best.pt").is_file()
+    assert not (root / "mpt-kl-adjusted").exists()
+
+
+def test_what_contradicts_a_budget(teachers: Path, mptctl: CommandLine) -> None:
+    done = mptctl("train-mpt", "--run-root", teachers, "--max-nfr", "2", "--k", "1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--max-nfr and --k: the budget moves k; give one of them" in done.stderr
+    done = mptctl("train-mpt", "--run-root", teachers, "--max-nfr", "0.01", "--dry-run")
+    assert done.returncode == 2
+    assert "validation pictures of old classes cannot show it" in done.stderr
+    words = ("--run-root", teachers, "--set", "method.max_nfr=2", "--print-recipe")
+    done = mptctl("train-baseline", "pct-kl", *words)
+    assert "--set method.max_nfr: has no effect, since pct-kl has no bias" in done.stderr
