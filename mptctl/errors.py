@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 
@@ -103,7 +104,8 @@ def visible(text: str) -> str:
 def one_line(error: BaseException) -> str:
     """What an exception says, without line breaks; its kind where it says nothing.
 
-    Of one on YAML, the line and what is wrong there; of the system's, its words without their number.
+    Of one on YAML, the line and what is wrong there; of the system's, its words without their number; of an object that
+    Python shows by its address, its type.
     """
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
@@ -115,7 +117,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         name = "" if error.filename is None else f": {error.filename}"
         return f"{error.strerror}{name}"
-    return " ".join(str(error).split()) or type(error).__name__
+    said = re.sub(r"<([\w.]+) object at 0x[0-9a-f]+>", r"\1", str(error))
+    return " ".join(said.split()) or type(error).__name__
 
 
 def first_line(error: BaseException) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 import yaml
 
@@ -36,6 +38,10 @@ def test_what_yaml_says_names_the_place_and_no_string(text: str, said: str) -> N
 def test_an_exception_in_one_line_is_never_empty() -> None:
     assert one_line(ValueError("a\n  b")) == "a b"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+    # As numpy says it of a header that holds a name.
+    with pytest.raises(ValueError, match="object at 0x") as malformed:
+        ast.literal_eval("{'descr': two}")
+    assert one_line(malformed.value) == "malformed node or string on line 1: ast.Name"
 
 
 def test_the_first_line_leaves_a_librarys_trace_out() -> None:
