@@ -30,6 +30,7 @@ class ProcessGroup:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank = rank
         self.size = size
+        self._wrapped: list[nn.parallel.DistributedDataParallel] = []
 
     @property
     def is_main(self) -> bool:
@@ -41,7 +42,19 @@ class ProcessGroup:
         if self.size == 1:
             return model
         devices = [device] if device.type == "cuda" else None
-        return nn.parallel.DistributedDataParallel(model, device_ids=devices)
+        wrapped = nn.parallel.DistributedDataParallel(model, device_ids=devices)
+        self._wrapped.append(wrapped)
+        return wrapped
+
+    def release(self) -> None:
+        """Let go of the group in what was wrapped, which cannot be trained any more.
+
+        What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo group, it waits
+        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever.
+        """
+        for wrapped in self._wrapped:
+            wrapped.logger = wrapped.reducer = None  # type: ignore[assignment]
+        self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
         """Around a forward and backward pass of the wrapped model: average gradients ``now``, or only add them up."""
@@ -100,9 +113,11 @@ def workers(device: torch.device) -> Iterator[ProcessGroup]:
         yield ProcessGroup()
         return
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    group = ProcessGroup(dist.get_rank(), size)
     try:
-        yield ProcessGroup(dist.get_rank(), size)
+        yield group
     finally:
+        group.release()
         dist.destroy_process_group()
 
 

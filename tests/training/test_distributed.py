@@ -122,3 +122,30 @@ def test_with_synchronised_batch_statistics_several_workers_give_the_run_of_one(
     flips = counts(mptctl, updated, name)
     assert flips["negative_flips"] + flips["positive_flips"] > 0
     assert flips == counts(mptctl, updated, "one")
+
+
+def test_nothing_that_was_trained_knows_the_group_once_it_has_ended(tmp_path: Path) -> None:
+    """What averages gradients is freed with Python's lock held; freeing a gloo group then may wait for ever."""
+    (tmp_path / "ends.py").write_text(
+        """
+import torch
+from mptctl.training.distributed import workers
+
+cpu = torch.device("cpu")
+with workers(cpu) as group:
+    model = torch.nn.Linear(3, 2)
+    wrapped = group.wrap(model, cpu)
+    wrapped(torch.ones(4, 3)).sum().backward()
+    group.wait()
+assert wrapped.reducer is None and wrapped.logger is None
+assert model.weight.grad is not None
+print("ended")
+"""
+    )
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    out = subprocess.run(
+        [*launcher, str(tmp_path / "ends.py")],
+        capture_output=True, text=True, env=environment(), timeout=120, check=False,
+    )  # fmt: skip
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.count("ended") == 2
