@@ -185,7 +185,7 @@ class _Kept:
         for role, logits in teachers.logits(batch, method.teachers).items():
             rows = narrow(logits.cpu().numpy(), dtype)
             key = {"role": role.value, "computed as": recipe.runtime.teacher_precision}
-            files = self._files[role] = LogitFiles(scratch, key, *rows.shape, dtype)
+            files = self._files[role] = LogitFiles(scratch, key, len(rows), rows.shape[1], dtype)
             start = 0
             for index in batch.index.tensor_split(recipe.optim.accumulate):
                 files.write(0, start, index.numpy(), rows[start : start + len(index)])

@@ -39,6 +39,7 @@ class NonFiniteGuard:
         types = {buffer.dtype for buffer in model.buffers()}
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
+        self._looks = device.type == "cpu"  # where looking at a number costs less than not having to
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
         self._names: list[str] = []
@@ -46,6 +47,9 @@ class NonFiniteGuard:
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
+        if self._looks:
+            self._kept = self._kept if bool(self.skip > 0) else self._flat()
+            return
         # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
         pairs = zip(self._kept, self._flat(), strict=True)
         self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
@@ -62,11 +66,15 @@ class NonFiniteGuard:
         # In single precision, as clipping adds them up: gradients so large that it cannot end a run as well.
         square = norms.square().sum().float()
         finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
-        already = self.skip > 0
         now = {**terms, _STEP: torch.full((), float(self._steps), device=self.skip.device), _NORMS: norms}
-        self._record = {
-            name: torch.where(already, self._record.get(name, value), value) for name, value in now.items()
-        }
+        already = self.skip > 0
+        if self._looks:
+            self._record = self._record if bool(already) else now
+        else:
+            self._record = {
+                name: torch.where(already, self._record.get(name, value), value)
+                for name, value in now.items()
+            }
         self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
         self._steps += 1
 
