@@ -184,7 +184,7 @@ def _gradient(m: MaskedInputs, s: LossSettings) -> Tensor:
             grad *= focal_weight(m.old, 1.0, s.ce_focal_weight).unsqueeze(1)
         if s.distance is not None and s.lam_old != 0.0:
             weight = s.lam_old * focal_weight(m.old, s.alpha, s.beta).unsqueeze(1)
-            grad[:, : s.num_old] += weight * _distance_gradient(m.z[:, : s.num_old], m.old.logits, s)
+            grad[:, : s.num_old].add_(weight * _distance_gradient(m.z[:, : s.num_old], m.old.logits, s))
     if m.ref is not None and s.distance is not None and s.lam_ref != 0.0:
         weight = s.lam_ref * focal_weight(m.ref, s.alpha, s.beta).unsqueeze(1)
         grad += weight * _distance_gradient(m.z, m.ref.logits, s)
