@@ -174,7 +174,7 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
 def _refuse_unknown(flag: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:
     for name in names:
         if name not in known:
-            raise UsageError(f"{flag} {name}: unknown{nearest(name, known)}")
+            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, known)}")
 
 
 def _with_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:
