@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -24,6 +25,7 @@ from mptctl.training.torch_settings import torch_settings
 # What a ratio shall at most be, in the median over the repeats.
 LIMIT = 1.05
 _WARM_STEPS = 3
+Clock = Literal["wall", "cpu"]
 
 
 class StepRow(Model):
@@ -74,6 +76,9 @@ class StepBench(Model):
     batch_size: int = Field(description="pictures a step")
     num_classes: int = Field(description="of student and reference; half of them are old")
     loss_backend: str = Field(description="reference or triton")
+    clock: Clock = Field(
+        description="wall: time as it passes; cpu: processor time of this process, which other jobs change least"
+    )
     steps: int = Field(description="of a row in each repeat")
     repeats: int = Field(description="in which all rows take turns")
     rows: list[StepRow] = Field(description="one for each way to train and precision")
@@ -95,6 +100,7 @@ def bench_step(
     device: torch.device,
     rows: tuple[str, ...] = STEP_ROWS,
     precisions: tuple[str, ...] | None = None,
+    clock: str = "wall",
 ) -> StepBench:
     """Time ways to train on one fixed batch, in turns.
 
@@ -106,19 +112,24 @@ def bench_step(
         device: where it computes.
         rows: names of `STEP_ROWS` to measure.
         precisions: fp32, bf16 or both, of student and teachers alike; None takes those of the recipe.
+        clock: wall, or cpu where a CPU computes: with one thread, the same on an idle machine.
 
     Raises:
-        UsageError: an unknown row or precision, or a method without teachers.
+        UsageError: an unknown row, precision or clock, or a method without teachers.
     """
     _refuse_unknown("--rows", rows, STEP_ROWS)
     _refuse_unknown("--precision", precisions or (), get_args(Precision))
+    _refuse_unknown("--clock", (clock,), get_args(Clock))
+    if clock == "cpu" and device.type != "cpu":
+        raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
+    now = time.process_time if clock == "cpu" else time.perf_counter
     with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as scratch, torch_settings(recipe, device):
         ways: dict[tuple[Precision, str], Way] = {}
         skipped: dict[str, str] = {}
         for one in _with_precisions(recipe, precisions):
             made, skipped = ways_to_train(one, num_classes, device, Path(scratch), rows)
             ways |= {(one.runtime.precision, name): way for name, way in made.items()}
-        seconds = _measure(ways, steps, repeats, device)
+        seconds = _measure(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
         threads = torch.get_num_threads()
     count = steps * recipe.optim.batch_size
     return StepBench(
@@ -130,6 +141,7 @@ def bench_step(
         batch_size=recipe.optim.batch_size,
         num_classes=num_classes,
         loss_backend=backend_for(torch.empty(1, num_classes, device=device)),
+        clock="cpu" if clock == "cpu" else "wall",
         steps=steps,
         repeats=repeats,
         rows=[
@@ -192,25 +204,25 @@ def _with_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list
 
 
 def _measure(
-    ways: dict[tuple[Precision, str], Way], steps: int, repeats: int, device: torch.device
+    ways: dict[tuple[Precision, str], Way], steps: int, repeats: int, timed: Callable[[Way, int], float]
 ) -> Seconds:
     for way in ways.values():
-        _time(way, _WARM_STEPS, device)
+        timed(way, _WARM_STEPS)
     seconds: Seconds = {key: [] for key in ways}
     for repeat in range(repeats):
         # There and back, so that a machine that slows down does so for each row once early and once late.
         for key in list(ways)[:: -1 if repeat % 2 else 1]:
-            seconds[key].append(_time(ways[key], steps, device))
+            seconds[key].append(timed(ways[key], steps))
     return seconds
 
 
-def _time(way: Way, steps: int, device: torch.device) -> float:
-    """Seconds for so many steps, the device's work included."""
+def _time(way: Way, steps: int, device: torch.device, now: Callable[[], float]) -> float:
+    """Seconds of a clock for so many steps, the device's work included."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    begin = time.perf_counter()
+    begin = now()
     for _ in range(steps):
         way()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - begin
+    return now() - begin

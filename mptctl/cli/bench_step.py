@@ -38,6 +38,10 @@ def step(
     repeats: Annotated[
         int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
     ] = 5,
+    clock: Annotated[
+        str,
+        typer.Option("--clock", metavar="NAME", help="wall; or cpu, where other jobs share the processor."),
+    ] = "wall",
     device: opt.Device = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -65,6 +69,7 @@ def step(
         device=choose_device(device or chosen.runtime.device),
         rows=STEP_ROWS if rows is None else _names(rows),
         precisions=None if precision is None else _names(precision),
+        clock=clock,
     )
     if as_json:
         typer.echo(found.model_dump_json())
@@ -82,7 +87,7 @@ def _print(found: StepBench) -> None:
     typer.echo(
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
         f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, {found.threads} "
-        f"{'thread' if found.threads == 1 else 'threads'}, loss by {found.loss_backend}"
+        f"{'thread' if found.threads == 1 else 'threads'}, loss by {found.loss_backend}, {found.clock} time"
     )
     print_table(
         ("step", "precision", "images/s", "slowest", "fastest", "ms"),

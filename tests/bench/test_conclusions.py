@@ -103,7 +103,7 @@ def steps(ratios: list[StepRatios]) -> StepBench:
     row = StepRow(name="ours", precision="fp32", images_per_s=9.0, slowest=8.0, fastest=9.0, ms=1.0)
     return StepBench(
         machine=MACHINE, threads=1, method="mpt-kl", arch="resnet18", image_size=32, batch_size=8, num_classes=10,
-        loss_backend="reference", steps=1, repeats=1, rows=[row], skipped={}, ratios=ratios,
+        loss_backend="reference", clock="wall", steps=1, repeats=1, rows=[row], skipped={}, ratios=ratios,
     )  # fmt: skip
 
 

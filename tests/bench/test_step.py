@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from mptctl.bench.published_loop import PublishedLoop, published_loss
-from mptctl.bench.step import Seconds, bench_step, step_ratios
+from mptctl.bench.step import Seconds, _time, bench_step, step_ratios
 from mptctl.bench.ways_to_train import STEP_ROWS, ways_to_train
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
@@ -88,6 +89,19 @@ def test_the_published_loop_minimises_what_ours_does(method: str, reduction: str
     torch.testing.assert_close(grad, own)
 
 
+def test_the_clock_of_the_process_does_not_run_while_it_sleeps() -> None:
+    def sleeps() -> None:
+        time.sleep(0.2)
+
+    wall, cpu = (_time(sleeps, 1, CPU, now) for now in (time.perf_counter, time.process_time))
+    assert wall >= 0.2 > cpu
+    recipe = short_recipe("optim.batch_size=4", method="mpt-kl")
+    found = bench_step(recipe, num_classes=4, steps=1, repeats=1, device=CPU, rows=("ours",), clock="cpu")
+    assert (found.clock, found.rows[0].ms > 0) == ("cpu", True)
+    with pytest.raises(UsageError, match=r"^--clock cpu: cuda computes; use --clock wall, or --device cpu"):
+        bench_step(recipe, num_classes=4, steps=1, repeats=1, device=torch.device("cuda"), clock="cpu")
+
+
 def test_a_loss_that_no_published_loop_has_is_said_to_be_left_out() -> None:
     recipe = short_recipe("optim.batch_size=4", "method.elodi_start_epoch=0", method="elodi-topk")
     found = bench_step(recipe, num_classes=12, steps=1, repeats=1, device=CPU)
@@ -123,6 +137,7 @@ def test_a_method_without_teachers_is_refused() -> None:
         (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
         (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, published, ours, ours-cached"),
         (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
+        (("--clock", "wal"), "--clock wal: unknown; did you mean wall?"),
         (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
     ],
 )
