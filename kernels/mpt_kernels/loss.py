@@ -170,7 +170,10 @@ def _check(
             "ce_focal_weight needs old_logits: it weights the samples that the old model gets right"
         )
     # Looking into a tensor is free on a CPU only; a compiled graph leaves it to gather, which raises too.
-    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+    if target.device.type == "cpu" and not torch.compiler.is_compiling() and n:
+        low, high = target.aminmax()
+        if bool(low >= 0) and bool(high < c):
+            return
         outside = (target != s.ignore_index) & ((target < 0) | (target >= c))
         if bool(outside.any()):
             value = target[outside][0].item()

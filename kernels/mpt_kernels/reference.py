@@ -23,35 +23,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from mpt_kernels.types import LossSettings, MptLossOutput, Reduction, RowLosses
+from mpt_kernels.correct import is_top1_correct
+from mpt_kernels.types import (
+    LossSettings,
+    MaskedInputs,
+    MptLossOutput,
+    Reduction,
+    RowLosses,
+    TeacherAnswers,
+)
 
 
 def compute_dtype(logits: Tensor) -> torch.dtype:
     """The type that the loss is computed in: float64 for float64 logits, else float32."""
     return torch.float64 if logits.dtype == torch.float64 else torch.float32
-
-
-def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
-    """Whether the first of the largest logits is the target's.
-
-    Said without argmax, which does not promise the first maximum on every device.
-
-    Args:
-        logits: (N, C), any float type. C may be 0.
-        target: (N,) integer; a target outside 0..C-1 is never the answer.
-
-    Returns:
-        (N,) bool.
-    """
-    width = logits.shape[1]
-    known = (target >= 0) & (target < width)
-    if width == 0:
-        return known
-    column = torch.arange(width, device=logits.device)
-    label = torch.where(known, target, 0).long().unsqueeze(1)
-    own = logits.gather(1, label)
-    unbeaten = torch.where(column < label, logits < own, logits <= own)
-    return known & unbeaten.all(dim=1)
 
 
 def biased_logits(logits: Tensor, num_old: int, k: float | Tensor) -> Tensor:
@@ -80,17 +65,9 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return -F.log_softmax(logits, dim=1).gather(1, target.long().unsqueeze(1)).squeeze(1)
 
 
-def focal_weight(teacher_logits: Tensor, target: Tensor, alpha: float, beta: float) -> Tensor:
-    """alpha + beta * 1(argmax z_teacher == y) (Eq. 4), in the teacher's type.
-
-    Args:
-        teacher_logits: (N, C_teacher).
-        target: (N,) integer; a class that the teacher does not know counts as not right.
-
-    Returns:
-        (N,) weights.
-    """
-    return alpha + beta * is_top1_correct(teacher_logits, target).to(teacher_logits.dtype)
+def focal_weight(teacher: TeacherAnswers, alpha: float, beta: float) -> Tensor:
+    """(N,) weights alpha + beta * 1(argmax z_teacher == y) (Eq. 4); a class that it does not know is not right."""
+    return alpha + beta * teacher.right.to(teacher.logits.dtype)
 
 
 def kl_distance(student: Tensor, teacher: Tensor, tau: float = 5.0, tau_squared: bool = False) -> Tensor:
@@ -128,6 +105,21 @@ def lm_distance(student: Tensor, teacher: Tensor, reduction: Reduction = "mean")
     return half_square / max(student.shape[1], 1) if reduction == "mean" else half_square
 
 
+def mask_inputs(
+    logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, s: LossSettings
+) -> MaskedInputs:
+    """The inputs of `mpt_rows` and `mpt_gradient`, once for both. Arguments as in `mpt_kernels.mpt_loss`."""
+    valid = _unless_all(target != s.ignore_index)
+    y = target if valid is None else target.where(valid, 0)
+    z, old, ref = (
+        None if one is None else mask_rows(one, valid, compute_dtype(logits))
+        for one in (logits, old_logits, ref_logits)
+    )
+    assert z is not None
+    teachers = [None if one is None else TeacherAnswers(one, is_top1_correct(one, y)) for one in (old, ref)]
+    return MaskedInputs(z, biased_logits(z, s.num_old, s.k), y, valid, *teachers)
+
+
 def mpt_rows(
     logits: Tensor,
     target: Tensor,
@@ -145,23 +137,27 @@ def mpt_rows(
         criterion: (N, C) biased logits and (N,) labels to (N,) losses; default: cross-entropy.
         distance: (N, C) logits of the student and of a teacher to (N,) distances; default: `s.distance`.
     """
-    criterion, distance = criterion or cross_entropy, distance or (lambda z, t: _distance(z, t, s))
-    valid = target != s.ignore_index
-    z, y = mask_rows(logits, valid, compute_dtype(logits)), target.where(valid, 0)
-    old = None if old_logits is None else mask_rows(old_logits, valid, z.dtype)
-    ref = None if ref_logits is None else mask_rows(ref_logits, valid, z.dtype)
+    masked = mask_inputs(logits, target, old_logits, ref_logits, s)
+    return _rows(masked, s, criterion or cross_entropy, distance or (lambda z, t: _distance(z, t, s)))
 
-    ce = criterion(biased_logits(z, s.num_old, s.k), y)
-    if s.ce_focal_weight != 0.0 and old is not None:
-        ce = _weighted(focal_weight(old, y, 1.0, s.ce_focal_weight), ce)
+
+def _rows(
+    m: MaskedInputs,
+    s: LossSettings,
+    criterion: Callable[[Tensor, Tensor], Tensor],
+    distance: Callable[[Tensor, Tensor], Tensor],
+) -> RowLosses:
+    ce = criterion(m.biased, m.y)
+    if s.ce_focal_weight != 0.0 and m.old is not None:
+        ce = _weighted(focal_weight(m.old, 1.0, s.ce_focal_weight), ce)
     fd_old = fd_ref = None
-    if s.distance is not None and old is not None and s.lam_old != 0.0:
-        fd_old = _weighted(focal_weight(old, y, s.alpha, s.beta), distance(z[:, : s.num_old], old))
-        fd_old = s.lam_old * fd_old.where(valid, 0.0)
-    if s.distance is not None and ref is not None and s.lam_ref != 0.0:
-        fd_ref = _weighted(focal_weight(ref, y, s.alpha, s.beta), distance(z, ref))
-        fd_ref = s.lam_ref * fd_ref.where(valid, 0.0)
-    return RowLosses(ce.where(valid, 0.0), fd_old, fd_ref)
+    if s.distance is not None and m.old is not None and s.lam_old != 0.0:
+        fd_old = _weighted(focal_weight(m.old, s.alpha, s.beta), distance(m.z[:, : s.num_old], m.old.logits))
+        fd_old = s.lam_old * _valid_only(fd_old, m.valid)
+    if s.distance is not None and m.ref is not None and s.lam_ref != 0.0:
+        fd_ref = _weighted(focal_weight(m.ref, s.alpha, s.beta), distance(m.z, m.ref.logits))
+        fd_ref = s.lam_ref * _valid_only(fd_ref, m.valid)
+    return RowLosses(_valid_only(ce, m.valid), fd_old, fd_ref)
 
 
 def mpt_gradient(
@@ -176,23 +172,36 @@ def mpt_gradient(
     With p = softmax(z + Delta), q_s and q_t the softmaxes at tau: w_ce (p - onehot), and for each teacher
     lam w (q_s - q_t) / tau for KL or lam w (z_s - z_t) / C_t for logit matching by the mean.
     """
-    valid = target != s.ignore_index
-    z, y = mask_rows(logits, valid, compute_dtype(logits)), target.where(valid, 0)
-    grad = F.softmax(biased_logits(z, s.num_old, s.k), dim=1)
-    label = y.long().unsqueeze(1)
-    grad.scatter_add_(1, label, -torch.ones_like(label, dtype=z.dtype))
-    if old_logits is not None:
-        old = mask_rows(old_logits, valid, z.dtype)
+    return _gradient(mask_inputs(logits, target, old_logits, ref_logits, s), s)
+
+
+def _gradient(m: MaskedInputs, s: LossSettings) -> Tensor:
+    grad = F.softmax(m.biased, dim=1)
+    label = m.y.long().unsqueeze(1)
+    grad.scatter_add_(1, label, torch.full_like(label, -1, dtype=m.z.dtype))
+    if m.old is not None:
         if s.ce_focal_weight != 0.0:
-            grad *= focal_weight(old, y, 1.0, s.ce_focal_weight).unsqueeze(1)
+            grad *= focal_weight(m.old, 1.0, s.ce_focal_weight).unsqueeze(1)
         if s.distance is not None and s.lam_old != 0.0:
-            weight = s.lam_old * focal_weight(old, y, s.alpha, s.beta).unsqueeze(1)
-            grad[:, : s.num_old] += weight * _distance_gradient(z[:, : s.num_old], old, s)
-    if ref_logits is not None and s.distance is not None and s.lam_ref != 0.0:
-        ref = mask_rows(ref_logits, valid, z.dtype)
-        weight = s.lam_ref * focal_weight(ref, y, s.alpha, s.beta).unsqueeze(1)
-        grad += weight * _distance_gradient(z, ref, s)
-    return grad.where(valid.unsqueeze(1), 0.0)
+            weight = s.lam_old * focal_weight(m.old, s.alpha, s.beta).unsqueeze(1)
+            grad[:, : s.num_old].add_(weight * _distance_gradient(m.z[:, : s.num_old], m.old.logits, s))
+    if m.ref is not None and s.distance is not None and s.lam_ref != 0.0:
+        weight = s.lam_ref * focal_weight(m.ref, s.alpha, s.beta).unsqueeze(1)
+        grad += weight * _distance_gradient(m.z, m.ref.logits, s)
+    return _valid_only(grad, m.valid)
+
+
+def _unless_all(valid: Tensor) -> Tensor | None:
+    """None where every row is valid, as far as looking costs nothing: on a CPU, where most batches mask no row."""
+    looks = valid.device.type == "cpu" and not torch.compiler.is_compiling()
+    return None if looks and bool(valid.all()) else valid
+
+
+def _valid_only(rows: Tensor, valid: Tensor | None) -> Tensor:
+    """(N,) or (N, C) rows, and 0 in those that are not valid, (N,) bool; None: every row is."""
+    if valid is None:
+        return rows
+    return rows.where(valid.reshape(-1, *[1] * (rows.ndim - 1)), 0)
 
 
 def invert_normalizer(
@@ -212,12 +221,12 @@ def _on_device(value: float | Tensor, device: torch.device, dtype: torch.dtype) 
     return torch.full((), value, device=device, dtype=dtype)
 
 
-def mask_rows(logits: Tensor, valid: Tensor, dtype: torch.dtype) -> Tensor:
-    """(N, C) logits in `dtype`, and 0 in the rows where `valid`, (N,) bool, is false.
+def mask_rows(logits: Tensor, valid: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """(N, C) logits in `dtype`, and 0 in the rows where `valid`, (N,) bool, is false; None: every row is valid.
 
     On the way in, so that a NaN in an ignored row cannot come back through a derivative.
     """
-    return logits.to(dtype).where(valid.unsqueeze(1), 0.0)
+    return _valid_only(logits.to(dtype), valid)
 
 
 def _weighted(weight: Tensor, loss: Tensor) -> Tensor:
@@ -262,19 +271,6 @@ def sum_rows(rows: RowLosses, inverse_normalizer: Tensor) -> tuple[Tensor, dict[
     return sum(terms.values(), torch.zeros_like(inverse_normalizer)), terms
 
 
-def count_correct(
-    logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, ignore_index: int
-) -> dict[str, Tensor]:
-    """How many valid rows each model gets right: int64 scalars "student" and, where given, "old" and "ref"."""
-    valid = target != ignore_index
-    answers = {"student": logits, "old": old_logits, "ref": ref_logits}
-    return {
-        name: (is_top1_correct(answer, target) & valid).sum()
-        for name, answer in answers.items()
-        if answer is not None
-    }
-
-
 def loss_by_reference(
     logits: Tensor,
     target: Tensor,
@@ -285,10 +281,15 @@ def loss_by_reference(
     grad_scale: float | Tensor | None,
 ) -> MptLossOutput:
     """`mpt_kernels.mpt_loss` on arguments that it has checked."""
-    inputs = (logits, target, old_logits, ref_logits)
-    rows = mpt_rows(*inputs, settings)
+    masked = mask_inputs(logits, target, old_logits, ref_logits, settings)
+    rows = _rows(masked, settings, cross_entropy, lambda z, t: _distance(z, t, settings))
     inverse_normalizer = invert_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
     loss, terms = sum_rows(rows, inverse_normalizer)
     scale = inverse_normalizer if grad_scale is None else inverse_normalizer * grad_scale
-    grad = (mpt_gradient(*inputs, settings) * scale).to(logits.dtype)
-    return MptLossOutput(loss, terms, grad, count_correct(*inputs, settings.ignore_index))
+    grad = (_gradient(masked, settings) * scale).to(logits.dtype)
+    right = {
+        "student": _valid_only(is_top1_correct(masked.z, masked.y), masked.valid),
+        **{name: t.right for name, t in (("old", masked.old), ("ref", masked.ref)) if t is not None},
+    }
+    correct = {name: _valid_only(rows, masked.valid).sum() for name, rows in right.items()}
+    return MptLossOutput(loss, terms, grad, correct)

@@ -52,3 +52,27 @@ class RowLosses(NamedTuple):
     ce: Tensor
     fd_old: Tensor | None
     fd_ref: Tensor | None
+
+
+class TeacherAnswers(NamedTuple):
+    """(N, C_teacher) logits in the compute type, and (N,) bool, the rows that they get right."""
+
+    logits: Tensor
+    right: Tensor
+
+
+class MaskedInputs(NamedTuple):
+    """What rows and gradient are computed from, in the compute type; 0 in rows that are not valid.
+
+    z, biased: (N, C) logits of the student, without and with the bias.
+    y: (N,) labels.
+    valid: (N,) bool; None where every row is known to be.
+    old, ref: teachers, where given.
+    """
+
+    z: Tensor
+    biased: Tensor
+    y: Tensor
+    valid: Tensor | None
+    old: TeacherAnswers | None
+    ref: TeacherAnswers | None

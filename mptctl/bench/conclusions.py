@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
     from mptctl.bench.loader_parts import LoaderParts
-    from mptctl.bench.step import StepBench
+    from mptctl.bench.step import StepBench, StepRatios
 
 # Shorter sides of files in those of what the model sees, above which a smaller copy is worth naming: at 256 for 224,
 # the usual resize, it is 1.14.
@@ -76,22 +76,27 @@ def kernel_sentence(found: KernelBench) -> str:
 
 
 def step_sentence(found: StepBench) -> str:
-    """How much of the plain loop's speed ours has, and whether teachers are what a step waits for."""
-    speed = {row.name: row.images_per_s for row in found.rows}
-    best = max((name for name in speed if name != "student"), key=lambda name: speed[name], default=None)
-    if best is None or "student" not in speed:
-        return "Fastest here: " + max(speed, key=lambda name: speed[name]) + "."
-    share = 1 - speed[best] / speed["student"]
-    # Teachers that cost less than a tenth of a step are not worth a cache.
-    advice = (
-        "to spare their forward passes where logits are asked again: --cache-teachers"
-        if share > 0.1
-        else "nothing is to be set"
-    )
-    return (
-        f"Fastest of those with teachers here: {best}, {speed[best]:,.0f} images/s. Teachers and loss take "
-        f"{100 * share:.0f} % of the student's speed; {advice}."
-    )
+    """The ratios of each precision in words, and whether each is at most what it shall be."""
+    said = [_ratios_in_words(of_one, found.limit) for of_one in found.ratios]
+    said = [words for words in said if words]
+    if not said:
+        return (
+            "No ratio was measured: it takes ours and floor, ours-cached and student, or ours and published."
+        )
+    return f"A step takes {'; '.join(said)}."
+
+
+def _ratios_in_words(of_one: StepRatios, limit: float) -> str:
+    said = [
+        f"{words.format(f'{ratio.median:.2f} times')} ({'at most' if ratio.within else 'above'} {limit:g})"
+        for words, ratio in (
+            ("{} its floor", of_one.ours_to_floor),
+            ("{} the student alone with cached teachers", of_one.cached_to_student),
+            ("{} the published loop", of_one.ours_to_published),
+        )
+        if ratio is not None
+    ]
+    return f"in {of_one.precision} {', '.join(said)}" if said else ""
 
 
 def evaluate_sentence(found: EvaluateBench) -> str:

@@ -1,45 +1,67 @@
-"""Speed of the training step on pictures that are already there: the student alone, a plain loop, and ours."""
+"""Speed of the training step on pictures that are already there, beside what it must cost and what others take."""
 
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
-from collections.abc import Callable, Collection
-from typing import Literal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, get_args
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
 
 from mpt_kernels import backend_for
-from mptctl.data.loading.batch import Batch
+from mptctl.bench.ways_to_train import STEP_ROWS, Way, ways_to_train
+from mptctl.errors import UsageError
 from mptctl.files import Model
-from mptctl.machine.device import autocast, place
+from mptctl.machine.device import Precision
 from mptctl.machine.facts import Machine, this_machine
-from mptctl.methods.method import Method
-from mptctl.methods.table import method_from_recipe
-from mptctl.models.networks import build_model
-from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.recipe.head import true_class_margin
-from mptctl.teachers.source import TeacherSource
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import build_optimizer
-from mptctl.training.run import Student
-from mptctl.training.step import train_step
+from mptctl.recipe.validation import nearest
+from mptctl.training.torch_settings import torch_settings
 
+# What a ratio shall at most be, in the median over the repeats.
+LIMIT = 1.05
 _WARM_STEPS = 3
+Clock = Literal["wall", "cpu"]
 
 
 class StepRow(Model):
-    """One way to train."""
+    """One way to train, in one precision."""
 
-    name: str = Field(description="student: forward, cross-entropy, backward, update; plain: with teachers, the loss "
-                      "by autograd and one look at it a step; ours: the training loop's own step")  # fmt: skip
+    name: str = Field(
+        description="student: forward, cross-entropy, backward, update; floor: student, and the forward passes of its "
+        "teachers, which no step with teachers can do without; published: the usual loop of published code, with "
+        "teachers in it, autograd through the loss, torch's default optimizer and memory format, one look at the loss "
+        "a step; ours: the training loop's own step; ours-cached: the same with teachers' logits read from disk, as "
+        "with runtime.cache_teachers"
+    )
+    precision: Precision = Field(description="of student and teachers: fp32, or bf16 under autocast")
     images_per_s: float = Field(description="median over the repeats")
     slowest: float = Field(description="images/s of the slowest repeat")
     fastest: float = Field(description="images/s of the fastest repeat")
     ms: float = Field(description="milliseconds a step, at the median")
+
+
+class Ratio(Model):
+    """Time of one row over that of another, taken repeat by repeat: within one, rows take turns."""
+
+    median: float = Field(description="over the repeats")
+    smallest: float = Field(description="of any repeat")
+    largest: float = Field(description="of any repeat")
+    within: bool = Field(description="whether the median is at most `limit`")
+
+
+class StepRatios(Model):
+    """What ours costs in one precision; null where a row was not measured."""
+
+    precision: Precision = Field(description="of both rows")
+    ours_to_floor: Ratio | None = Field(description="ours over floor")
+    cached_to_student: Ratio | None = Field(description="ours-cached over student")
+    ours_to_published: Ratio | None = Field(description="ours over published")
+    ours_to_fp32: Ratio | None = Field(description="ours over ours in fp32; null for fp32 itself")
 
 
 class StepBench(Model):
@@ -47,150 +69,160 @@ class StepBench(Model):
 
     bench: Literal["step"] = "step"
     machine: Machine = Field(description="where it was measured")
+    threads: int = Field(description="of torch, on the CPU")
     method: str = Field(description="whose teachers and loss")
     arch: str = Field(description="of student and teachers")
     image_size: int = Field(description="pixels")
     batch_size: int = Field(description="pictures a step")
     num_classes: int = Field(description="of student and reference; half of them are old")
     loss_backend: str = Field(description="reference or triton")
-    rows: list[StepRow] = Field(description="one for each way to train")
+    clock: Clock = Field(
+        description="wall: time as it passes; cpu: processor time of this process, which other jobs change least"
+    )
+    steps: int = Field(description="of a row in each repeat")
+    repeats: int = Field(description="in which all rows take turns")
+    rows: list[StepRow] = Field(description="one for each way to train and precision")
+    skipped: dict[str, str] = Field(description="rows that cannot be measured with this recipe, and why")
+    limit: float = Field(LIMIT, description="what each ratio shall at most be")
+    ratios: list[StepRatios] = Field(description="one for each precision")
+
+
+# What is measured of a row: seconds of each repeat, by precision and name.
+Seconds = dict[tuple[Precision, str], list[float]]
 
 
 def bench_step(
-    recipe: Recipe, *, num_classes: int, steps: int, repeats: int, device: torch.device
+    recipe: Recipe,
+    *,
+    num_classes: int,
+    steps: int,
+    repeats: int,
+    device: torch.device,
+    rows: tuple[str, ...] = STEP_ROWS,
+    precisions: tuple[str, ...] | None = None,
+    clock: str = "wall",
 ) -> StepBench:
-    """Time three ways to train on one fixed batch, in turns.
+    """Time ways to train on one fixed batch, in turns.
 
     Args:
-        recipe: model, batch, precision and method; its teachers are untrained models of the same architecture.
+        recipe: model, batch, method and threads; its teachers are untrained models of the same architecture.
         num_classes: of student and reference.
         steps: optimizer steps of one repeat.
         repeats: turns of each way.
         device: where it computes.
+        rows: names of `STEP_ROWS` to measure.
+        precisions: fp32, bf16 or both, of student and teachers alike; None takes those of the recipe.
+        clock: wall, or cpu where a CPU computes: with one thread, the same on an idle machine.
+
+    Raises:
+        UsageError: an unknown row, precision or clock, or a method without teachers.
     """
-    ways = ways_to_train(recipe, num_classes, device)
-    speeds: dict[str, list[float]] = {name: [] for name in ways}
-    batch_size = recipe.optim.batch_size
-    for way in ways.values():
-        _time(way, _WARM_STEPS, device)
-    for _ in range(repeats):
-        for name, way in ways.items():
-            speeds[name].append(steps * batch_size / _time(way, steps, device))
+    _refuse_unknown("--rows", rows, STEP_ROWS)
+    _refuse_unknown("--precision", precisions or (), get_args(Precision))
+    _refuse_unknown("--clock", (clock,), get_args(Clock))
+    if clock == "cpu" and device.type != "cpu":
+        raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
+    now = time.process_time if clock == "cpu" else time.perf_counter
+    with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as scratch, torch_settings(recipe, device):
+        ways: dict[tuple[Precision, str], Way] = {}
+        skipped: dict[str, str] = {}
+        for one in _with_precisions(recipe, precisions):
+            made, skipped = ways_to_train(one, num_classes, device, Path(scratch), rows)
+            ways |= {(one.runtime.precision, name): way for name, way in made.items()}
+        seconds = _measure(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
+        threads = torch.get_num_threads()
+    count = steps * recipe.optim.batch_size
     return StepBench(
         machine=this_machine(),
+        threads=threads,
         method=recipe.method.name,
         arch=recipe.model.arch,
         image_size=recipe.data.image_size,
-        batch_size=batch_size,
+        batch_size=recipe.optim.batch_size,
         num_classes=num_classes,
         loss_backend=backend_for(torch.empty(1, num_classes, device=device)),
+        clock="cpu" if clock == "cpu" else "wall",
+        steps=steps,
+        repeats=repeats,
         rows=[
             StepRow(
                 name=name,
-                images_per_s=round(statistics.median(values), 1),
-                slowest=round(min(values), 1),
-                fastest=round(max(values), 1),
-                ms=round(1e3 * batch_size / statistics.median(values), 3),
+                precision=precision,
+                images_per_s=round(count / statistics.median(times), 1),
+                slowest=round(count / max(times), 1),
+                fastest=round(count / min(times), 1),
+                ms=round(1e3 * statistics.median(times) / steps, 3),
             )
-            for name, values in speeds.items()
+            for (precision, name), times in seconds.items()
         ],
+        skipped=skipped,
+        ratios=step_ratios(seconds),
     )
 
 
-class _Untrained:
-    """Teachers with fresh weights: they cost what trained ones cost."""
+def step_ratios(seconds: Seconds) -> list[StepRatios]:
+    """What ours costs, from the seconds of each row in each repeat: one for each precision that was measured."""
 
-    def __init__(self, old: nn.Module, ref: nn.Module) -> None:
-        self.digests: dict[str, str] = {}
-        self._models = {Role.OLD: old, Role.REF: ref}
+    def ratio(above: tuple[Precision, str], below: tuple[Precision, str]) -> Ratio | None:
+        if above not in seconds or below not in seconds or above == below:
+            return None
+        # Repeat by repeat, since the machine's speed drifts between them.
+        of_each = [a / b for a, b in zip(seconds[above], seconds[below], strict=True)]
+        median, smallest, largest = (round(f(of_each), 4) for f in (statistics.median, min, max))
+        return Ratio(median=median, smallest=smallest, largest=largest, within=median <= LIMIT)
 
-    @torch.no_grad()
-    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
-        return {role: self._models[role](batch.images) for role in roles}
-
-    def open(self) -> None:
-        pass
-
-
-def ways_to_train(recipe: Recipe, num_classes: int, device: torch.device) -> dict[str, Callable[[], None]]:
-    """A function for each way of `StepRow`; each call is one step on the same batch. Arguments as in `bench_step`."""
-    num_old = num_classes // 2
-    method = method_from_recipe(recipe.method, num_old, recipe.criterion, true_class_margin(recipe.model))
-
-    def model(classes: int) -> nn.Module:
-        made = build_model(recipe.model, classes, recipe.data.image_size)
-        return place(made, device, channels_last=recipe.runtime.channels_last)
-
-    torch.manual_seed(0)
-    teachers = _Untrained(model(num_old).eval(), model(num_classes).eval())
-    student = model(num_classes).train()
-    optimizer = build_optimizer(recipe.optim, student)
-    size, count = recipe.data.image_size, recipe.optim.batch_size
-    images = torch.randn(count, 3, size, size, device=device)
-    if recipe.runtime.channels_last:
-        images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(0, num_classes, (count,), device=device)
-    batch = Batch(images, labels, torch.arange(count))
-
-    def forward() -> Tensor:
-        with autocast(device, recipe.runtime.precision):
-            logits: Tensor = student(images)
-        return logits
-
-    def update() -> None:
-        optimizer.step()
-        optimizer.zero_grad()
-
-    def alone() -> None:
-        nn.functional.cross_entropy(forward().float(), labels).backward()  # type: ignore[no-untyped-call]
-        update()
-
-    def plain() -> None:
-        answers = teachers.logits(batch, method.teachers)
-        loss = method(forward().float(), labels, answers.get(Role.OLD), answers.get(Role.REF))["loss"]
-        loss.backward()  # type: ignore[no-untyped-call]
-        update()
-        loss.item()  # what a loop does that prints its loss
-
-    ours = _our_step(recipe, student, optimizer, method, teachers, batch, device)
-    return {"student": alone, "plain": plain, "ours": ours}
+    return [
+        StepRatios(
+            precision=precision,
+            ours_to_floor=ratio((precision, "ours"), (precision, "floor")),
+            cached_to_student=ratio((precision, "ours-cached"), (precision, "student")),
+            ours_to_published=ratio((precision, "ours"), (precision, "published")),
+            ours_to_fp32=ratio((precision, "ours"), ("fp32", "ours")),
+        )
+        for precision in dict.fromkeys(precision for precision, _ in seconds)
+    ]
 
 
-def _our_step(
-    recipe: Recipe,
-    student: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    method: Method,
-    teachers: TeacherSource,
-    batch: Batch,
-    device: torch.device,
-) -> Callable[[], None]:
-    """The training loop's own step on one batch; the only place that knows what it asks for."""
-    learner = Student(
-        model=student,
-        wrapped=student,
-        optimizer=optimizer,
-        method=method,
-        teachers=teachers,
-        guard=NonFiniteGuard(student, device),
-        accumulate=recipe.optim.accumulate,
-        clip_grad_norm=recipe.optim.clip_grad_norm,
-        precision=recipe.runtime.precision,
-    )
-
-    def step() -> None:
-        train_step(learner, batch, recipe.optim.lr, len(batch.labels))
-
-    return step
+def _refuse_unknown(flag: str, names: tuple[str, ...], known: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{flag} {name or repr(name)}: unknown{nearest(name, known)}")
 
 
-def _time(way: Callable[[], None], steps: int, device: torch.device) -> float:
-    """Seconds for so many steps, the device's work included."""
+def _with_precisions(recipe: Recipe, precisions: tuple[str, ...] | None) -> list[Recipe]:
+    """The recipe once for each precision, of student and teachers."""
+    if precisions is None:
+        return [recipe]
+    return [
+        recipe.model_copy(
+            update={
+                "runtime": recipe.runtime.model_copy(update={"precision": name, "teacher_precision": name})
+            }
+        )
+        for name in dict.fromkeys(precisions)
+    ]
+
+
+def _measure(
+    ways: dict[tuple[Precision, str], Way], steps: int, repeats: int, timed: Callable[[Way, int], float]
+) -> Seconds:
+    for way in ways.values():
+        timed(way, _WARM_STEPS)
+    seconds: Seconds = {key: [] for key in ways}
+    for repeat in range(repeats):
+        # There and back, so that a machine that slows down does so for each row once early and once late.
+        for key in list(ways)[:: -1 if repeat % 2 else 1]:
+            seconds[key].append(timed(ways[key], steps))
+    return seconds
+
+
+def _time(way: Way, steps: int, device: torch.device, now: Callable[[], float]) -> float:
+    """Seconds of a clock for so many steps, the device's work included."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    begin = time.perf_counter()
+    begin = now()
     for _ in range(steps):
         way()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    return time.perf_counter() - begin
+    return now() - begin

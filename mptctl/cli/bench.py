@@ -10,12 +10,12 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.bench_evaluate import evaluate
 from mptctl.cli.bench_kernel import kernel
+from mptctl.cli.bench_step import step
 from mptctl.cli.bench_table import conclude, print_table
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
     from mptctl.bench.loader import LoaderBench
-    from mptctl.bench.step import StepBench
 
 app = typer.Typer(help="Measure speed on this machine, beside what a user would use instead.")
 
@@ -118,69 +118,4 @@ def _print_loader(found: LoaderBench) -> None:
 
 
 app.command("kernel")(kernel)
-
-
-@app.command("step")
-@prints({"--json": "mptctl.bench.step:StepBench"})
-def step(
-    recipe: Annotated[
-        str, typer.Option("--recipe", metavar="NAME_OR_FILE", help="Model, picture size, batch, precision.")
-    ] = "cifar100",
-    overrides: opt.Overrides = None,
-    classes: Annotated[
-        int, typer.Option("--classes", metavar="N", min=2, help="Number of classes; half of them are old.")
-    ] = 100,
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Steps of a run.")] = 10,
-    repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
-    ] = 5,
-    device: opt.Device = None,
-    as_json: opt.Json = False,
-) -> None:
-    """How fast a training step is on pictures that are already there: the student alone, a plain loop, and ours.
-
-    Examples:
-
-        mptctl bench step
-
-        mptctl bench step --recipe imagenet --classes 1000 --set optim.batch_size=32 --json
-    """
-    from mptctl.bench.step import bench_step
-    from mptctl.machine.device import choose_device
-    from mptctl.recipe import load_recipe
-
-    chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
-    found = bench_step(
-        chosen,
-        num_classes=classes,
-        steps=steps,
-        repeats=repeats,
-        device=choose_device(device or chosen.runtime.device),
-    )
-    if as_json:
-        typer.echo(found.model_dump_json())
-    else:
-        _print_step(found)
-
-
-def _print_step(found: StepBench) -> None:
-    typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
-        f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, loss by {found.loss_backend}"
-    )
-    print_table(
-        ("step", "images/s", "slowest", "fastest", "ms"),
-        [
-            (
-                row.name,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, row.slowest, row.fastest)),
-                f"{row.ms:.1f}",
-            )
-            for row in found.rows
-        ],
-        words=("step",),
-        spare=("slowest", "fastest"),
-    )
-    from mptctl.bench.conclusions import step_sentence
-
-    conclude(step_sentence(found))
+app.command("step")(step)

@@ -1,19 +1,20 @@
 """Read one picture as RGB, and fit it to the model's input: what every loader must agree with.
 
 Pictures are (H, W, 3) everywhere; torchvision's functions and the model want channels first, and get them here.
+torchvision takes about as long to import as torch, so it is imported where a picture is decoded or cut.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
-from torchvision.io import ImageReadMode
-from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.manifest import STANDARD, Manifest
 from mptctl.data.picture_structure import START_OF_JPEG
@@ -21,9 +22,18 @@ from mptctl.data.plan import Views
 from mptctl.errors import DataError, first_line
 from mptctl.recipe import DataRecipe
 
-# torchvision has announced that its decoder will go, and warns at each call of the Python function.
-# The operator behind it is about twice as fast as Pillow in threads; where it is gone, Pillow serves.
-_decode_image = getattr(torch.ops.image, "decode_image", None)
+
+@cache
+def _decoder() -> Callable[..., Tensor] | None:
+    """torchvision's decoder of JPEG data, from (n,) uint8 to (3, H, W); None where it has none.
+
+    torchvision has announced that it will go, and warns at each call of the Python function. The operator behind it
+    is about twice as fast as Pillow in threads.
+    """
+    from torchvision.io import ImageReadMode  # registers the operator
+
+    operator = getattr(torch.ops.image, "decode_image", None)
+    return None if operator is None else lambda encoded: operator(encoded, ImageReadMode.RGB.value, False)
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -42,10 +52,9 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
     """
     try:
         # For JPEG alone: its PNG decoder ends the process on data that are damaged after the header.
-        if kind == STANDARD and _decode_image is not None and data.startswith(START_OF_JPEG):
+        if kind == STANDARD and data.startswith(START_OF_JPEG) and (decoder := _decoder()) is not None:
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-            decoded: Tensor = _decode_image(encoded, ImageReadMode.RGB.value, False)
-            return decoded.permute(1, 2, 0)
+            return decoder(encoded).permute(1, 2, 0)
         return torch.from_numpy(rgb(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
         raise DataError(
@@ -71,6 +80,8 @@ def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
     Returns:
         (S, S, 3) uint8.
     """
+    from torchvision.transforms.v2 import functional as vision
+
     image = picture.permute(2, 0, 1)
     if min(image.shape[-2:]) != resize:
         image = resized(picture, [resize]).permute(2, 0, 1)
@@ -92,6 +103,8 @@ def resized(picture: Tensor, size: list[int]) -> Tensor:
     Returns:
         (h, w, 3) uint8.
     """
+    from torchvision.transforms.v2 import functional as vision
+
     image: Tensor = vision.resize(picture.contiguous().permute(2, 0, 1).unsqueeze(0), size, antialias=True)
     return image.squeeze(0).permute(1, 2, 0)
 
@@ -127,6 +140,8 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     Returns:
         (S, S, 3) uint8, S being the recipe's picture size.
     """
+    from torchvision.transforms.v2 import functional as vision
+
     size = data.image_size
     top, left = int(views.top[row]), int(views.left[row])
     height, width = int(views.height[row]), int(views.width[row])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from mpt_kernels.reference import is_top1_correct
+from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import SPLIT_NAME, Split, load_split

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mpt_kernels.reference import (
-    count_correct,
-    invert_normalizer,
-    is_top1_correct,
-    mpt_rows,
-    sum_rows,
-)
+from mpt_kernels.correct import count_correct, is_top1_correct
+from mpt_kernels.reference import invert_normalizer, mpt_rows, sum_rows
 from mpt_kernels.types import RowLosses
 from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torchvision
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -52,7 +51,9 @@ def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> No
     Raises:
         UsageError: the network is not a ResNet of torchvision.
     """
-    if not isinstance(model, torchvision.models.ResNet):
+    from torchvision.models import ResNet
+
+    if not isinstance(model, ResNet):
         raise UsageError(f"model.dropblock {rate:g}: {arch} has no stages for it; it is for ResNets")
     for name in STAGES:
         for block in model.get_submodule(name).children():

@@ -1,4 +1,7 @@
-"""Networks: torchvision's classifiers by name, and small residual nets for the embedded sources."""
+"""Networks: torchvision's classifiers by name, and small residual nets for the embedded sources.
+
+torchvision takes about as long to import as torch, so only what needs one of its networks does.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from itertools import chain, pairwise
 from pathlib import Path
 
 import torch
-import torchvision
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
@@ -104,7 +106,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     model = _architecture(recipe.arch, num_classes, image_size)
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
-    if fault := _size_fault(model, image_size):
+    if recipe.arch not in SMALL_NETS and (fault := _size_fault(model, image_size)):  # those take any
         _refuse_size(recipe.arch, image_size, fault, lambda size: _size_fault(model, size) is None)
     if recipe.embedding_dim is not None:
         insert_embedding(model, recipe.arch, recipe.embedding_dim)
@@ -172,7 +174,9 @@ def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
         raise UsageError(
             f"model.arch {arch}: is a program, which is asked and never trained; name an architecture"
         )
-    names = torchvision.models.list_models(module=torchvision.models)
+    from torchvision import models
+
+    names = models.list_models(module=models)
     if arch not in names:
         close = difflib.get_close_matches(arch, [*names, *SMALL_NETS], n=1)
         hint = (
@@ -186,7 +190,7 @@ def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
     if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
         settings |= {"aux_logits": False, "init_weights": True}
     try:
-        model = torchvision.models.get_model(arch, **settings)
+        model = models.get_model(arch, **settings)
     except (ValueError, AssertionError) as error:
         if _sized(arch, image_size):
             _refuse_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
@@ -204,9 +208,11 @@ def _sized(arch: str, image_size: int) -> dict[str, object]:
 
 
 def _can_be_built(arch: str, image_size: int) -> bool:
+    from torchvision import models
+
     try:
         with torch.device("meta"):
-            torchvision.models.get_model(arch, weights=None, **_sized(arch, image_size))
+            models.get_model(arch, weights=None, **_sized(arch, image_size))
     except (ValueError, AssertionError):
         return False
     return True
@@ -238,7 +244,9 @@ def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], 
 
 
 def _use_small_stem(model: nn.Module, arch: str) -> None:
-    if not isinstance(model, torchvision.models.ResNet):
+    from torchvision.models import ResNet
+
+    if not isinstance(model, ResNet):
         raise UsageError(f"model.stem small: {arch} has no such stem; it is for ResNets")
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -272,7 +280,9 @@ def _torchvision_weights(arch: str) -> dict[str, Tensor]:
         raise UsageError(
             f"model.pretrained torchvision: has no weights for {arch}; name a file with a state dict"
         )
-    weights = torchvision.models.get_model_weights(arch)
+    from torchvision.models import get_model_weights
+
+    weights = get_model_weights(arch)
     chosen = weights.DEFAULT if hasattr(weights, "DEFAULT") else None
     if chosen is None:
         raise UsageError(f"model.pretrained torchvision: there are no weights for {arch}")

@@ -27,6 +27,8 @@ from mptctl.teachers.source import TeacherSource, role_of
 
 # Changes when files are laid out, or their numbers rounded, in another way.
 CACHE_VERSION = 1
+# What `runtime.cache_precision` names.
+CACHE_TYPES: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 
 
 class CachedTeachers:
@@ -63,7 +65,7 @@ class CachedTeachers:
         self._budget = budget
         # Of the epoch that was asked for last: at a million samples an order takes longer than a batch.
         self._order = lru_cache(maxsize=1)(plan.order)
-        self._type = np.dtype(np.float16 if recipe.runtime.cache_precision == "fp16" else np.float32)
+        self._type = CACHE_TYPES[recipe.runtime.cache_precision]
         classes = plan.split.classes
         widths = {Role.OLD: classes.num_old, Role.REF: len(classes.names)}
         self.files = {
@@ -106,7 +108,7 @@ class CachedTeachers:
             for role in rows:
                 if rows[role] is None:
                     rows[role] = self._fill(role, batch, wait=wait)
-        return {role: _on_device(found, batch) for role, found in rows.items() if found is not None}
+        return {role: on_device(found, batch) for role, found in rows.items() if found is not None}
 
     def _fill(self, role: Role, batch: Batch, *, wait: bool) -> NDArray[Any] | None:
         """Compute and keep what is not there; None where another run is at it and shall not be waited for."""
@@ -122,7 +124,8 @@ class CachedTeachers:
             return rows
 
 
-def _on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
+def on_device(rows: NDArray[Any], batch: Batch) -> Tensor:
+    """Kept logits as the loop gets them: float32, where the batch is."""
     answer = torch.from_numpy(rows)
     device = batch.images.device
     if device.type == "cuda":

@@ -39,6 +39,7 @@ class NonFiniteGuard:
         types = {buffer.dtype for buffer in model.buffers()}
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
+        self._looks = device.type == "cpu"  # where looking at a number costs less than not having to
         self._kept = self._flat()
         self._record: dict[str, Tensor] = {}
         self._names: list[str] = []
@@ -46,6 +47,10 @@ class NonFiniteGuard:
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
+        if self._looks:
+            if self.skip.item() == 0:
+                self._kept = self._flat()
+            return
         # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
         pairs = zip(self._kept, self._flat(), strict=True)
         self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
@@ -61,18 +66,25 @@ class NonFiniteGuard:
         norms = _norms(list(gradients.values()))
         # In single precision, as clipping adds them up: gradients so large that it cannot end a run as well.
         square = norms.square().sum().float()
-        finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
-        already = self.skip > 0
         now = {**terms, _STEP: torch.full((), float(self._steps), device=self.skip.device), _NORMS: norms}
-        self._record = {
-            name: torch.where(already, self._record.get(name, value), value) for name, value in now.items()
-        }
-        self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
+        if self._looks:
+            if self.skip.item() == 0:
+                self._record = now
+            if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
+                self.skip = torch.ones_like(self.skip)
+        else:
+            finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
+            already = self.skip > 0
+            self._record = {
+                name: torch.where(already, self._record.get(name, value), value)
+                for name, value in now.items()
+            }
+            self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
         self._steps += 1
 
     def failed(self) -> Failure | None:
         """The first step that was not finite; None if there was none. Waits for the device."""
-        if not bool(self.skip > 0):
+        if self.skip.item() == 0:
             return None
         record = dict(self._record)
         step, norms = int(record.pop(_STEP)), record.pop(_NORMS).tolist()
@@ -117,6 +129,6 @@ def _norms(gradients: list[Tensor]) -> Tensor:
         return torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
     # On a CPU double precision takes many times as long, and looking at a number costs nothing.
     norms = torch.stack(torch._foreach_norm(gradients))
-    if not bool(torch.isfinite(norms).all()):
+    if not math.isfinite(norms.sum()):
         norms = torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
     return norms.double()

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mpt_kernels.reference import is_top1_correct
+from mpt_kernels.correct import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.files import Model
 from mptctl.inference.forward import forward

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from pydantic import ValidationError
 
-from mpt_kernels.reference import is_top1_correct
+from mpt_kernels.correct import is_top1_correct
 from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError, one_line
 from mptctl.evaluation.statistics import rate

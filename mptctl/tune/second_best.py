@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from mpt_kernels.reference import is_top1_correct
+from mpt_kernels.correct import is_top1_correct
 from mptctl.data.split import Split
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar

@@ -15,7 +15,7 @@ from mptctl.bench.evaluate import EvaluateBench, EvaluateRow
 from mptctl.bench.kernel import KernelBench, KernelRow
 from mptctl.bench.loader import LoaderBench, LoaderRow, fastest, verdict
 from mptctl.bench.loader_parts import LoaderParts
-from mptctl.bench.step import StepBench, StepRow
+from mptctl.bench.step import Ratio, StepBench, StepRatios, StepRow
 from mptctl.machine.facts import this_machine
 
 MACHINE = this_machine()
@@ -99,24 +99,34 @@ def test_without_a_gpu_what_bounds_the_kernel_is_counted() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("ours", "end"),
-    [(50.0, "Teachers and loss take 50 % of the student's speed; "), (95.0, "nothing is to be set.")],
-)
-def test_a_step_is_held_against_the_student_alone(ours: float, end: str) -> None:
-    speeds = {"student": 100.0, "plain": 40.0, "ours": ours}
-    rows = [
-        StepRow(name=name, images_per_s=speed, slowest=speed, fastest=speed, ms=1.0)
-        for name, speed in speeds.items()
-    ]
-    said = step_sentence(
-        StepBench(
-            machine=MACHINE, method="mpt-kl", arch="resnet18", image_size=32, batch_size=8, num_classes=10,
-            loss_backend="reference", rows=rows,
-        )
+def steps(ratios: list[StepRatios]) -> StepBench:
+    row = StepRow(name="ours", precision="fp32", images_per_s=9.0, slowest=8.0, fastest=9.0, ms=1.0)
+    return StepBench(
+        machine=MACHINE, threads=1, method="mpt-kl", arch="resnet18", image_size=32, batch_size=8, num_classes=10,
+        loss_backend="reference", clock="wall", steps=1, repeats=1, rows=[row], skipped={}, ratios=ratios,
     )  # fmt: skip
-    assert said.startswith(f"Fastest of those with teachers here: ours, {ours:,.0f} images/s.")
-    assert end in said
+
+
+def ratio(median: float) -> Ratio:
+    return Ratio(median=median, smallest=0.5, largest=2.0, within=median <= 1.05)
+
+
+def test_a_step_is_held_against_its_floor_and_the_published_loop() -> None:
+    fp32 = StepRatios(
+        precision="fp32", ours_to_floor=ratio(1.02), cached_to_student=ratio(1.1), ours_to_published=ratio(0.9),
+        ours_to_fp32=None,
+    )  # fmt: skip
+    none: dict[str, None] = dict.fromkeys(
+        ("ours_to_floor", "cached_to_student", "ours_to_published", "ours_to_fp32")
+    )
+    bf16 = StepRatios.model_validate({"precision": "bf16", **none, "ours_to_floor": ratio(1.05)})
+    assert step_sentence(steps([fp32, bf16])) == (
+        "A step takes in fp32 1.02 times its floor (at most 1.05), 1.10 times the student alone with cached teachers "
+        "(above 1.05), 0.90 times the published loop (at most 1.05); in bf16 1.05 times its floor (at most 1.05)."
+    )
+    assert step_sentence(steps([StepRatios.model_validate({"precision": "fp32", **none})])) == (
+        "No ratio was measured: it takes ours and floor, ours-cached and student, or ours and published."
+    )
 
 
 @pytest.mark.parametrize(("peak", "end"), [(0.5, "nothing is to be set."), (2.0, "larger --memory-limit.")])

@@ -1,18 +1,168 @@
-"""The step bench: three ways, each with a speed."""
+"""The step bench: ways take turns, ratios are those of one repeat, and the published loop minimises the same."""
 
 from __future__ import annotations
 
+import json
+import time
+from pathlib import Path
+
+import pytest
 import torch
 
-from mptctl.bench.step import bench_step
-from tests.common import short_recipe
+from mptctl.bench.published_loop import PublishedLoop, published_loss
+from mptctl.bench.step import Seconds, _time, bench_step, step_ratios
+from mptctl.bench.ways_to_train import STEP_ROWS, ways_to_train
+from mptctl.errors import UsageError
+from mptctl.methods.table import build_method
+from tests.common import CPU, CommandLine, short_recipe
 
 
-def test_each_way_is_timed() -> None:
-    recipe = short_recipe(method="mpt-kl")
-    found = bench_step(recipe, num_classes=10, steps=2, repeats=3, device=torch.device("cpu"))
-    assert [row.name for row in found.rows] == ["student", "plain", "ours"]
+def test_a_ratio_is_taken_repeat_by_repeat() -> None:
+    # Whole times would say 9 / 10; in most repeats ours takes 1.2 times its floor.
+    seconds: Seconds = {
+        ("fp32", "floor"): [1.0, 2.0, 7.0],
+        ("fp32", "ours"): [1.2, 2.4, 5.4],
+        ("bf16", "ours"): [0.6, 1.2, 5.4],
+        ("bf16", "published"): [0.6, 1.2, 2.7],
+    }
+    fp32, bf16 = step_ratios(seconds)
+    assert (fp32.precision, bf16.precision) == ("fp32", "bf16")
+    assert fp32.ours_to_floor is not None
+    assert fp32.ours_to_floor.model_dump() == {
+        "median": 1.2, "smallest": 0.7714, "largest": 1.2, "within": False
+    }  # fmt: skip
+    assert fp32.cached_to_student is None
+    assert fp32.ours_to_published is None
+    assert fp32.ours_to_fp32 is None
+    assert bf16.ours_to_published is not None
+    assert (bf16.ours_to_published.median, bf16.ours_to_published.within) == (1.0, True)
+    assert bf16.ours_to_fp32 is not None
+    assert (bf16.ours_to_fp32.median, bf16.ours_to_fp32.largest) == (0.5, 1.0)
+
+
+def test_a_ratio_of_just_the_limit_is_within_it() -> None:
+    for ours, within in ((1.05, True), (1.06, False)):
+        (found,) = step_ratios({("fp32", "floor"): [1.0], ("fp32", "ours"): [ours]})
+        assert found.ours_to_floor is not None
+        assert found.ours_to_floor.within == within
+
+
+def test_each_way_is_timed_in_both_precisions() -> None:
+    recipe = short_recipe("optim.batch_size=8", method="mpt-kl")
+    found = bench_step(recipe, num_classes=10, steps=2, repeats=3, device=CPU, precisions=("fp32", "bf16"))
+    assert [(row.precision, row.name) for row in found.rows] == [
+        (precision, name) for precision in ("fp32", "bf16") for name in STEP_ROWS
+    ]
     for row in found.rows:
         assert 0 < row.slowest <= row.images_per_s <= row.fastest
-    assert found.loss_backend == "reference"
-    assert found.machine.cores >= 1
+    assert (found.loss_backend, found.threads, found.skipped) == ("reference", 1, {})
+    for ratios in found.ratios:
+        ratio = ratios.ours_to_floor
+        assert ratio is not None
+        assert 0 < ratio.smallest <= ratio.median <= ratio.largest
+
+
+def test_the_recipes_threads_are_taken_and_given_back() -> None:
+    before = torch.get_num_threads()
+    recipe = short_recipe("optim.batch_size=4", "runtime.threads=1", method="mpt-kl")
+    torch.set_num_threads(2)
+    try:
+        found = bench_step(recipe, num_classes=4, steps=1, repeats=1, device=CPU, rows=("student",))
+        assert (found.threads, torch.get_num_threads()) == (1, 2)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("method", ["mpt-kl", "mpt-lm", "pct-kl-own"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_published_loop_minimises_what_ours_does(method: str, reduction: str) -> None:
+    torch.manual_seed(0)
+    made = build_method(method, num_old=3, lm_reduction=reduction)
+    logits, ref = torch.randn(2, 16, 7).double()
+    old, labels = torch.randn(16, 3).double(), torch.randint(0, 7, (16,))
+    wanted = made.wanted(old, ref)
+    leaf = logits.clone().requires_grad_()
+    loss = published_loss(leaf, labels, *wanted, made.settings)
+    (grad,) = torch.autograd.grad(loss, leaf)
+    terms, own = made.value_and_grad(logits, labels, *wanted)
+    torch.testing.assert_close(loss.detach(), terms["loss"])
+    torch.testing.assert_close(grad, own)
+
+
+def test_the_clock_of_the_process_does_not_run_while_it_sleeps() -> None:
+    def sleeps() -> None:
+        time.sleep(0.2)
+
+    wall, cpu = (_time(sleeps, 1, CPU, now) for now in (time.perf_counter, time.process_time))
+    assert wall >= 0.2 > cpu
+    recipe = short_recipe("optim.batch_size=4", method="mpt-kl")
+    found = bench_step(recipe, num_classes=4, steps=1, repeats=1, device=CPU, rows=("ours",), clock="cpu")
+    assert (found.clock, found.rows[0].ms > 0) == ("cpu", True)
+    with pytest.raises(UsageError, match=r"^--clock cpu: cuda computes; use --clock wall, or --device cpu"):
+        bench_step(recipe, num_classes=4, steps=1, repeats=1, device=torch.device("cuda"), clock="cpu")
+
+
+def test_a_loss_that_no_published_loop_has_is_said_to_be_left_out() -> None:
+    recipe = short_recipe("optim.batch_size=4", "method.elodi_start_epoch=0", method="elodi-topk")
+    found = bench_step(recipe, num_classes=12, steps=1, repeats=1, device=CPU)
+    assert [row.name for row in found.rows] == ["student", "floor", "ours", "ours-cached"]
+    assert list(found.skipped) == ["published"]
+    assert PublishedLoop.refuses(build_method("mpt-lm", num_old=2)) is None
+
+
+def test_steps_leave_the_weights_where_they_are(tmp_path: Path) -> None:
+    """Else a bench of many steps would diverge at the recipe's rate, and time NaNs."""
+    recipe = short_recipe("optim.batch_size=8", "optim.accumulate=2", method="mpt-kl")
+    ways, _ = ways_to_train(recipe, 10, CPU, tmp_path)
+    learner = next(
+        cell.cell_contents
+        for cell in ways["ours-cached"].__closure__ or ()
+        if hasattr(cell.cell_contents, "guard")
+    )
+    before = [p.detach().clone() for p in learner.model.parameters()]
+    for way in ways.values():
+        way()
+    assert all(torch.equal(p, q) for p, q in zip(learner.model.parameters(), before, strict=True))
+    assert learner.guard.failed() is None
+
+
+def test_a_method_without_teachers_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^method.name no-treatment: has no teachers"):
+        bench_step(short_recipe(), num_classes=4, steps=1, repeats=1, device=CPU)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
+        (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, published, ours, ours-cached"),
+        (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
+        (("--clock", "wal"), "--clock wal: unknown; did you mean wall?"),
+        (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_line(
+    words: tuple[str, ...], said: str, mptctl: CommandLine
+) -> None:
+    out = mptctl("bench", "step", "--recipe", "digits", *words)
+    assert (out.returncode, out.stdout) == (2, "")
+    assert out.stderr.startswith(f"mptctl: {said}")
+    assert out.stderr.count("\n") == 1
+
+
+def test_the_screen_has_rows_ratios_and_a_sentence(mptctl: CommandLine) -> None:
+    words = "--recipe", "digits", "--classes", "10", "--set", "optim.batch_size=4", "--steps", "1"
+    some = "--rows", "ours,floor", "--repeats", "1", "--device", "cpu"
+    out = mptctl("bench", "step", *words, *some)
+    assert out.returncode == 0
+    lines = out.stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith(("ours ", "floor "))] == [
+        "floor", "ours", "ours"
+    ]  # fmt: skip
+    assert "ours / floor" in out.stdout
+    assert "A step takes in fp32 " in out.stdout
+    found = json.loads(mptctl("bench", "step", *words, *some, "--json").stdout)
+    assert set(found["ratios"][0]) == {
+        "precision", "ours_to_floor", "cached_to_student", "ours_to_published", "ours_to_fp32"
+    }  # fmt: skip
+    assert found["limit"] == 1.05

@@ -16,7 +16,7 @@ import typer
 from mptctl import __version__
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented, render_reference, verbs
-from mptctl.data.split import make_split
+from mptctl.data.split import Split, make_split
 from mptctl.names import Distance, OnBad, Order, Search, Source, Verify
 from tests.common import CommandLine, Done, command, environment
 
@@ -68,6 +68,34 @@ def test_files_of_predictions_are_compared_without_torch(tmp_path: Path) -> None
     )
     assert json.loads(out.stdout)["counts"]["negative_flips"] == 1
     assert out.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        # torch's optimizers import torch._dynamo.
+        (["train-ref", "--set", "optim.max_steps=1"], ["torchvision"]),
+        (["train-baseline", "pct-kl", "--dry-run"], ["torchvision"]),
+        (["evaluate", "old"], ["torchvision", "torch._dynamo"]),
+        (["runs"], ["torchvision", "torch._dynamo"]),
+    ],
+)
+def test_a_small_net_needs_no_torchvision(
+    words: list[str], heavy: list[str], digits: Split, mptctl: CommandLine
+) -> None:
+    root = ["--run-root", str(digits.run_root)]
+    assert mptctl("train-old", *root, "--set", "optim.max_steps=1").returncode == 0
+    script = (
+        f"import sys; sys.argv = {['mptctl', *words, *root]!r}\n"
+        "from mptctl.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as end: code = end.code or 0\n"
+        f"print(code, [m for m in {heavy!r} if m in sys.modules], file=sys.stderr)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert out.stderr.splitlines()[-1] == "0 []", out.stderr
 
 
 @pytest.mark.parametrize(

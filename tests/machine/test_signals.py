@@ -111,16 +111,27 @@ def wait_until(there: Callable[[], bool], process: subprocess.Popen[str]) -> Non
         time.sleep(0.005)
 
 
-@pytest.mark.parametrize("library", ["_pydantic_core", "libtorch_cpu", "torchvision"])
+@pytest.mark.parametrize(
+    ("library", "words", "said"),
+    [
+        ("_pydantic_core", (), "stopped"),
+        ("libtorch_cpu", (), "stopped"),
+        # Imported for the network, when the run is put together.
+        ("torchvision", ("--set", "model.arch=resnet18", "--set", "data.image_size=32"),
+         "{run}: stopped before its first step: nothing was trained and nothing was saved; start the same command "
+         "again"),
+    ],
+)  # fmt: skip
 def test_ctrl_c_while_modules_are_imported_is_one_line(
-    library: str, digits_root: Path, tmp_path: Path
+    library: str, words: tuple[str, ...], said: str, digits_root: Path, tmp_path: Path
 ) -> None:
-    with started("train-ref", "--run-root", digits_root, "--name", "never") as process:
+    run = digits_root / "never"
+    with started("train-ref", "--run-root", digits_root, "--name", "never", *words) as process:
         wait_until(lambda: library in Path(f"/proc/{process.pid}/maps").read_text(), process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (130, "", "mptctl: stopped\n")
-    assert not (digits_root / "never").exists()
+    assert (process.returncode, out, err) == (130, "", f"mptctl: {said.format(run=run)}\n")
+    assert not run.exists()
 
 
 @pytest.fixture(scope="module")

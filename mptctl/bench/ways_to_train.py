@@ -1,0 +1,200 @@
+"""Ways to take a training step on one batch: the student alone, with its teachers, as published, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from mptctl.bench.published_loop import PublishedLoop
+from mptctl.data.loading.batch import Batch
+from mptctl.errors import UsageError
+from mptctl.machine.device import autocast, place
+from mptctl.methods.method import Method
+from mptctl.methods.table import method_from_recipe
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
+from mptctl.models.networks import build_model, set_training_mode
+from mptctl.names import Role
+from mptctl.recipe import Recipe
+from mptctl.recipe.head import true_class_margin
+from mptctl.teachers.cache import CACHE_TYPES, on_device
+from mptctl.teachers.cache_files import LogitFiles, narrow
+from mptctl.teachers.ensemble import Teacher
+from mptctl.teachers.source import TeacherSource
+from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.optim import build_optimizer
+from mptctl.training.run import Student
+from mptctl.training.step import train_step
+
+# In the order in which they take turns; each is described in `StepRow`.
+STEP_ROWS = ("student", "floor", "published", "ours", "ours-cached")
+Way = Callable[[], None]
+
+
+def ways_to_train(
+    recipe: Recipe, num_classes: int, device: torch.device, scratch: Path, rows: Collection[str] = STEP_ROWS
+) -> tuple[dict[str, Way], dict[str, str]]:
+    """A function for each row; each call is one step on the same batch.
+
+    Weights never move, since the learning rate is 0: every step computes the same numbers, and none becomes NaN.
+
+    Args:
+        recipe: model, batch, precision and method; its teachers are untrained models of the same architecture.
+        num_classes: of student and reference; half of them are old.
+        device: where it computes.
+        scratch: folder for cached logits.
+        rows: some of `STEP_ROWS`.
+
+    Returns:
+        The functions by row, and the rows that there are none for, with the reason.
+
+    Raises:
+        UsageError: a method without teachers, or a model that cannot be built.
+    """
+    recipe = recipe.model_copy(
+        update={
+            "model": recipe.model.model_copy(update={"pretrained": None}),
+            "optim": recipe.optim.model_copy(update={"lr": 0.0}),
+        }
+    )
+    margin = true_class_margin(recipe.model)
+    method = method_from_recipe(recipe.method, num_classes // 2, recipe.criterion, margin)
+    if not method.teachers:
+        raise UsageError(
+            f"method.name {method.name}: has no teachers, and steps with teachers are compared; "
+            "use one that has, such as mpt-kl"
+        )
+    batch = _random_batch(recipe, num_classes, device)
+    ways: dict[str, Way] = {}
+    skipped: dict[str, str] = {}
+    if "published" in rows:
+        reason = PublishedLoop.refuses(method)
+        if reason is None:
+            ways["published"] = PublishedLoop(recipe, method, num_classes, batch.images, batch.labels).step
+        else:
+            skipped["published"] = reason
+    if not set(rows) <= {"published"}:
+        ways |= _own_ways(recipe, method, num_classes, batch, scratch)
+    return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
+
+
+def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Batch:
+    torch.manual_seed(0)
+    size, count = recipe.data.image_size, recipe.optim.batch_size
+    images = torch.randn(count, 3, size, size, device=device)
+    if recipe.runtime.channels_last:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return Batch(images, torch.randint(0, num_classes, (count,), device=device), torch.arange(count))
+
+
+def _own_ways(
+    recipe: Recipe, method: Method, num_classes: int, batch: Batch, scratch: Path
+) -> dict[str, Way]:
+    """Those that are built as a run builds them; they share one student, so that memory serves all alike."""
+    device = batch.images.device
+    teachers = _Untrained(recipe, method, num_classes, device)
+    kept = _Kept(recipe, method, batch, teachers, scratch)
+    student = place(
+        build_model(recipe.model, num_classes, recipe.data.image_size),
+        device,
+        channels_last=recipe.runtime.channels_last,
+    )
+    set_training_mode(student, recipe.model)
+    optimizer = build_optimizer(recipe.optim, student)
+
+    def alone() -> None:
+        with autocast(device, recipe.runtime.precision):
+            logits = student(batch.images)
+        loss = nn.functional.cross_entropy(logits.float(), batch.labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def floor() -> None:
+        teachers.logits(batch, method.teachers)
+        alone()
+
+    def ours(source: TeacherSource) -> Way:
+        return _our_step(recipe, student, optimizer, method, source, batch)
+
+    return {"student": alone, "floor": floor, "ours": ours(teachers), "ours-cached": ours(kept)}
+
+
+def _our_step(
+    recipe: Recipe,
+    student: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    method: Method,
+    teachers: TeacherSource,
+    batch: Batch,
+) -> Way:
+    """The training loop's own step on one batch; the only place that knows what it asks for."""
+    device = batch.images.device
+    learner = Student(
+        model=student,
+        wrapped=student,
+        optimizer=optimizer,
+        method=method,
+        teachers=teachers,
+        guard=NonFiniteGuard(student, device),
+        accumulate=recipe.optim.accumulate,
+        clip_grad_norm=recipe.optim.clip_grad_norm,
+        precision=recipe.runtime.precision,
+    )
+
+    def step() -> None:
+        train_step(learner, batch, recipe.optim.lr, len(batch.labels))
+        if device.type == "cpu":  # as the loop does there after each step
+            learner.guard.failed()
+
+    return step
+
+
+class _Untrained:
+    """Teachers with fresh weights: they cost what trained ones cost."""
+
+    def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
+        self.digests: dict[str, str] = {}
+        self._models: dict[Role, Teacher] = {}
+        widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
+        for role in sorted(method.teachers):
+            names = tuple(map(str, range(widths[role])))
+            meta = CheckpointMeta(recipe=recipe, class_names=names, num_old=method.settings.num_old)
+            weights = build_model(recipe.model, widths[role], recipe.data.image_size).state_dict()
+            checkpoint = Checkpoint(Path(role.value), meta, weights, None, "")
+            self._models[role] = Teacher(checkpoint, names, recipe.data, device, recipe.runtime, role.value)
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        return {role: model(batch.images) for role, model in self._models.items() if role in roles}
+
+    def open(self) -> None:
+        pass
+
+
+class _Kept:
+    """Teachers whose answers to the batch lie on disk: read and checked in each step, as ``cache_teachers`` does."""
+
+    def __init__(
+        self, recipe: Recipe, method: Method, batch: Batch, teachers: TeacherSource, scratch: Path
+    ) -> None:
+        self.digests: dict[str, str] = {}
+        dtype = CACHE_TYPES[recipe.runtime.cache_precision]
+        self._files: dict[Role, LogitFiles] = {}
+        for role, logits in teachers.logits(batch, method.teachers).items():
+            rows = narrow(logits.cpu().numpy(), dtype)
+            key = {"role": role.value, "computed as": recipe.runtime.teacher_precision}
+            files = self._files[role] = LogitFiles(scratch, key, len(rows), rows.shape[1], dtype)
+            start = 0
+            for index in batch.index.tensor_split(recipe.optim.accumulate):
+                files.write(0, start, index.numpy(), rows[start : start + len(index)])
+                start += len(index)
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        where = (batch.epoch, batch.position, batch.index.numpy())
+        rows = {role: self._files[role].read(*where) for role in self._files if role in roles}
+        return {role: on_device(found, batch) for role, found in rows.items() if found is not None}
+
+    def open(self) -> None:
+        pass
