@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test is timed: a busy machine is no failure.
 settings.register_profile("mptctl", deadline=None, max_examples=50)
 settings.load_profile("mptctl")
+
+
+@pytest.fixture(autouse=True)
+def own_ray_environment() -> Iterator[None]:
+    """What Ray, or a command that joins one, sets in the environment of this process ends with its test."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")
