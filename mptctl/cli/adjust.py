@@ -73,7 +73,7 @@ def adjust(
 
         mptctl adjust mpt-kl --old old --max-nfr 2
 
-        mptctl adjust no-treatment --old old --max-er-increase 0.5 --name plain-adjusted
+        mptctl adjust no-treatment --old old --max-er-increase 0.5
 
         mptctl adjust mpt-kl --temperature
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import Annotated, Any
@@ -98,6 +99,19 @@ def reference() -> None:
     from mptctl.cli.docs_page import render_reference
 
     typer.echo(render_reference(app), nl=False)
+
+
+def _let_help_flow(verbs: typer.Typer) -> None:
+    """Let the terminal break the lines of each paragraph of help; typer keeps the breaks of the source."""
+    for verb in verbs.registered_commands:
+        paragraphs = inspect.cleandoc(verb.callback.__doc__ or "").split("\n\n")
+        verb.help = "\n\n".join(
+            text if text.startswith(" ") else text.replace("\n", " ") for text in paragraphs
+        )
+
+
+for each in (app, bench.app, figure.app, gate.app):
+    _let_help_flow(each)
 
 
 def main() -> None:

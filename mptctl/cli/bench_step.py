@@ -53,7 +53,7 @@ def step(
 
         mptctl bench step --precision fp32,bf16
 
-        mptctl bench step --recipe imagenet --classes 1000 --set optim.batch_size=32 --rows floor,ours --json
+        mptctl bench step --recipe imagenet --classes 1000 --rows floor,ours
     """
     from mptctl.bench.step import bench_step
     from mptctl.bench.ways_to_train import STEP_ROWS

@@ -143,7 +143,7 @@ def evaluate(
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json
 
-        mptctl evaluate old.npz new.csv --gate gate.yaml --by country --metadata meta.csv
+        mptctl evaluate old.npz new.csv --by country --metadata meta.csv
 
         mptctl evaluate mpt-kl --temperature fit --report calibration.html
     """

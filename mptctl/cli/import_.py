@@ -54,7 +54,7 @@ def import_(
 
         mptctl import production.pt --arch resnet18 --class-names classes.txt
 
-        mptctl import other.pt --arch resnet50 --class-names all.txt --name ref --set data.image_size=224
+        mptctl import other.pt --arch resnet50 --class-names all.txt --name ref
 
         mptctl import ~/models/resnet18.a1_in1k --class-names classes.txt
 

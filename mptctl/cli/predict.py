@@ -40,7 +40,7 @@ def predict(
 
         mptctl predict mpt-kl ~/incoming --out answers.csv
 
-        mptctl predict runs/mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
+        mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
     """
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.data.unlabelled import refuse_no_folder

@@ -99,7 +99,7 @@ def split(
 
         mptctl split cifar100 --data-root ~/data
 
-        mptctl split imagefolder --data-root ~/imagenet --order random --seed 1 --on-bad quarantine
+        mptctl split imagefolder --data-root ~/imagenet --on-bad quarantine
     """
     from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures

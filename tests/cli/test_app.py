@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -126,6 +127,17 @@ def test_every_verb_has_help_with_an_example(verb: str, mptctl: CommandLine) -> 
     out = mptctl(*verb.split(), "--help")
     assert (out.returncode, out.stderr) == (0, "")
     assert f"mptctl {verb}" in out.stdout.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fills_the_terminal_and_breaks_no_example(verb: str, mptctl: CommandLine) -> None:
+    prose, _, rest = mptctl(*verb.split(), "--help").stdout.partition("Examples:")
+    lines = [line.strip() for line in prose.partition("Usage:")[2].splitlines()[1:]]
+    for line, after in itertools.pairwise(lines):
+        if line and after:  # of one paragraph
+            assert len(line) + 1 + len(after.split()[0]) > 78, line
+    examples = [line for line in rest.partition("╭")[0].splitlines() if line.strip()]
+    assert all(line.strip().startswith("mptctl ") for line in examples), examples
 
 
 def test_every_verb_that_prints_json_says_in_which_form() -> None:
