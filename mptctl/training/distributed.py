@@ -50,10 +50,11 @@ class ProcessGroup:
         """Let go of the group in what was wrapped, which cannot be trained any more.
 
         What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo group, it waits
-        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever.
+        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever. A group that
+        outlives the interpreter ends the process with an abort, for the same lock.
         """
         for wrapped in self._wrapped:
-            wrapped.logger = wrapped.reducer = None  # type: ignore[assignment]
+            wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
         self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
