@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -17,6 +18,9 @@ from mptctl.machine.facts import world_size
 T = TypeVar("T")
 # How long a worker waits for another one before it gives up; a validation pass of one worker lies in between.
 TIMEOUT = timedelta(minutes=10)
+# After its last collective a group's thread gives back tensors, for which it takes Python's lock; a process that ends
+# at that moment is aborted (torch 2.14, which keeps the thread beyond the group's end).
+SETTLE_SECONDS = 0.2
 
 
 class ProcessGroup:
@@ -50,8 +54,7 @@ class ProcessGroup:
         """Let go of the group in what was wrapped, which cannot be trained any more.
 
         What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo group, it waits
-        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever. A group that
-        outlives the interpreter ends the process with an abort, for the same lock.
+        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever.
         """
         for wrapped in self._wrapped:
             wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
@@ -119,6 +122,7 @@ def workers(device: torch.device) -> Iterator[ProcessGroup]:
         yield group
     finally:
         group.release()
+        time.sleep(SETTLE_SECONDS)
         dist.destroy_process_group()
 
 

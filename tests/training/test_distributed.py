@@ -128,6 +128,7 @@ def test_nothing_that_was_trained_knows_the_group_once_it_has_ended(tmp_path: Pa
     """A gloo group that is freed with Python's lock held may wait for ever; one that is never freed may abort."""
     (tmp_path / "ends.py").write_text(
         """
+import os
 import torch
 from mptctl.training.distributed import workers
 
@@ -139,7 +140,8 @@ with workers(cpu) as group:
     group.wait()
 assert wrapped.reducer is wrapped.logger is wrapped.process_group is None
 assert model.weight.grad is not None
-print("ended")
+print("ended", flush=True)
+os._exit(0)  # how the interpreter ends is torch's
 """
     )
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
