@@ -65,7 +65,8 @@ def train_mpt(
     """
     inputs = read_inputs(flags, method_with(distance))
     method = method_with(distance, inputs.recipe)
-    keys = method_keys(method, k, cache_teachers) | budget_keys(max_nfr, confidence, k)
+    keys = method_keys(method, k, cache_teachers)
+    keys |= budget_keys(max_nfr, confidence, k, inputs.recipe.method)
     run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], log=log)
 
 

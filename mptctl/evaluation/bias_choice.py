@@ -13,7 +13,7 @@ from mptctl.evaluation.bias_sweep import BiasSteps
 from mptctl.evaluation.class_biases import fit_class_biases
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.held_out import FloatArray, HeldOut, IntArray
-from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.evaluation.statistics import clopper_pearson_upper, most_within
 
 BiasKind = Literal["none", "bias", "per-class"]
 
@@ -131,7 +131,7 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
         raise DataError("the validation part has no picture of an old class: nothing there can flip")
     fitted, rest = samples.halves()
     splits = bool(samples.is_new.sum() > 1 and fitted.n_old and rest.n_old)
-    level = 1 - (1 - budget.confidence) / (2 if splits else 1)
+    level = level_of_a_walk(budget.confidence) if splits else budget.confidence
     walks = [walk_along("bias", samples.is_new.astype(np.float64), samples, level)]
     if splits:
         direction = fit_class_biases(fitted, _target(rest, budget, level), budget.max_er_increase)
@@ -145,6 +145,11 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
         found, key=lambda each: _price(each[0].multiples[each[1]] * each[0].direction, rest, budget)
     )
     return BiasChoice(walk, step, level, tuple(walks))
+
+
+def level_of_a_walk(confidence: float) -> float:
+    """Level of the bound of each of two walks, the better of which is taken (Bonferroni's correction)."""
+    return 1 - (1 - confidence) / 2
 
 
 def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: float) -> Walk:
@@ -165,9 +170,7 @@ def _target(samples: HeldOut, budget: Budget, level: float) -> float | None:
     """The largest NFR that would pass on some samples; None without a limit on NFR."""
     if budget.max_nfr is None:
         return None
-    counts = np.arange(samples.n_old + 1)
-    passing = counts[clopper_pearson_upper(counts, samples.n_old, level) <= budget.max_nfr + ROUNDING]
-    return float(passing.max(initial=0) / samples.n_old)
+    return max(0, most_within(budget.max_nfr + ROUNDING, samples.n_old, level)) / samples.n_old
 
 
 def _price(biases: FloatArray, samples: HeldOut, budget: Budget) -> tuple[int, int]:

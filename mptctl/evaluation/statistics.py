@@ -57,6 +57,12 @@ def clopper_pearson_upper(counts: NDArray[np.int64], total: int, confidence: flo
     return np.where(counts < total, bound, 1.0)
 
 
+def most_within(limit: float, total: int, confidence: float) -> int:
+    """The largest count of `total` whose upper bound, by `clopper_pearson_upper`, is at most a limit; -1 for none."""
+    bounds = clopper_pearson_upper(np.arange(total + 1), total, confidence)
+    return int(np.flatnonzero(bounds <= limit).max(initial=-1))
+
+
 def rate(count: int, total: int) -> Rate:
     """`count` / `total` with its 95 % Wilson interval; not defined where `total` is zero."""
     return Rate(value=count / total if total else None, count=count, of=total, ci95=wilson(count, total))

@@ -63,6 +63,11 @@ def start_epoch(recipe: MethodRecipe) -> int:
     return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
 
 
+def budget_of(recipe: MethodRecipe) -> float | None:
+    """The limit on NFR towards which k is moved, a fraction; None where k stays, or there is no bias."""
+    return None if recipe.max_nfr is None or not ROWS[recipe.name].bias else recipe.max_nfr / 100
+
+
 def refuse_if_never_on(recipe: Recipe, steps_per_epoch: int) -> None:
     """Refuse a run that ends before its method begins: its result would be that of another method.
 

@@ -17,8 +17,9 @@ from statistics import median
 import numpy as np
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.statistics import clopper_pearson_upper
-from mptctl.methods.rows import ROWS
+from mptctl.evaluation.bias_choice import level_of_a_walk
+from mptctl.evaluation.statistics import clopper_pearson_upper, most_within
+from mptctl.methods.rows import budget_of
 from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
@@ -103,9 +104,10 @@ def bias_control(
         UsageError: no old model, no validation picture of an old class, too few to show that the budget is kept, or too
             few epochs.
     """
-    if recipe.max_nfr is None or not ROWS[recipe.name].bias:
+    limit = budget_of(recipe)
+    if limit is None:
         return None
-    budget = f"--max-nfr {recipe.max_nfr:g}"
+    budget = f"--max-nfr {100 * limit:g}"
     if not known_old:
         raise UsageError(f"{budget}: counts flips against the old model; name it with --old RUN")
     if not samples_old:
@@ -118,16 +120,15 @@ def bias_control(
             f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs to at "
             f"least {LEAST_EPOCHS}, or give --k"
         )
-    # Half of the error goes to each of the two kinds of bias that may be taken off at the end, as `adjust` does it.
-    level = 1 - (1 - recipe.confidence) / 2
-    bounds = clopper_pearson_upper(np.arange(samples_old + 1), samples_old, level)
-    kept = np.flatnonzero(bounds <= recipe.max_nfr / 100)
-    if not kept.size:
+    level = level_of_a_walk(recipe.confidence)
+    most = most_within(limit, samples_old, level)
+    if most < 0:
+        [bound] = clopper_pearson_upper(np.zeros(1, dtype=np.int64), samples_old, level)
         raise UsageError(
             f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single flip the "
-            f"bound is {100 * bounds[0]:.2f} %; raise the budget, or hold out more pictures"
+            f"bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"
         )
-    return BiasControl(recipe.k, int(kept[-1]), epochs)
+    return BiasControl(recipe.k, most, epochs)
 
 
 def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.methods.rows import budget_of
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import steps_logged_after
 from mptctl.models.run_folder import RunDir
@@ -156,7 +157,7 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
         name
         for name, whole in (
             ("optim.schedule cosine", recipe.optim.schedule == "cosine"),
-            (f"method.max_nfr {recipe.method.max_nfr}", recipe.method.max_nfr is not None),
+            (f"method.max_nfr {recipe.method.max_nfr}", budget_of(recipe.method) is not None),
             (f"method.k_schedule {recipe.method.k_schedule}", recipe.method.k_schedule != "constant"),
         )
         if whole
