@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS
+from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
@@ -31,6 +32,15 @@ def short_recipe(*overrides: str, method: str = "no-treatment", **fixed: Any) ->
     """The digits preset for two epochs on one CPU thread."""
     base = ("optim.epochs=2", "runtime.device=cpu", "runtime.threads=1")
     return load_recipe("digits", (*base, *overrides), {"method.name": method, **fixed})
+
+
+def digits_with_teachers(root: Path, *, val_fraction: float, epochs: int, seed: int = 5) -> Split:
+    """A split of the digits with an old model, of that seed, and a reference, of the next, beside it."""
+    split = make_split("digits", run_root=root, val_fraction=val_fraction)
+    for number, name in enumerate(("old", "ref"), start=seed):
+        recipe = short_recipe(f"optim.epochs={epochs}", f"runtime.seed={number}")
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Log())
+    return split
 
 
 ROOT = Path(__file__).parent.parent

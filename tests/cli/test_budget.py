@@ -9,23 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.training_progress import Silent
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import CommandLine, short_recipe
+from tests.common import CommandLine, digits_with_teachers
 
 
 @pytest.fixture(scope="module")
 def teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root of the digits with an old model and a reference; not to be written to."""
-    root = tmp_path_factory.mktemp("budget")
-    split = make_split("digits", run_root=root, val_fraction=0.3)
-    for seed, name in enumerate(("old", "ref"), start=5):
-        recipe = short_recipe("optim.epochs=4", f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
-    return root
+    return digits_with_teachers(tmp_path_factory.mktemp("budget"), val_fraction=0.3, epochs=4).run_root
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.checkpoint import load_checkpoint
@@ -20,7 +20,7 @@ from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import LARGEST_K, BiasControl, bias_control, expected_decline
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, short_recipe, train_until_killed
+from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
 
 
 def path_of(k: float, flips: list[int], left: tuple[float, ...]) -> BiasPath:
@@ -132,12 +132,7 @@ def test_a_schedule_of_k_contradicts_a_budget() -> None:
 @pytest.fixture(scope="module")
 def teachers(tmp_path_factory: pytest.TempPathFactory) -> Split:
     """A split of the digits with teachers beside it."""
-    root = tmp_path_factory.mktemp("budget")
-    split = make_split("digits", run_root=root, val_fraction=0.3)
-    for seed, name in enumerate(("old", "ref"), start=5):
-        recipe = short_recipe("optim.epochs=4", f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Log())
-    return split
+    return digits_with_teachers(tmp_path_factory.mktemp("budget"), val_fraction=0.3, epochs=4)
 
 
 def update(split: Split, name: str, *, resume: bool = False) -> RunRequest:

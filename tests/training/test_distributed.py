@@ -11,14 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from mptctl.report.training_progress import Silent
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
-from tests.common import ROOT, CommandLine, environment, mptctl_process, short_recipe
+from tests.common import ROOT, CommandLine, digits_with_teachers, environment, mptctl_process
 
 FLAGS = ["--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--seed", "0"]
 
@@ -73,10 +70,7 @@ UPDATE = (
 def updated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root with an old model, a reference, and an update by one worker, of 179 pictures."""
     root = tmp_path_factory.mktemp("workers")
-    split = make_split("digits", run_root=root, val_fraction=0.8)
-    for seed, name in enumerate(("old", "ref"), start=7):
-        recipe = short_recipe("optim.epochs=20", f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+    digits_with_teachers(root, val_fraction=0.8, epochs=20, seed=7)
     assert mptctl_process(*UPDATE, "--run-root", root, "--name", "one").returncode == 0
     return root
 
