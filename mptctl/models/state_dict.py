@@ -82,7 +82,7 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     if not head:
         raise CheckpointError(f"{path}: not a checkpoint: the file is empty{advice(path)}")
     is_archive = head == b"PK\x03\x04"
-    if is_archive and not zipfile.is_zipfile(path):
+    if is_archive and _ends_too_early(path):
         raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}")
     if not is_archive and head[:1] != b"\x80":
         raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
@@ -111,6 +111,14 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     if odd is not None:
         raise CheckpointError(f"{path}: {odd}; save tensor.clone().cpu() of each weight with torch.save")
     return content
+
+
+def _ends_too_early(path: Path) -> bool:
+    """Whether an archive has no directory at its end."""
+    try:
+        return not zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # Python 3.11 raises it for a directory that names a second disk
+        return False
 
 
 def _odd_tensor(value: Any) -> str | None:

@@ -83,6 +83,21 @@ def test_half_a_file_is_incomplete_and_the_valid_one_beside_it_is_named(saved: P
         load_checkpoint(saved)
 
 
+def test_a_directory_on_a_second_disk_is_read_or_called_damaged(saved: Path) -> None:
+    # zipfile refuses both archives with an exception of its own; torch looks at the second number alone.
+    whole, digest = saved.read_bytes(), load_checkpoint(saved).digest
+    locator = whole.index(b"PK\x06\x07")  # of the directory, APPNOTE.TXT 4.3.15
+    for number, place in {"disk of the directory": 4, "disks in all": 16}.items():
+        content = bytearray(whole)
+        content[locator + place] = 2
+        saved.write_bytes(content)
+        if number == "disk of the directory":
+            assert load_checkpoint(saved).digest == digest
+        else:
+            with pytest.raises(CheckpointError, match=r"last\.pt: damaged"):
+                load_checkpoint(saved)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"<!DOCTYPE html><html></html>", b"epoch,loss\n1,0.3\n", b"\x89PNG\r\n"]
 )
