@@ -21,6 +21,7 @@ from mptctl.models.margin_heads import use_scaled_head
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm
+from mptctl.models.trimmed_convolution import trim_convolutions
 from mptctl.recipe import ModelRecipe
 
 # Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
@@ -114,6 +115,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         use_scaled_head(model, recipe)
     if recipe.dropblock:
         insert_drop_block(model, recipe.arch, recipe.dropblock, recipe.dropblock_size)
+    trim_convolutions(model)
     if recipe.pretrained is not None:
         _load_pretrained(model, recipe)
     if recipe.train == "head":
