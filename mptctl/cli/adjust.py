@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.budget import refuse_floor_without_budget
 from mptctl.cli.json_models import prints
 from mptctl.errors import visible
 
@@ -44,6 +45,7 @@ def adjust(
     confidence: Annotated[
         float, typer.Option("--confidence", help="With which the upper bound of NFR meets --max-nfr.")
     ] = 0.95,
+    noise_floor: opt.NoiseFloor = None,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
     ] = False,
@@ -78,18 +80,20 @@ def adjust(
         mptctl adjust mpt-kl --temperature
     """
     budget = _budget(max_nfr, max_er_increase, confidence)
-    _check_figure(figure, [new, old], run_root, as_json, drawn=budget is not None)
+    refuse_floor_without_budget(noise_floor, max_nfr)
+    _check_figure(figure, [new, old, noise_floor], run_root, as_json, drawn=budget is not None)
     from mptctl.models.run_folder import find_checkpoint
 
     # Before torch, which takes seconds to import: that a model is not there is to be said at once.
-    for run in (new, old):
+    for run in (new, old, noise_floor):
         if run is not None:
             find_checkpoint(run, run_root)
     from mptctl.release.adjusting import AdjustRequest
     from mptctl.report.adjust_terminal import describe_adjustment
 
     adjusted = adjust_and_draw(
-        AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite), figure
+        AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite, noise_floor),
+        figure,
     )
     if as_json:
         typer.echo(adjusted.report.model_dump_json())

@@ -1,10 +1,12 @@
-"""A budget of flips in place of k: its recipe keys, and the adjustment that follows the training."""
+"""A budget of flips in place of k: its recipe keys, what chance alone flips, and the adjustment after the training."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mptctl.errors import UsageError
+import typer
+
+from mptctl.errors import UsageError, visible
 
 if TYPE_CHECKING:
     from mptctl.recipe import MethodRecipe
@@ -28,15 +30,31 @@ def budget_keys(
     return {key: value for key, value in flags.items() if value is not None}
 
 
-def adjusted_afterwards(request: RunRequest) -> AdjustRequest | None:
-    """How a run is adjusted once it is trained; None for one without a budget of flips.
+def refuse_floor_without_budget(noise_floor: str | None, max_nfr: float | None) -> None:
+    """Refuse a noise floor that nothing is held against.
 
     Raises:
-        UsageError: something is in the way of the adjusted run that is not to be thrown away.
+        UsageError: so it is.
+    """
+    if noise_floor is not None and max_nfr is None:
+        raise UsageError(f"--noise-floor {noise_floor}: is held against a budget; give --max-nfr too")
+
+
+def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> AdjustRequest | None:
+    """How a run is adjusted once it is trained; None for one without a budget of flips.
+
+    Args:
+        request: the run.
+        noise_floor: another training of the old model.
+
+    Raises:
+        UsageError: something is in the way of the adjusted run that is not to be thrown away, or a noise floor without
+            a budget.
     """
     from mptctl.methods.rows import budget_of
 
     limit = budget_of(request.recipe.method)
+    refuse_floor_without_budget(noise_floor, limit)
     if limit is None:
         return None
     from mptctl.evaluation.bias_choice import Budget
@@ -53,4 +71,25 @@ def adjusted_afterwards(request: RunRequest) -> AdjustRequest | None:
         budget=Budget(max_nfr=limit, confidence=request.recipe.method.confidence),
         device=request.recipe.runtime.device,
         overwrite=replaces,
+        noise_floor=noise_floor,
     )
+
+
+def warn_of_chance(request: AdjustRequest) -> None:
+    """Say before a training that its budget is below what another training of the old model flips.
+
+    Raises:
+        MptctlError: that model is not there, or is none that could be held against the old one.
+    """
+    if request.noise_floor is None or request.old is None or request.budget is None:
+        return
+    from mptctl.release.chance_flips import below_chance_before_training
+    from mptctl.report.progress_bars import progress_bars
+
+    models = (request.old, request.noise_floor)
+    with progress_bars() as progress:
+        warnings = below_chance_before_training(
+            request.budget, *models, request.run_root, device=request.device, progress=progress
+        )
+    for warning in warnings:
+        typer.echo(f"warning: {visible(warning)}", err=True)

@@ -39,6 +39,14 @@ Refs = Annotated[
         help="Reference model, or an ensemble's folder; repeated, an ensemble. (default: ref)",
     ),
 ]
+NoiseFloor = Annotated[
+    str | None,
+    typer.Option(
+        "--noise-floor",
+        metavar="MODEL",
+        help="Another training of the old model: a budget below what it flips brings a warning.",
+    ),
+]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with what is in the folder; a run by its own recipe.")
 ]

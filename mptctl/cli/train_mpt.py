@@ -42,6 +42,7 @@ def train_mpt(
         float | None,
         typer.Option("--confidence", help="With which NFR is to be within --max-nfr. (default: 0.95)"),
     ] = None,
+    noise_floor: opt.NoiseFloor = None,
     old: opt.Old = "old",
     ref: opt.Refs = None,
     cache_teachers: opt.CacheTeachers = False,
@@ -67,7 +68,7 @@ def train_mpt(
     method = method_with(distance, inputs.recipe)
     keys = method_keys(method, k, cache_teachers)
     keys |= budget_keys(max_nfr, confidence, k, inputs.recipe.method)
-    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], log=log)
+    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], noise_floor=noise_floor, log=log)
 
 
 def method_with(distance: Distance | None, recipe: Recipe | None = None) -> MethodName:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mptctl.cli.budget import adjusted_afterwards
+from mptctl.cli.budget import adjusted_afterwards, warn_of_chance
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags
 
@@ -125,6 +125,7 @@ def run_training(
     only_old_classes: bool = False,
     seed_offset: int = 0,
     then: str | None = None,
+    noise_floor: str | None = None,
     log: list[TrackerName] | None = None,
 ) -> None:
     """Do what a training verb says.
@@ -138,6 +139,7 @@ def run_training(
         only_old_classes: the model knows the old classes alone.
         seed_offset: added to the recipe's seed where no --seed was given.
         then: the verb that a person will want to type next; default: evaluate the run against the old model.
+        noise_floor: another training of the old model, which a budget of flips is held against.
         log: trackers.
     """
     from mptctl.report.trackers.tracker import require_trackers
@@ -177,7 +179,7 @@ def run_training(
         overwrite=flags.overwrite,
     )
     refuse_own_inputs(folder, request.teachers)
-    adjusts = adjusted_afterwards(request)
+    adjusts = adjusted_afterwards(request, noise_floor)
     # After what can be wrong so far, which is to be said at once: what trains takes seconds to import.
     if flags.dry_run:
         from mptctl.training.dry_run import dry_run
@@ -191,6 +193,8 @@ def run_training(
     from mptctl.report.trackers.logged_run import observed
     from mptctl.training.train import train
 
+    if adjusts is not None and rank() == 0:
+        warn_of_chance(adjusts)
     result = train(request, observed(request, trackers))
     if rank() != 0:
         return

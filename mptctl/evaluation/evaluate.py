@@ -8,7 +8,6 @@ from datetime import date
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.causes import constant_of, find_causes
 from mptctl.evaluation.class_map import ClassMap
-from mptctl.evaluation.columns import first
 from mptctl.evaluation.flip_report import Difference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -22,6 +21,7 @@ from mptctl.evaluation.flips import (
 from mptctl.evaluation.gate import Limits
 from mptctl.evaluation.gate_rules import judge
 from mptctl.evaluation.gate_yaml import GateFile
+from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.own_columns import OwnColumns
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
@@ -30,7 +30,6 @@ from mptctl.evaluation.report_sections import (
     bias_curves,
     equivalence,
     margins_of,
-    noise_floor_of,
     summarise,
 )
 from mptctl.evaluation.sanity import doubts, same_answers, same_content
@@ -92,7 +91,7 @@ def compare(
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(f"--nfr-margin {100 * nfr_margin:g}: must lie between 0 and 100 percent")
     if noise_floor is not None:
-        _check_retrained(old, noise_floor)
+        refuse_other_classes(old, noise_floor)
     given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
     if class_map is not None:
@@ -225,16 +224,3 @@ def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     alike = f"old and new answer all {n:,} samples alike, though they are not known to be one model"
     choices = len(answers.pairing.models["old"].classes or answers.old_classes)
     return [alike] * (same_answers(answers.pairing) and not identical) + doubts(answers.counts(), choices)
-
-
-def _check_retrained(old: Predictions, third: Predictions) -> None:
-    """The noise floor is what training the old model again flips: a model of other classes flips for their sake."""
-    if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
-        return
-    more, fewer = sorted(set(third.classes) - set(old.classes)), sorted(set(old.classes) - set(third.classes))
-    parts = [f"also knows {first(more)}"] if more else []
-    parts += [f"does not know {first(fewer)}"] if fewer else []
-    raise UsageError(
-        f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
-        "name another training of the old model, on the same classes with another seed"
-    )

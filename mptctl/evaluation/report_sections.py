@@ -11,10 +11,8 @@ from mptctl.evaluation.flip_report import (
     Errors,
     Margins,
     ModelSummary,
-    NoiseFloor,
     SweepCurve,
 )
-from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts
@@ -57,22 +55,6 @@ def equivalence(counts: Counts, margin: float | None, confidence: float) -> Equi
         return None
     interval = score_interval(counts.negative_flips, counts.total, confidence)
     return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
-
-
-def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
-    """What another training of the old model flips; None where none is given."""
-    models = answers.pairing.models
-    if "noise_floor" not in models:
-        return None
-    counts = answers.counts("noise_floor")
-    rates = flip_rates(counts, answers.changed("noise_floor"))
-    return NoiseFloor(
-        name=models["noise_floor"].name,
-        same_classes=models["old"].classes is not None and models["noise_floor"].classes is not None,
-        nfr=rates.nfr,
-        rel_nfr=rates.rel_nfr,
-        er_old_classes=counts.new_wrong / counts.total,
-    )
 
 
 def margins_of(answers: PairedAnswers) -> Margins | None:

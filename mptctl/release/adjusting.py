@@ -27,6 +27,7 @@ from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
+from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import figures, metrics
 from mptctl.release.new_run import refuse_unfit, write_run
 
@@ -42,6 +43,7 @@ class AdjustRequest:
         run_root: where runs and the split are; a run of another root, named by its path, brings its own.
         old: the old model; None for a temperature alone.
         budget: what a bias has to keep to; None: no bias is taken off.
+        noise_floor: another training of the old model; a budget below what it flips brings a warning.
         temperature: fit one.
         name: of the run folder below the run root; None: that of `new` with a suffix.
         device: where the models compute.
@@ -56,6 +58,13 @@ class AdjustRequest:
     name: str | None = None
     device: str = "auto"
     overwrite: bool = False
+    noise_floor: str | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Models that are asked, by role."""
+        named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
+        return {role: name for role, name in named.items() if name is not None}
 
 
 @dataclass(frozen=True)
@@ -109,9 +118,11 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
 
-    names = {"new": request.new} if request.old is None else {"old": request.old, "new": request.new}
-    found = load_predictions(names, request.run_root, part="val", device=request.device, progress=progress)
+    found = load_predictions(
+        request.names, request.run_root, part="val", device=request.device, progress=progress
+    )
     answers, remarks = _answers(found, split)
+    remarks += below_chance(request.budget, answers)
     samples = held_out(answers)
     choice = None if request.budget is None else choose_bias(samples, request.budget)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases

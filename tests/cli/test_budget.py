@@ -72,3 +72,46 @@ def test_what_contradicts_a_budget(teachers: Path, mptctl: CommandLine) -> None:
     words = ("--run-root", teachers, "--set", "method.max_nfr=2", "--print-recipe")
     done = mptctl("train-baseline", "pct-kl", *words)
     assert "--set method.max_nfr: has no effect, since pct-kl has no bias" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_budget_below_what_chance_flips_is_said_before_the_training_and_after_it(
+    teachers: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    root = shutil.copytree(teachers, tmp_path / "runs")
+    again = ("train-old", "--name", "again", "--run-root", root, "--device", "cpu")
+    assert mptctl(*again, "--set", "optim.epochs=1", "--set", "optim.lr=0.002").returncode == 0
+    words = ("--run-root", root, "--max-nfr", "20", "--noise-floor", "again")
+    done = mptctl("train-mpt", *words, "--set", "optim.epochs=4", "--device", "cpu")
+    assert done.returncode == 0, done.stderr
+    before, begun, after = done.stderr.partition("epoch 1:")
+    assert begun
+    for said in (before, after):
+        assert re.search(
+            r"warning: --max-nfr 20: \S+again/best.pt, another training of the old model, flips", said
+        )
+    done = mptctl("adjust", "mpt-kl", "--old", "old", *words, "--name", "once-more", "--json")
+    assert done.returncode == 0, done.stderr
+    (warning,) = (each for each in json.loads(done.stdout)["warnings"] if "by chance alone" in each)
+    flips, of = map(int, re.findall(r"\((\d+) of (\d+) validation", warning)[0])
+    assert flips / of > 0.2
+    # A budget that chance keeps brings none.
+    more = ("--max-nfr", "99", "--noise-floor", "again", "--run-root", root, "--name", "loose", "--json")
+    done = mptctl("adjust", "mpt-kl", "--old", "old", *more)
+    assert not any("by chance alone" in each for each in json.loads(done.stdout)["warnings"])
+
+
+def test_a_noise_floor_that_is_held_against_nothing_or_is_no_old_model(
+    teachers: Path, mptctl: CommandLine
+) -> None:
+    done = mptctl("train-mpt", "--run-root", teachers, "--noise-floor", "old")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--noise-floor old: is held against a budget; give --max-nfr too" in done.stderr
+    words = ("--old", "old", "--max-er-increase", "1", "--noise-floor", "old", "--run-root", teachers)
+    done = mptctl("adjust", "ref", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    held = ("--max-nfr", "9", "--noise-floor", "ref", "--set", "optim.epochs=4", "--name", "never")
+    done = mptctl("train-mpt", "--run-root", teachers, *held)
+    assert done.returncode == 2
+    assert "ref/best.pt: also knows" in done.stderr
+    assert not (teachers / "never").exists()

@@ -1,0 +1,60 @@
+"""The noise floor: what another training of the old model would flip by itself."""
+
+from __future__ import annotations
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.columns import first
+from mptctl.evaluation.flip_report import NoiseFloor
+from mptctl.evaluation.flips import flip_rates
+from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.predictions import Predictions
+
+
+def refuse_other_classes(old: Predictions, third: Predictions) -> None:
+    """The third model is the old one trained again: a model of other classes flips for their sake.
+
+    Raises:
+        UsageError: its classes are known, and others than the old model's.
+    """
+    if old.classes is None or third.classes is None or set(old.classes) == set(third.classes):
+        return
+    more, fewer = sorted(set(third.classes) - set(old.classes)), sorted(set(old.classes) - set(third.classes))
+    parts = [f"also knows {first(more)}"] if more else []
+    parts += [f"does not know {first(fewer)}"] if fewer else []
+    raise UsageError(
+        f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
+        "name another training of the old model, on the same classes with another seed"
+    )
+
+
+def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
+    """What another training of the old model flips; None where none is given."""
+    models = answers.pairing.models
+    if "noise_floor" not in models:
+        return None
+    counts = answers.counts("noise_floor")
+    rates = flip_rates(counts, answers.changed("noise_floor"))
+    return NoiseFloor(
+        name=models["noise_floor"].name,
+        same_classes=models["old"].classes is not None and models["noise_floor"].classes is not None,
+        nfr=rates.nfr,
+        rel_nfr=rates.rel_nfr,
+        er_old_classes=counts.new_wrong / counts.total,
+    )
+
+
+def below_noise_floor(max_nfr: float, floor: NoiseFloor) -> str | None:
+    """A sentence where a limit asks for fewer flips than chance alone makes; None where it does not.
+
+    Args:
+        max_nfr: the limit, a fraction.
+        floor: of the same samples.
+    """
+    found = floor.nfr
+    if found.value is None or max_nfr >= found.value:
+        return None
+    return (
+        f"--max-nfr {100 * max_nfr:g}: {floor.name}, another training of the old model, flips "
+        f"{100 * found.value:.2f} % ({found.count:,} of {found.of:,} validation pictures of old classes) by chance "
+        "alone; to stay below that costs errors on new classes"
+    )

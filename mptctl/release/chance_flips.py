@@ -1,0 +1,61 @@
+"""A budget of flips held against the noise floor, on the validation part, before and after a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
+from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing import pair
+from mptctl.inference.named_models import load_predictions
+
+
+def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
+    """A sentence where a budget is below what another training of the old model flips; none where it is not.
+
+    Args:
+        budget: what was asked for.
+        answers: of the models to the validation part, the noise floor among them where one was named.
+
+    Raises:
+        UsageError: the model that was named has other classes than the old one.
+    """
+    models = answers.pairing.models
+    if "noise_floor" not in models:
+        return []
+    refuse_other_classes(models["old"], models["noise_floor"])
+    floor = noise_floor_of(answers)
+    if floor is None or budget is None or budget.max_nfr is None:
+        return []
+    sentence = below_noise_floor(budget.max_nfr, floor)
+    return [] if sentence is None else [sentence]
+
+
+def below_chance_before_training(
+    budget: Budget,
+    old: str,
+    noise_floor: str,
+    run_root: Path,
+    *,
+    device: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[str]:
+    """The same before there is a new model.
+
+    Args:
+        budget: what was asked for.
+        old, noise_floor: the models, as for `load_predictions`, whose errors it raises.
+        run_root, device, progress: likewise.
+
+    Raises:
+        UsageError: the model that was named has other classes than the old one.
+    """
+    names = {"old": old, "noise_floor": noise_floor}
+    found = load_predictions(names, run_root, part="val", device=device, progress=progress)
+    if found.split is None:
+        raise UsageError(f"{old}: is a predictions file, and no teacher of a training; name a run")
+    answers = PairedAnswers(pair(found.models), frozenset(found.split.classes.old))
+    return below_chance(budget, answers)
