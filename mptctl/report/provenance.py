@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from mptctl.evaluation.readers import find_parts
 
 if TYPE_CHECKING:
     from mptctl.inference.named_models import NamedModels
+    from mptctl.models.adjustment import Adjustment
+    from mptctl.models.bias_path import BiasPath
     from mptctl.models.checkpoint import CheckpointMeta
     from mptctl.recipe import Recipe
     from mptctl.tune.tune_report import TuneReport
@@ -156,6 +159,8 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
         ("split fingerprint", meta.split_fingerprint or "not known"),
         ("origin", f"{meta.origin}, {meta.epoch:,} epochs" if meta.origin == "trained" else meta.origin),
         *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in meta.teachers.items()),
+        ("k by epoch", _path_of_k(meta.bias_path)),
+        ("adjusted", _adjusted(meta.adjustment)),
         ("trained with", ", ".join(f"{name} {of}" for name, of in meta.versions.items())),
         ("commit", meta.git_commit or ""),
     ]
@@ -205,6 +210,34 @@ def _origin(role: str, name: str, facts: Sequence[tuple[str, str]], recipe: Reci
     preset, changes = nearest_preset(recipe)
     shown = tuple(Change(key, _text(value), _text(usual)) for key, value, usual in changes)
     return Origin(role, name, there, preset, shown)
+
+
+def _path_of_k(path: BiasPath | None) -> str:
+    """Every k that a budget of flips has led to, with the epochs that had it; empty where k was not moved."""
+    parts, first = [], 1
+    for k, epochs in groupby(path.epochs if path is not None else (), lambda epoch: epoch.k):
+        last = first + len(list(epochs)) - 1
+        parts.append(f"{k:.2f} in epoch {first}" if first == last else f"{k:.2f} in epochs {first} to {last}")
+        first = last + 1
+    return ", ".join(parts)
+
+
+def _adjusted(change: Adjustment | None) -> str:
+    """What was folded into the classifier after training; empty where nothing was."""
+    if change is None:
+        return ""
+    low, high = min(change.biases.values(), default=0.0), max(change.biases.values(), default=0.0)
+    taken = {
+        "none": "no bias taken off",
+        "bias": f"{high:.3f} taken off every new class's logit",
+        "per-class": f"{low:.3f} to {high:.3f} taken off the new classes' logits",
+    }[change.kind]
+    words = [f"from {change.adjusted}", taken]
+    if change.max_nfr is not None:
+        words.append(f"for an NFR of at most {100 * change.max_nfr:g} %")
+    if change.max_er_increase is not None:
+        words.append(f"for at most {100 * change.max_er_increase:g} points of error more")
+    return ", ".join([*words, f"temperature {change.temperature:g}"])
 
 
 def _text(value: Any) -> str:

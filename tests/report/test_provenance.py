@@ -16,6 +16,8 @@ from mptctl import __version__
 from mptctl.cli.app import app
 from mptctl.evaluation.predictions import read_predictions
 from mptctl.inference.named_models import NamedModels
+from mptctl.models.adjustment import Adjustment
+from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.recipe import change_recipe, load_recipe, nearest_preset
 from mptctl.report.provenance import (
@@ -77,6 +79,25 @@ def test_a_checkpoint_says_its_recipe_by_what_it_changes() -> None:
     assert facts["digest"] == "SHA-256 " + "d" * 64
     assert facts["split fingerprint"] == "f" * 64
     assert facts["teacher: old"] == "SHA-256 " + "e" * 64
+
+
+def test_a_budget_shows_where_it_led_k_and_what_was_taken_off() -> None:
+    ks = (1.2, 1.2, 1.75, 1.5, 1.5)
+    path = BiasPath(left=(0.3,) * 5, epochs=tuple(BiasEpoch(k=k, flips=9) for k in ks))
+    change = Adjustment(
+        adjusted="mpt-kl", digest="d" * 64, old="old", kind="bias", biases={"a": 0.25, "b": 0.25}, temperature=1.0,
+        max_nfr=0.029, confidence=0.95,
+    )  # fmt: skip
+    meta = CheckpointMeta(
+        recipe=load_recipe("digits"), class_names=("a", "b"), num_old=1, bias_path=path, adjustment=change
+    )
+    facts = dict(origin_of_checkpoint("new model", "runs/x", "d" * 64, meta).facts)
+    assert facts["k by epoch"] == "1.20 in epochs 1 to 2, 1.75 in epoch 3, 1.50 in epochs 4 to 5"
+    assert facts["adjusted"] == (
+        "from mpt-kl, 0.250 taken off every new class's logit, for an NFR of at most 2.9 %, temperature 1"
+    )
+    plain = meta.model_copy(update={"bias_path": None, "adjustment": None})
+    assert {"k by epoch", "adjusted"}.isdisjoint(dict(origin_of_checkpoint("", "", "", plain).facts))
 
 
 def test_the_page_of_evaluate_lists_every_flip_and_says_where_it_comes_from(
