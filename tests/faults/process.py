@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import select
 import shutil
 import signal
 import sys
@@ -26,6 +27,8 @@ from tests.common import Done
 # What a stream of the process is: a path to open for writing, a descriptor, or None where it is closed.
 Stream = str | int | None
 NEW_MOUNTS, NEW_USERS = 0x20000, 0x10000000  # clone(2)
+# After which a child that has not begun never will, also where the machine is busy.
+FORK_SECONDS = 30
 
 
 def run_forked(
@@ -54,7 +57,7 @@ def run_forked(
         paths = [Path(folder) / name for name in ("out", "err")]
         for path in paths:
             path.touch()
-        child = os.fork()
+        child = _fork()
         if child == 0:
             code = 99
             try:
@@ -75,6 +78,26 @@ def run_forked(
         _, status, usage = os.wait4(child, 0)
         out, err = (path.read_text(encoding="utf-8", errors="backslashreplace") for path in paths)
         return Done(os.waitstatus_to_exitcode(status), out, err, usage.ru_maxrss * 1024)
+
+
+def _fork() -> int:
+    """Like `os.fork`, whose child can hang before it returns: in CPython 3.11, where another thread of the parent, such
+    as one of Arrow's, enters the interpreter at that moment. Such a child is killed, and another one made."""
+    while True:
+        begun, begins = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(begun)
+            os.close(begins)
+            return 0
+        os.close(begins)
+        # Ready as soon as the child has closed its end.
+        ready, _, _ = select.select([begun], [], [], FORK_SECONDS)
+        os.close(begun)
+        if ready:
+            return child
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def _opened(stream: Stream) -> int | None:
