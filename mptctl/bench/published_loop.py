@@ -11,6 +11,7 @@ from mptctl.machine.device import autocast
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
 from mptctl.models.networks import build_model, set_training_mode
+from mptctl.models.trimmed_convolution import restore_convolutions
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
 
@@ -18,9 +19,9 @@ from mptctl.recipe import OptimRecipe, Recipe
 class PublishedLoop:
     """The usual loop in plain torch: nothing in it is set up for speed, and nothing is slowed down.
 
-    Models lie in memory as torch makes them and the optimizer is torch's default. Teachers answer inside the step,
-    without gradients; the bias goes on a copy of the logits; autograd differentiates the losses, operation by
-    operation; the loss is looked at in every step.
+    Models compute, and lie in memory, as torch makes them, and the optimizer is torch's default. Teachers answer inside
+    the step, without gradients; the bias goes on a copy of the logits; autograd differentiates the losses, operation
+    by operation; the loss is looked at in every step.
 
     Args:
         recipe: model, optimizer and precision; in bf16 all forward passes are under autocast.
@@ -38,7 +39,9 @@ class PublishedLoop:
         widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
 
         def model(classes: int) -> nn.Module:
-            return build_model(recipe.model, classes, recipe.data.image_size).to(images.device)
+            made = build_model(recipe.model, classes, recipe.data.image_size)
+            restore_convolutions(made)
+            return made.to(images.device)
 
         self.teachers = {role: model(widths[role]).eval() for role in Role if role in method.teachers}
         self.student = model(num_classes)

@@ -48,6 +48,13 @@ def trim_convolutions(model: nn.Module) -> None:
             module.__class__ = TrimmedConv2d
 
 
+def restore_convolutions(model: nn.Module) -> None:
+    """Undo `trim_convolutions`, in place."""
+    for module in model.modules():
+        if type(module) is TrimmedConv2d:
+            module.__class__ = nn.Conv2d  # type: ignore[assignment]  # its class before
+
+
 @lru_cache(maxsize=1024)
 def rows_that_meet(side: int, kernel: int, stride: int, padding: int) -> range:
     """Which rows of a convolution's weights meet the picture at some place, from the first to the last.

@@ -7,7 +7,12 @@ import torch
 from torch import nn
 
 from mptctl.models.networks import build_model
-from mptctl.models.trimmed_convolution import TrimmedConv2d, rows_that_meet, trim_convolutions
+from mptctl.models.trimmed_convolution import (
+    TrimmedConv2d,
+    restore_convolutions,
+    rows_that_meet,
+    trim_convolutions,
+)
 from mptctl.recipe import ModelRecipe
 
 
@@ -64,6 +69,8 @@ def test_other_convolutions_and_all_state_stay() -> None:
     after = layers.state_dict()
     assert list(after) == list(before)
     assert all(torch.equal(after[name], before[name]) for name in before)
+    restore_convolutions(layers)
+    assert {type(layer) for layer in layers} == {nn.Conv2d}
 
 
 def test_a_resnet_on_small_pictures_learns_as_torchvisions_own() -> None:
