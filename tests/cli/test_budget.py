@@ -25,10 +25,10 @@ def test_a_budget_is_kept_by_the_model_beside_the_run(
 ) -> None:
     root = shutil.copytree(teachers, tmp_path / "runs")
     words = (
-        "train-mpt", "--run-root", root, "--set", "optim.epochs=4", "--device", "cpu", "--max-nfr", "9"
+        "train-mpt", "--run-root", root, "--set", "optim.epochs=4", "--device", "cpu", "--max-nfr", "20"
     )  # fmt: skip
     plan = mptctl(*words, "--dry-run")
-    assert "k from 1 on, moved to keep NFR within 9 %" in plan.stdout
+    assert "k from 1 on, moved to keep NFR within 20 %" in plan.stdout
     done = mptctl(*words)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [str(root / "mpt-kl-adjusted" / "best.pt")]
@@ -36,9 +36,9 @@ def test_a_budget_is_kept_by_the_model_beside_the_run(
     assert re.search(r"epoch 4: .*NFR [\d.]+ %, k [\d.]+", done.stderr)
     adjusted = load_checkpoint(root / "mpt-kl-adjusted" / "best.pt").meta.adjustment
     assert adjusted is not None
-    assert (adjusted.adjusted, adjusted.max_nfr, adjusted.confidence) == ("mpt-kl", 0.09, 0.95)
+    assert (adjusted.adjusted, adjusted.max_nfr, adjusted.confidence) == ("mpt-kl", 0.2, 0.95)
     assert adjusted.bound is not None
-    assert adjusted.bound <= 0.09
+    assert adjusted.bound <= 0.2
     # What is there is not thrown away, and a finished run that goes on is adjusted again.
     assert mptctl(*words, "--name", "mpt-kl").returncode == 2
     again = mptctl(*words, "--resume", "--json")
