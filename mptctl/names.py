@@ -27,6 +27,7 @@ MethodName = Literal[
 METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
 # Where a method distils, and how the bias k moves over a run.
 Gate = Literal["none", "student-wrong"]
+Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # How a model leaves, and to what its numbers are rounded then.
 ExportFormat = Literal["onnx", "pt2", "safetensors"]

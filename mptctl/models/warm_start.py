@@ -1,4 +1,4 @@
-"""A model that begins with the old one's weights, where both are one architecture."""
+"""A model that begins with the weights of the old one or of the reference, where both are one architecture."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ SAME = (
 
 
 @torch.no_grad()
-def begin_with(model: nn.Module, old: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
+def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
     """Take over a model's weights and batch statistics; rows of classes that it does not know stay as they are.
 
     Args:
         model: in place, with the weights that it would begin with by itself.
-        old: what it is to begin with.
+        source: what it is to begin with.
         class_names: of the model, in the order of its logits.
         recipe: of the model.
 
     Raises:
-        UsageError: the old model is another network, or was trained on pictures of another kind.
+        UsageError: the source is another network, or was trained on pictures of another kind.
     """
-    refuse_other_network(old, recipe)
+    refuse_other_network(source, recipe)
     name, head = find_head(model, recipe.model.arch)
     last = f"{name}.{len(head) - 1}" if isinstance(head, Head) else name
     rows_of = {f"{last}.weight", f"{last}.bias"}
-    column = {label: place for place, label in enumerate(old.meta.class_names)}
+    column = {label: place for place, label in enumerate(source.meta.class_names)}
     known = [place for place, label in enumerate(class_names) if label in column]
     columns = [column[class_names[place]] for place in known]
     for key, tensor in model.state_dict().items():
         if key in rows_of:
-            tensor[known] = old.model[key][columns].to(tensor.device)
+            tensor[known] = source.model[key][columns].to(tensor.device)
         elif not key.endswith("drop_block.steps"):  # counts this run's steps
-            tensor.copy_(old.model[key])
+            tensor.copy_(source.model[key])
 
 
-def refuse_other_network(old: Checkpoint, recipe: Recipe) -> None:
+def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
     """Raise UsageError where a recipe's network cannot begin with a model; it names the key that differs."""
     for key in SAME:
         group, _, field = key.partition(".")
-        was, now = (getattr(getattr(one, group), field) for one in (old.meta.recipe, recipe))
+        was, now = (getattr(getattr(one, group), field) for one in (source.meta.recipe, recipe))
         if was != now:
             raise UsageError(
-                f"method.init old: {old.path} has {key} {was}, this recipe {now}; set {key} as the old model has it, "
-                "or method.init=fresh"
+                f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set {key} as "
+                "that model has it, or method.init=fresh"
             )

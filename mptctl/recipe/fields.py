@@ -8,7 +8,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, PositiveInt, model_validator
 
-from mptctl.names import Gate, HeadName, KSchedule, LoaderName, MethodName
+from mptctl.names import Gate, HeadName, Init, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.group import Group
 from mptctl.recipe.head import refuse_margin_of_linear
@@ -162,10 +162,10 @@ class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the verb")
-    init: Literal["fresh", "old"] = Field(
+    init: Init = Field(
         "fresh",
-        description="what the model begins with: fresh or pretrained weights, or the old model's, whose rows of the "
-        "old classes and batch statistics it keeps",
+        description="what the model begins with: fresh or pretrained weights; the old model's, whose rows of the old "
+        "classes and batch statistics it keeps; or the reference's",
     )
     k: float = Field(4.0, ge=0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
     k_schedule: KSchedule = Field(

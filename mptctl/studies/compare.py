@@ -33,7 +33,7 @@ from mptctl.studies.comparison import (
     Spread,
 )
 from mptctl.studies.free_rival import take_bias_off
-from mptctl.studies.groups import PLAIN, Group, group_updates, missing_seeds, refuse_other_splits
+from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.updates import Update, find_updates
 
 # What of an old model's calibration has a mean over seeds.
@@ -80,7 +80,7 @@ def compare_runs(
         notes += more
         if rival is not None and target is not None:
             held_against[part or "all"] = target
-            at = next(i for i, group in enumerate(inside) if group.method == PLAIN)
+            at = next(i for i, group in enumerate(inside) if group.is_plain)
             inside.insert(at + 1, rival)
         rows += _rows(inside, by)
     return Comparison(
@@ -102,7 +102,7 @@ def _rows(groups: Sequence[Group], by: By) -> list[ComparisonRow]:
     """Rows of one part of the table, with the best of each column and what is within noise of it."""
     plain: dict[tuple[str, int], Update] = {}
     for group in groups:
-        for update in group.updates if group.method == PLAIN else ():
+        for update in group.updates if group.is_plain else ():
             plain.setdefault(update.replicate, update)
     rows = [_row(group, plain, by) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}

@@ -9,7 +9,7 @@ import numpy as np
 
 from mptctl.studies.answers import PartAnswers
 from mptctl.studies.comparison import BIAS_ROW
-from mptctl.studies.groups import PLAIN, Group
+from mptctl.studies.groups import Group
 from mptctl.studies.updates import Update
 
 
@@ -25,7 +25,7 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     Returns:
         The group, the name of the row that it is held against, and notes; None where one of them cannot be had.
     """
-    plain = next((group for group in groups if group.method == PLAIN), None)
+    plain = next((group for group in groups if group.is_plain), None)
     rivals = [group for group in groups if group.method.startswith("mpt")]
     if (
         plain is None

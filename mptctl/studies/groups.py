@@ -31,6 +31,11 @@ class Group(NamedTuple):
     part: str | None
     updates: list[Update]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is what costs are counted in: plain training from fresh weights."""
+        return self.method == PLAIN and self.updates[0].run.recipe.method.init == "fresh"
+
 
 def refuse_other_splits(updates: Sequence[Update]) -> None:
     """Refuse runs whose splits differ in more than their seed.

@@ -171,7 +171,7 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
         yield PlannedRun(seed, named(name), seeded(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(named(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
     references = {None: (), REF: (named(REF),), ENSEMBLE: members}
-    wanted = [_reference(update) for update in study.file.updates]
+    wanted = [_reference(update, study.updates[update.name]) for update in study.file.updates]
     if REF in wanted:
         yield PlannedRun(seed, named(REF), seeded(study.new, REF_SEED_OFFSET))
     for place, (update, reference) in enumerate(zip(study.file.updates, wanted, strict=True)):
@@ -186,9 +186,10 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
         yield PlannedRun(seed, named(update.name), recipe, old, references[reference])
 
 
-def _reference(update: Update) -> str | None:
-    """What an update has as its reference; None where its method has none."""
-    return update.ref if Role.REF in ROWS[update.method].teachers else None
+def _reference(update: Update, recipe: Recipe) -> str | None:
+    """What an update has as its reference; None where it neither learns from one nor begins with it."""
+    learns = Role.REF in ROWS[update.method].teachers
+    return update.ref if learns or recipe.method.init == "ref" else None
 
 
 def total_steps(run: PlannedRun, split: Split) -> int:

@@ -24,7 +24,9 @@ COUNTED_ON = 2
 class TeacherWork(Model):
     """One teacher of a run."""
 
-    forward: int = Field(description="floating point operations of its forward pass on one picture")
+    forward: int = Field(
+        description="floating point operations of its forward pass on one picture; 0 where it is not asked"
+    )
     training: float | None = Field(
         description="of its own training; 0 for the old model, which production has; null where not known"
     )
@@ -41,7 +43,8 @@ class RunWork(Model):
     )
     taught_pictures: int | None = Field(description="pictures of the steps in which teachers were asked")
     teachers: dict[str, TeacherWork | None] = Field(
-        description="by name, the teachers that the method asks; null where one is not beside the run"
+        description="by name, the teachers that the method asks, and the reference that the run begins with; null "
+        "where one is not beside the run"
     )
 
     @property
@@ -82,14 +85,19 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
     steps, per_epoch = steps_of(folder)
     batch = recipe.optim.batch_size
     late = start_epoch(recipe.method) * (per_epoch or 0)
-    asked = [name for name in meta.teachers if role_of(name) in ROWS[recipe.method.name].teachers]
+    asked = {name for name in meta.teachers if role_of(name) in ROWS[recipe.method.name].teachers}
+    begun = {name for name in meta.teachers if recipe.method.init == "ref" and role_of(name) is Role.REF}
     return RunWork(
         parameters=parameters,
         forward=forward,
         training_step=step,
         pictures=None if steps is None else steps * batch,
         taught_pictures=None if steps is None else max(0, steps - late) * batch,
-        teachers={name: _teacher(name, teachers.get(name)) for name in asked},
+        teachers={
+            name: _teacher(name, teachers.get(name), is_asked=name in asked)
+            for name in meta.teachers
+            if name in asked | begun
+        },
     )
 
 
@@ -138,7 +146,7 @@ def metrics_of(folder: Path) -> list[MetricsLine]:
     return lines
 
 
-def _teacher(name: str, folder: Path | None) -> TeacherWork | None:
+def _teacher(name: str, folder: Path | None, *, is_asked: bool) -> TeacherWork | None:
     from mptctl.models.checkpoint import load_checkpoint
     from mptctl.teachers.source import role_of
 
@@ -146,6 +154,7 @@ def _teacher(name: str, folder: Path | None) -> TeacherWork | None:
         return None
     meta = load_checkpoint(folder / "best.pt").meta
     _, forward, step = count_model(meta)
+    forward = forward if is_asked else 0
     if role_of(name) is Role.OLD or meta.origin == "imported":
         return TeacherWork(forward=forward, training=0.0)
     steps, _ = steps_of(folder)

@@ -124,9 +124,9 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     roles = plan.method.teachers
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.
-    refs = request.refs if Role.REF in roles else ()
+    refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
     teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
-    alike = [] if recipe.method.init == "old" else _same_initial_weights(recipe, teachers)
+    alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
     notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
         computed=teachers,
@@ -221,13 +221,14 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
 def _initial_model(request: RunRequest) -> nn.Module:
     """The model before its first step, on the CPU."""
     recipe = request.recipe
-    if recipe.method.init == "fresh" or request.old is None:
+    first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
+    if first is None:
         return build_model(recipe.model, request.num_classes, recipe.data.image_size)
-    old = load_checkpoint(request.old)
-    refuse_other_network(old, recipe)
-    plain = recipe.model.model_copy(update={"pretrained": None})  # all but new rows comes from the old model
+    source = load_checkpoint(first)
+    refuse_other_network(source, recipe)
+    plain = recipe.model.model_copy(update={"pretrained": None})  # all but unknown rows comes from that model
     model = build_model(plain, request.num_classes, recipe.data.image_size)
-    begin_with(model, old, request.split.classes.names[: request.num_classes], recipe)
+    begin_with(model, source, request.split.classes.names[: request.num_classes], recipe)
     return model
 
 

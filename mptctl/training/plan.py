@@ -79,6 +79,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
     if recipe.method.init == "old" and request.old is None:
         raise UsageError("method.init old: begins with the old model; name it with --old RUN")
+    if recipe.method.init == "ref" and len(request.refs) != 1:
+        raise UsageError("method.init ref: begins with the reference; name one with --ref RUN")
     group = group or ProcessGroup()
     batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
     if batch // group.size // pieces < 2 <= batch // group.size:

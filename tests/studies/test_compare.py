@@ -146,6 +146,18 @@ def test_old_models_without_an_update_have_their_calibration_alone(tmp_path: Pat
     assert (comparison.rows, [each.old for each in comparison.calibration or []]) == ([], ["old"])
 
 
+def test_a_plain_update_that_begins_with_the_reference_is_no_unit_of_cost(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    warm = part_of(PLAIN, LABEL)
+    made_run(
+        tmp_path / "a-warm", "no-treatment", 1, warm, warm, refs=1, settings={"method.init": "ref"}
+    )  # first by its name
+    comparison = compare_runs([tmp_path])
+    assert [each.name for each in comparison.rows] == ["a-warm", "no-treatment", BIAS_ROW, "mpt-kl"]
+    assert row(comparison, "no-treatment").cost == 1.0
+    assert row(comparison, BIAS_ROW).bias.values == [1.0]
+
+
 def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:
     strengths = {"no-treatment": 2.5, "pct-kl": 2.6, "mpt-kl": 2.8, "mpt-lm": 2.8, "elodi": 2.7}
     for seed in (1, 2, 10):

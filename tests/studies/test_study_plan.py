@@ -71,6 +71,12 @@ def test_a_reference_that_nobody_asks_is_not_trained() -> None:
     assert [run.name for run in plan_study(study(ELODI, ensemble=1), [1])] == ["old", "ensemble/0", "elodi"]
 
 
+def test_a_plain_update_that_begins_with_the_reference_has_one() -> None:
+    wanted = study({"method": "no-treatment", "set": {"method.init": "ref"}})
+    runs = {run.name: run for run in plan_study(wanted, [1])}
+    assert runs["no-treatment"].teachers == ("1/old", "1/ref")
+
+
 def test_each_update_of_a_chain_replaces_the_one_before_by_the_same_method(tmp_path: Path) -> None:
     wanted = study("no-treatment", "mpt-kl", generations=[0.5, 0.75, 1.0])
     runs = {run.key: run for run in plan_study(wanted, [3])}

@@ -88,6 +88,20 @@ def test_teachers_are_counted_where_the_method_asks_them_and_members_each(run: T
     assert rows["elodi"].cost == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_reference_that_a_plain_run_begins_with_is_counted_by_its_training(
+    run: Train, digits: Split
+) -> None:
+    old = run(short_recipe(SHORT, **{"runtime.seed": 9}), "old", only_old_classes=True)[0].run.best
+    ref = run(short_recipe(SHORT, **{"runtime.seed": 10}), "ref")[0].run.best
+    longer = {"optim.max_steps": 6, "method.init": "ref"}
+    run(short_recipe(**longer), "no-treatment", old=old, refs=(ref,))
+    work = run_answers(digits.run_root / "no-treatment").head.work
+    assert work.own is not None
+    assert list(work.teachers) == ["ref"]
+    assert (work.asked, work.taught) == (0, work.own / 6 * 4)
+    assert compare_runs([digits.run_root]).rows[0].cost == pytest.approx(1 + 4 / 6, abs=1e-12)
+
+
 def test_a_teacher_that_comes_back_is_counted_then(run: Train, digits: Split, tmp_path: Path) -> None:
     old = run(short_recipe(SHORT, **{"runtime.seed": 9}), "old", only_old_classes=True)[0].run
     ref = run(short_recipe(SHORT, **{"runtime.seed": 10}), "ref")[0].run

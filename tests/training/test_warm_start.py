@@ -1,4 +1,4 @@
-"""A run that begins with the old model: what it takes over, what is fresh, and what is refused."""
+"""A run that begins with the old model or the reference: what it takes over, what is fresh, and what is refused."""
 
 from __future__ import annotations
 
@@ -38,6 +38,17 @@ def test_zero_epochs_on_the_same_classes_are_the_old_model_bit_for_bit(tmp_path:
     assert ends["new"].meta.metrics["val_nfr"] == 0.0
     assert ends["new"].meta.global_step == 0
     assert (split.run_root / "new" / "last.pt").exists()
+
+
+def test_zero_epochs_from_the_reference_are_the_reference_bit_for_bit(run: Train, old: Path) -> None:
+    ref, _ = run(short_recipe("optim.epochs=1", "runtime.seed=9"), "ref")
+    recipe = short_recipe("optim.epochs=0", "method.init=ref", "runtime.seed=9", method="mpt-kl")
+    new, log = run(recipe, "new", old=old, refs=(ref.run.best,))
+    source, found = load_checkpoint(ref.run.best), load_checkpoint(new.run.best)
+    assert all(torch.equal(tensor, found.model[key]) for key, tensor in source.model.items())
+    assert source.model.keys() == found.model.keys()
+    # It is meant to begin as its teacher ended; that their seeds are alike is warned of elsewhere.
+    assert not any("began with this run's seed" in note for note in log.notes)
 
 
 @pytest.mark.parametrize("head", ["cosine", "linear-margin"])
@@ -123,6 +134,11 @@ def test_without_an_old_model_there_is_nothing_to_begin_with(
     done = mptctl("train-baseline", "no-treatment", *flags)
     assert done.returncode == 2
     assert "--old" in done.stderr
+    done = mptctl(
+        "train-baseline", "no-treatment", "--run-root", digits_root, "--set", "method.init=ref", "--dry-run"
+    )
+    assert done.returncode == 2
+    assert "method.init ref: begins with the reference; name one with --ref RUN" in done.stderr
     # The old model and the reference have none to begin with, whatever the recipe that all verbs share says.
     assert mptctl("train-old", *flags).returncode == 0
     assert mptctl("train-ref", *flags).returncode == 0
