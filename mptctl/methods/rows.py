@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mptctl.errors import UsageError
-from mptctl.names import Distance, Init, MethodName, Role
+from mptctl.names import Distance, MethodName, Role
 from mptctl.recipe import MethodRecipe, Recipe
 
 
@@ -40,8 +40,6 @@ ROWS: dict[MethodName, MethodRow] = {
     "pct-kl-own": MethodRow("kl", _OLD, fixed=_PCT_OWN),
     "mpt-kl": MethodRow("kl", _BOTH, bias=True),
     "mpt-lm": MethodRow("lm", _BOTH, bias=True),
-    # MPT-KL that begins with its reference; docs/experiments.md says how it was found.
-    "mpt-plus": MethodRow("kl", _BOTH, bias=True, fixed={"init": "ref"}),
     "mpt-nodistill": MethodRow(None, _NONE, bias=True),
     "mpt-kl-nobias": MethodRow("kl", _BOTH),
     "mpt-lm-nobias": MethodRow("lm", _BOTH),
@@ -63,12 +61,6 @@ def mpt_method(distance: Distance) -> MethodName:
 def start_epoch(recipe: MethodRecipe) -> int:
     """First epoch, counted from 0, in which the method is on."""
     return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
-
-
-def init_of(recipe: MethodRecipe) -> Init:
-    """What a run begins with: what belongs to its method, else what the recipe says."""
-    init: Init = ROWS[recipe.name].fixed.get("init", recipe.init)
-    return init
 
 
 def budget_of(recipe: MethodRecipe) -> float | None:

@@ -10,7 +10,6 @@ from torch import nn
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import Head, find_head
-from mptctl.names import Init
 from mptctl.recipe import Recipe
 
 # What decides which network the weights are of, and which pictures they know.
@@ -26,10 +25,14 @@ def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str],
 
     Args:
         model: in place, with the weights that it would begin with by itself.
-        source: what it is to begin with; see `refuse_other_network`.
+        source: what it is to begin with.
         class_names: of the model, in the order of its logits.
         recipe: of the model.
+
+    Raises:
+        UsageError: the source is another network, or was trained on pictures of another kind.
     """
+    refuse_other_network(source, recipe)
     name, head = find_head(model, recipe.model.arch)
     last = f"{name}.{len(head) - 1}" if isinstance(head, Head) else name
     rows_of = {f"{last}.weight", f"{last}.bias"}
@@ -43,22 +46,13 @@ def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str],
             tensor.copy_(source.model[key])
 
 
-def refuse_other_network(source: Checkpoint, recipe: Recipe, init: Init) -> None:
-    """Refuse to begin with a model that is another network, or was trained on pictures of another kind.
-
-    Args:
-        source: that model.
-        recipe: of the run.
-        init: which model it is.
-
-    Raises:
-        UsageError: names the key that differs.
-    """
+def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
+    """Raise UsageError where a recipe's network cannot begin with a model; it names the key that differs."""
     for key in SAME:
         group, _, field = key.partition(".")
         was, now = (getattr(getattr(one, group), field) for one in (source.meta.recipe, recipe))
         if was != now:
             raise UsageError(
-                f"method.init {init}: {source.path} has {key} {was}, this recipe {now}; set {key} as "
+                f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set {key} as "
                 "that model has it, or method.init=fresh"
             )

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import CheckpointError
-from mptctl.methods.rows import init_of
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import may_change_between_starts
 from mptctl.studies.answers import RunAnswers
@@ -35,7 +34,7 @@ class Group(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether it is what costs are counted in: plain training from fresh weights."""
-        return self.method == PLAIN and init_of(self.updates[0].run.recipe.method) == "fresh"
+        return self.method == PLAIN and self.updates[0].run.recipe.method.init == "fresh"
 
 
 def refuse_other_splits(updates: Sequence[Update]) -> None:

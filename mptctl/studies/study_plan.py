@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.methods.rows import ROWS, init_of
+from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, change_recipe
@@ -189,7 +189,7 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
 def _reference(update: Update, recipe: Recipe) -> str | None:
     """What an update has as its reference; None where it neither learns from one nor begins with it."""
     learns = Role.REF in ROWS[update.method].teachers
-    return update.ref if learns or init_of(recipe.method) == "ref" else None
+    return update.ref if learns or recipe.method.init == "ref" else None
 
 
 def total_steps(run: PlannedRun, split: Split) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from mptctl.files import Model
-from mptctl.methods.rows import ROWS, init_of, start_epoch
+from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.names import Role
 
@@ -86,7 +86,7 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
     batch = recipe.optim.batch_size
     late = start_epoch(recipe.method) * (per_epoch or 0)
     asked = {name for name in meta.teachers if role_of(name) in ROWS[recipe.method.name].teachers}
-    begun = {name for name in meta.teachers if init_of(recipe.method) == "ref" and role_of(name) is Role.REF}
+    begun = {name for name in meta.teachers if recipe.method.init == "ref" and role_of(name) is Role.REF}
     return RunWork(
         parameters=parameters,
         forward=forward,

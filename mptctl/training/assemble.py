@@ -14,7 +14,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.machine.device import place
 from mptctl.machine.facts import git_commit, versions
-from mptctl.methods.rows import ROWS, init_of
+from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
@@ -124,9 +124,9 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     roles = plan.method.teachers
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.
-    refs = request.refs if Role.REF in roles or init_of(recipe.method) == "ref" else ()
+    refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
     teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
-    alike = _same_initial_weights(recipe, teachers) if init_of(recipe.method) == "fresh" else []
+    alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
     notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
         computed=teachers,
@@ -221,12 +221,11 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
 def _initial_model(request: RunRequest) -> nn.Module:
     """The model before its first step, on the CPU."""
     recipe = request.recipe
-    init = init_of(recipe.method)
-    first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[init]
+    first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
     if first is None:
         return build_model(recipe.model, request.num_classes, recipe.data.image_size)
     source = load_checkpoint(first)
-    refuse_other_network(source, recipe, init)
+    refuse_other_network(source, recipe)
     plain = recipe.model.model_copy(update={"pretrained": None})  # all but unknown rows comes from that model
     model = build_model(plain, request.num_classes, recipe.data.image_size)
     begin_with(model, source, request.split.classes.names[: request.num_classes], recipe)

@@ -14,7 +14,6 @@ from mptctl.data.loading.choose import choose_loader
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.errors import UsageError
 from mptctl.methods.method import Method
-from mptctl.methods.rows import init_of
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
 from mptctl.recipe.head import true_class_margin
@@ -78,10 +77,9 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
             raise UsageError(f"{method.name}: needs a teacher; name it with {flag} RUN")
-    init = init_of(recipe.method)
-    if init == "old" and request.old is None:
+    if recipe.method.init == "old" and request.old is None:
         raise UsageError("method.init old: begins with the old model; name it with --old RUN")
-    if init == "ref" and len(request.refs) != 1:
+    if recipe.method.init == "ref" and len(request.refs) != 1:
         raise UsageError("method.init ref: begins with the reference; name one with --ref RUN")
     group = group or ProcessGroup()
     batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate

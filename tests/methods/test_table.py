@@ -269,7 +269,6 @@ def test_the_table_names_the_distance_of_every_method() -> None:
         "pct-kl",
         "pct-kl-own",
         "mpt-kl",
-        "mpt-plus",
         "mpt-kl-nobias",
     }
     assert (mpt_method("kl"), mpt_method("lm")) == ("mpt-kl", "mpt-lm")
