@@ -18,6 +18,7 @@ MethodName = Literal[
     "pct-kl-own",
     "mpt-kl",
     "mpt-lm",
+    "mpt-plus",
     "mpt-nodistill",
     "mpt-kl-nobias",
     "mpt-lm-nobias",

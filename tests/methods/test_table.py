@@ -123,6 +123,16 @@ def test_elodi_is_plain_cross_entropy_before_its_seventh_epoch(name: str) -> Non
     assert method(logits, target, old, ref)["loss"].item() > terms["loss"].item()
 
 
+def test_mpt_plus_has_the_terms_of_mpt_but_the_references() -> None:
+    logits, target, old, ref = hand_made()
+    whole = build_method("mpt-kl", num_old=2, k=1.5)(logits, target, old, ref)
+    terms = build_method("mpt-plus", num_old=2, k=1.5)(logits, target, old)
+    assert set(terms) == {"loss", "ce", "fd_old"}
+    assert whole["fd_ref"].item() > 0
+    assert terms["loss"].item() == pytest.approx((whole["loss"] - whole["fd_ref"]).item(), rel=1e-12)
+    assert terms["ce"].item() == whole["ce"].item()
+
+
 @pytest.mark.parametrize("name", METHOD_NAMES)
 def test_a_batch_in_pieces_has_the_gradient_of_the_whole(name: str) -> None:
     generator = torch.Generator().manual_seed(1)
@@ -269,6 +279,7 @@ def test_the_table_names_the_distance_of_every_method() -> None:
         "pct-kl",
         "pct-kl-own",
         "mpt-kl",
+        "mpt-plus",
         "mpt-kl-nobias",
     }
     assert (mpt_method("kl"), mpt_method("lm")) == ("mpt-kl", "mpt-lm")
