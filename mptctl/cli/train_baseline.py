@@ -26,7 +26,8 @@ def train_baseline(
     k: Annotated[
         float | None,
         typer.Option(
-            "--k", help="Bias on the logits of new classes, for mpt-nodistill. (default: the recipe's)"
+            "--k",
+            help="Bias on the logits of new classes, for mpt-plus and mpt-nodistill. (default: the recipe's)",
         ),
     ] = None,
     old: opt.Old = "old",
