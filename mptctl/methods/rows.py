@@ -40,9 +40,8 @@ ROWS: dict[MethodName, MethodRow] = {
     "pct-kl-own": MethodRow("kl", _OLD, fixed=_PCT_OWN),
     "mpt-kl": MethodRow("kl", _BOTH, bias=True),
     "mpt-lm": MethodRow("lm", _BOTH, bias=True),
-    # MPT-KL without its reference, whose training goes into a longer one of the update: docs/experiments.md, "mpt-plus".
-    "mpt-plus": MethodRow("kl", _OLD, bias=True),
     "mpt-nodistill": MethodRow(None, _NONE, bias=True),
+    "mpt-kl-noref": MethodRow("kl", _OLD, bias=True),
     "mpt-kl-nobias": MethodRow("kl", _BOTH),
     "mpt-lm-nobias": MethodRow("lm", _BOTH),
     "elodi": MethodRow("lm", _BOTH, starts_late=True),

@@ -123,10 +123,10 @@ def test_elodi_is_plain_cross_entropy_before_its_seventh_epoch(name: str) -> Non
     assert method(logits, target, old, ref)["loss"].item() > terms["loss"].item()
 
 
-def test_mpt_plus_has_the_terms_of_mpt_but_the_references() -> None:
+def test_without_the_reference_mpt_has_its_other_terms() -> None:
     logits, target, old, ref = hand_made()
     whole = build_method("mpt-kl", num_old=2, k=1.5)(logits, target, old, ref)
-    terms = build_method("mpt-plus", num_old=2, k=1.5)(logits, target, old)
+    terms = build_method("mpt-kl-noref", num_old=2, k=1.5)(logits, target, old)
     assert set(terms) == {"loss", "ce", "fd_old"}
     assert whole["fd_ref"].item() > 0
     assert terms["loss"].item() == pytest.approx((whole["loss"] - whole["fd_ref"]).item(), rel=1e-12)
@@ -279,7 +279,7 @@ def test_the_table_names_the_distance_of_every_method() -> None:
         "pct-kl",
         "pct-kl-own",
         "mpt-kl",
-        "mpt-plus",
+        "mpt-kl-noref",
         "mpt-kl-nobias",
     }
     assert (mpt_method("kl"), mpt_method("lm")) == ("mpt-kl", "mpt-lm")

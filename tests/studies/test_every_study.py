@@ -29,7 +29,7 @@ CLASSES = {
     "imagenet": 1000,
     "demo": 62,
     "budget": 62,
-    "mpt-plus": 62,
+    "equal-cost": 62,
     "pct-own": 100,
     "chain": 100,
     "tiny-imagenet-calibration": 200,
