@@ -1,4 +1,4 @@
-"""Convolutions that leave out weights which meet nothing but padding: on small maps that saves a fifth of a step."""
+"""Convolutions that leave out weights which meet nothing but padding."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mptctl.errors import UsageError
 from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
 from mptctl.evaluation.paired_answers import PairedAnswers
@@ -55,7 +54,6 @@ def below_chance_before_training(
     """
     names = {"old": old, "noise_floor": noise_floor}
     found = load_predictions(names, run_root, part="val", device=device, progress=progress)
-    if found.split is None:
-        raise UsageError(f"{old}: is a predictions file, and no teacher of a training; name a run")
+    assert found.split is not None  # the old model teaches, so that it is a run
     answers = PairedAnswers(pair(found.models), frozenset(found.split.classes.old))
     return below_chance(budget, answers)
