@@ -128,7 +128,7 @@ def _fused(
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
     ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
-    with torch.cuda.device_of(logits):  # type: ignore[no-untyped-call]
+    with torch.cuda.device_of(logits):
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,

@@ -185,7 +185,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int) -> float:
     """Microseconds of the device a call: one graph of a call on each set of inputs, replayed on a cold cache."""
     with torch.cuda.device(device):
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
@@ -199,9 +199,9 @@ def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int
         graph.replay()
         times: list[float] = []
         for _ in range(repeats):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             cache.sum()  # read, not written: nothing is left to be written back while the clock runs
-            torch.cuda._sleep(_SLEEP_CYCLES)  # type: ignore[no-untyped-call]
+            torch.cuda._sleep(_SLEEP_CYCLES)
             start.record()
             graph.replay()
             end.record()

@@ -71,7 +71,7 @@ class PublishedLoop:
             self.settings,
         )
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.optimizer.step()
         loss.item()  # what a loop does that prints its loss
 

@@ -198,7 +198,7 @@ def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
         with torch.autocast(device.type, torch.bfloat16, enabled=recipe.runtime.precision == "bf16"):
             loss = torch.nn.functional.cross_entropy(model(images), target)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         yield images
 

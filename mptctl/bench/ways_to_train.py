@@ -108,7 +108,7 @@ def _own_ways(
         with autocast(device, recipe.runtime.precision):
             logits = student(batch.images)
         loss = nn.functional.cross_entropy(logits.float(), batch.labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 

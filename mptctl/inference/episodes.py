@@ -137,10 +137,10 @@ def logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
         solver.zero_grad()
         loss = F.cross_entropy((x @ w.mT).flatten(0, 1), labels.flatten(), reduction="sum")
         total = loss + 0.5 * w.square().sum()
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         return total
 
     with torch.enable_grad():
-        solver.step(objective)  # type: ignore[no-untyped-call]
+        solver.step(objective)
     logits: Tensor = queries @ w.detach().mT
     return logits

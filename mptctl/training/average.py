@@ -21,7 +21,7 @@ class WeightAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        average = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        average = get_ema_multi_avg_fn(decay)
         self._averaged = AveragedModel(model, multi_avg_fn=average, use_buffers=True).requires_grad_(False)
 
     @property

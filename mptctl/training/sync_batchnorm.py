@@ -31,7 +31,7 @@ def convert_sync_batchnorm(model: nn.Module, device: torch.device) -> nn.Module:
 
         timms: nn.Module = convert_timm(model)
         return timms
-    torchs: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)  # type: ignore[no-untyped-call]
+    torchs: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     return torchs
 
 
