@@ -21,7 +21,7 @@ def _callback() -> Any:
     )
 
 
-class FlipCallback(_callback()):  # type: ignore[misc]
+class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning is there
     """After each validation of a trainer, count flips, say them, and log them under `nfr`, `negative_flips`, ...
 
     The trainer's sanity check is passed over.

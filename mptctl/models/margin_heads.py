@@ -23,7 +23,7 @@ class ScaledHead(nn.Linear):
         scale: s.
     """
 
-    bias: Tensor  # type: ignore[assignment]
+    bias: Tensor  # type: ignore[assignment]  # a buffer here, a parameter there
     scale: Tensor
 
     def __init__(self, in_features: int, out_features: int, scale: float) -> None:

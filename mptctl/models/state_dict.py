@@ -60,7 +60,7 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = T
     """
     versions = getattr(state, "_metadata", None) or getattr(model.state_dict(), "_metadata", {})
     known = OrderedDict(state)
-    known._metadata = versions  # type: ignore[attr-defined]
+    known._metadata = versions  # type: ignore[attr-defined]  # where torch keeps versions of modules
     model.load_state_dict(known, strict=strict)
 
 

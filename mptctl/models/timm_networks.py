@@ -52,5 +52,5 @@ def build_timm(arch: str, num_classes: int, image_size: int) -> nn.Module:
 
 def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """Name and module of what makes a timm network's logits; empty where it is several modules or none."""
-    found = model.get_classifier()  # type: ignore[operator]
+    found = model.get_classifier()  # type: ignore[operator]  # timm has no types
     return [(name, module) for name, module in model.named_modules() if module is found]

@@ -128,7 +128,7 @@ def _rounded(proto: Any, pictures: Tensor, see: Any, path: Path) -> Any:
         levels = pictures.permute(0, 2, 3, 1) * torch.tensor(see.std) + torch.tensor(see.mean)
         given = (levels * 255).round().clamp(0, 255).to(torch.uint8)
 
-    class Pictures(ort.CalibrationDataReader):  # type: ignore[misc]
+    class Pictures(ort.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
         def __init__(self) -> None:
             self.left: Iterator[Tensor] = (given[row : row + 32] for row in range(0, len(given), 32))
 

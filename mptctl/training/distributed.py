@@ -64,7 +64,7 @@ class ProcessGroup:
         """Around a forward and backward pass of the wrapped model: average gradients ``now``, or only add them up."""
         if self.size == 1 or now:
             return nullcontext()
-        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]
+        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]  # of DistributedDataParallel
         return apart
 
     def any(self, flag: bool, device: torch.device) -> bool:

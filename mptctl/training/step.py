@@ -53,7 +53,7 @@ def _update(student: Student, terms: dict[str, Tensor]) -> None:
     if student.clip_grad_norm is not None:
         nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
     student.group.maximum(student.guard.skip)
-    student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]
+    student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]  # what fused optimizers read
     student.optimizer.step()
     student.optimizer.zero_grad()
 

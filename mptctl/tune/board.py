@@ -19,7 +19,7 @@ from mptctl.tune.tune_report import Status, Trial, TuneReport
 OnUpdate = Callable[[TuneReport], None]
 
 
-class TrialTracker(Callback):  # type: ignore[misc]
+class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
     """Takes Ray's news of trials in.
 
     Args:
