@@ -14,6 +14,7 @@ from typing import Any
 
 from mptctl.errors import MptctlError, UsageError, one_line
 from mptctl.machine.facts import usable_cores
+from mptctl.machine.left_behind import nothing_left_behind
 from mptctl.machine.ray_folder import ray_folder
 from mptctl.machine.signals import StopRequest, interruptible
 
@@ -96,12 +97,14 @@ def ray_cluster(
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
         if address is None:
+            folder = stack.enter_context(ray_folder())
+            stack.enter_context(nothing_left_behind(folder))
             options |= {
                 "address": "local",
                 "num_cpus": cores or usable_cores(),
                 "include_dashboard": False,
                 "_node_ip_address": "127.0.0.1",
-                "_temp_dir": str(stack.enter_context(ray_folder())),
+                "_temp_dir": str(folder),
                 "object_store_memory": OBJECT_STORE_BYTES,
             }
         else:

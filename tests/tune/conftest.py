@@ -66,14 +66,17 @@ def validations(folder: Path) -> list[str]:
 
 
 def rays_of(process: subprocess.Popen[str]) -> list[str]:
-    """Processes of the Ray that a search started and that are still there."""
+    """Processes of the Ray that a search started and that are still there, its agents among them."""
+    session = re.compile(rf"/mptctl-\w{{8}}/{INNER}/session_[\d_-]+_{process.pid}\b")
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 words = (folder / "cmdline").read_text(errors="replace")
+                # Some of them change their command line; all of them write logs.
+                files = [str(link.readlink()) for link in (folder / "fd").iterdir()]
             except OSError:
                 continue
-            if re.search(rf"/mptctl-\w{{8}}/{INNER}/session_[\d_-]+_{process.pid}\b", words):
+            if any(map(session.search, (words, *files))):
                 found.append(words.replace("\0", " ")[:100])
     return found
