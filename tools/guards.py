@@ -1,4 +1,4 @@
-"""The guard of each row of the fault table: the patches that take it out, or why it is not one patch."""
+"""The guard of each row of the fault table, and the patches that take it out."""
 
 # ruff: noqa: E501  # pieces of files are not broken
 from __future__ import annotations
@@ -15,11 +15,10 @@ class Patch(NamedTuple):
 
 
 class Guard(NamedTuple):
-    """What keeps a row, in a few words, and what takes it out; no patch where ``why`` says so."""
+    """What keeps a row, in a few words, and what takes it out."""
 
     what: str
-    patches: tuple[Patch, ...] = ()
-    why: str = ""
+    patches: tuple[Patch, ...]
 
 
 def _one(what: str, file: str, text: str, without: str) -> Guard:
@@ -175,8 +174,11 @@ GUARDS: dict[int, Guard] = {
             ),
         ),
     ),
-    25: Guard(
-        "the launcher ends the other workers, gloo their waiting", why="is torch.distributed's, not ours"
+    25: _one(
+        "a worker whose partner is gone says so",
+        "training/distributed.py",
+        "if self.size == 1 or not _is_communication(error):",
+        "if True:",
     ),
     26: _one(
         "one and the same model fails",

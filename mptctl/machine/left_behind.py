@@ -48,7 +48,9 @@ def end_all(folder: str, but: int) -> None:
         but: a process that stays, the one that goes on without Ray.
     """
     until = time.monotonic() + MOST_SECONDS
-    while (left := [process for process in _who_is_in(folder) if process != but]) and time.monotonic() < until:
+    while (
+        left := [process for process in _who_is_in(folder) if process != but]
+    ) and time.monotonic() < until:
         for process in left:
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
