@@ -13,12 +13,14 @@ START_OF_PNG, END_OF_PNG = b"\x89PNG\r\n\x1a\n", b"IEND"
 _SCAN = 0xDA
 # Samples a pixel, by a PNG's kind of colour (PNG specification, 11.2.1).
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+# Bytes that are unpacked at once.
+_PIECE = 1 << 20
 
 
 def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
     """Whether a JPEG's header is one segment after the other, or a PNG one header, some data and an end.
 
-    Pillow finds its way over other bytes between them, and over a second header; DALI does not.
+    Pillow finds its way over other bytes between them, a second header and chunks without a sound name; DALI does not.
     """
     if is_jpeg:
         stream.seek(len(START_OF_JPEG))
@@ -40,6 +42,8 @@ def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
         and kinds.count(b"IHDR") == 1
         and kinds[-1] == END_OF_PNG
         and int.from_bytes(heads[0][:4], "big") == 13
+        # Letters, of which the third is a capital (PNG specification, 5.4).
+        and all(kind.isalpha() and kind[2:3].isupper() for kind in kinds)
     )
 
 
@@ -67,13 +71,28 @@ def png_fault(content: bytes) -> str:
         return "its header names an unknown way of packing"
     row = 1 + (width * depth * _CHANNELS.get(colour, 1) + 7) // 8
     try:
-        unpacked = zlib.decompressobj().decompress(b"".join(data), height * row + 1)
+        size, is_ended = _unpacked(b"".join(data), most=2 * height * row + _PIECE)
     except zlib.error:
         return "its data are damaged"
-    # Interlaced rows are cut into seven pictures, whose size the sum of whole rows does not exceed.
-    if len(unpacked) < height * row and not interlaced:
+    if not is_ended:
+        return "its data do not come to an end"
+    # Interlaced rows are cut into seven pictures of other sizes; of those, Pillow itself misses what is not there.
+    if size < height * row and not interlaced:
         return "its data end before its last row"
     return ""
+
+
+def _unpacked(packed: bytes, most: int) -> tuple[int, bool]:
+    """Bytes that data unpack to, and whether their end is among the first ``most``; nothing of them is kept."""
+    unpacking = zlib.decompressobj()
+    size = 0
+    while not unpacking.eof and size <= most:
+        piece = unpacking.decompress(packed, _PIECE)
+        if not piece and not unpacking.unconsumed_tail:
+            break
+        packed = unpacking.unconsumed_tail
+        size += len(piece)
+    return size, unpacking.eof
 
 
 def _chunks(content: bytes) -> Iterator[tuple[bytes, bytes, int]]:

@@ -72,6 +72,18 @@ ROWS = bytes(71) * 50
 END = (b"IEND", b"")
 
 
+def without_end(data: bytes) -> bytes:
+    """Packed data that could go on."""
+    packing = zlib.compressobj()
+    return packing.compress(data) + packing.flush(zlib.Z_SYNC_FLUSH)
+
+
+def interlaced(pixels: np.ndarray) -> bytes:
+    """Rows of the seven pictures that an interlaced PNG consists of (PNG specification, 8.1)."""
+    steps = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+    return b"".join(b"\0" + row.tobytes() for x, y, dx, dy in steps for row in pixels[y::dy, x::dx])
+
+
 def gif() -> bytes:
     stream = io.BytesIO()
     PICTURE.save(stream, "GIF")
@@ -111,12 +123,24 @@ GOOD = {
     "png, one bit": (png(PICTURE.convert("1")), NONSTANDARD),
     "png, bytes behind the end": (png(PICTURE) + b"trailing bytes" * 40, STANDARD),
     "png, what looks like a chunk behind the end": (png(PICTURE) + b"\0\0\0\x02Z\0i\xee" + bytes(9), STANDARD),
-    "png, interlaced": (png(PICTURE, interlace=1), STANDARD),
+    "png, interlaced": (
+        chunks(
+            (b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 0, 0, 1)),
+            (b"IDAT", zlib.compress(interlaced(np.zeros((50, 70), np.uint8)))),
+            END,
+        ),
+        STANDARD,
+    ),
+    "png, data behind its last row": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS + b"abc")), END), STANDARD),
     # What Pillow finds its way over, and DALI does not.
     "bytes between segments": (jpeg()[:20] + b"ab" + jpeg()[20:], NONSTANDARD),
     "png, two headers": (chunks(GREY_HEADER, GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END), NONSTANDARD),
     "png, text first": (
         chunks((b"tEXt", b"a\0b"), GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END),
+        NONSTANDARD,
+    ),
+    "png, a chunk without a sound name": (
+        chunks(GREY_HEADER, (b"xxxx", b""), (b"IDAT", zlib.compress(ROWS)), END),
         NONSTANDARD,
     ),
     "png, data in two": (
@@ -133,6 +157,9 @@ GOOD = {
 # Damaged data that Pillow reads without a word: another decoder reads nothing, or something else.
 READ_IN_SEVERAL_WAYS = {
     "a row too few": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS[:-71])), END), "before its last row"),
+    "no end of the data": (chunks(GREY_HEADER, (b"IDAT", without_end(ROWS)), END), "do not come to an end"),
+    "more data, no end": (chunks(GREY_HEADER, (b"IDAT", without_end(ROWS + b"abc")), END), "do not come to an end"),
+    "far more data": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS + bytes(10**7))), END), "do not come to an end"),
     "an unknown way of packing": (
         chunks((b"IHDR", struct.pack(">IIBBBBB", 70, 50, 8, 0, 1, 0, 0)), (b"IDAT", zlib.compress(ROWS)), END),
         "unknown way of packing",
