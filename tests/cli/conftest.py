@@ -1,0 +1,46 @@
+"""What tests of `mptctl evaluate` share: two small files of predictions, and the command line beside them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from mptctl.cli.app import main
+
+IDS = np.array([f"test/{i:05d}" for i in range(8)])
+LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
+# Old knows 0 and 1: right on five of its six. New: one flip to 1, one flip to 2; one positive flip.
+OLD = np.array([0, 0, 0, 0, 1, 0, 1, 1])
+NEW = np.array([0, 0, 1, 0, 2, 1, 2, 2])
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Call = Callable[..., Outcome]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
+    """Run the command line in an empty folder that holds old.npz and new.npz."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("old.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
+    np.savez("new.npz", id=IDS[::-1], label=LABELS[::-1], pred=NEW[::-1], classes=[0, 1, 2])
+
+    def run(*words: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["mptctl", "evaluate", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Outcome(ended.value.code, out, err)
+
+    return run

@@ -1,0 +1,157 @@
+"""What is not defined, which classes are the old ones, and further models beside the two."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.report.wording import rate_lines, verdict
+from tests.evaluation.made_up import answers
+
+
+class TestUndefined:
+    def test_no_sample_of_an_old_class_is_a_data_error(self) -> None:
+        old = build_predictions("old", np.arange(2), np.array([3, 3]), np.array([0, 1]), classes=("0", "1"))
+        with pytest.raises(DataError, match="none of its 2 samples is of an old class"):
+            compare(old, answers("new", [3, 3], [3, 3]))
+
+    def test_a_new_model_without_errors_has_no_rel_nfr(self) -> None:
+        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [0, 1]))
+        assert report.nfr == 0
+        assert report.rel_nfr is None
+        assert report.rates.rel_nfr.ci95 is None
+        assert report.nfi is None
+        assert '"rel_nfr":null' in report.model_dump_json()
+
+    def test_an_old_model_that_is_never_right_has_no_rel_nfr(self) -> None:
+        report = compare(answers("old", [0, 1], [1, 0]), answers("new", [0, 1], [0, 0]))
+        assert report.rel_nfr is None
+        assert report.nfi == 0
+        assert report.lost is None
+        assert report.rates.lost.ci95 is None
+        assert '"lost":null' in report.model_dump_json()
+
+    def test_without_logits_what_needs_them_is_null(self) -> None:
+        report = compare(answers("old", [0, 1], [0, 0]), answers("new", [0, 1], [1, 1]))
+        assert report.old.ece is None
+        assert report.old.reliability is None
+        assert report.by_confidence is None
+        assert report.margins is None
+        assert report.bias_sweep == []
+        assert report.worst_flips[0].old_confidence is None
+        assert report.old.er_new_classes is None
+
+
+class TestOldClasses:
+    def test_without_classes_all_labels_are_old_and_it_says_so(self) -> None:
+        report = compare(answers("old", [0, 1, 2], [0, 1, 1]), answers("new", [0, 1, 2], [0, 1, 2]))
+        assert report.n_old == 3
+        assert "all 3 labels count as old" in report.warnings[0]
+
+    def test_the_old_files_classes_are_the_old_ones(self) -> None:
+        old = build_predictions(
+            "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
+        )
+        report = compare(old, answers("new", [0, 1, 2], [0, 2, 2]))
+        assert (report.n_old, report.nfr, report.warnings) == (2, 0.5, [])
+
+    def test_the_option_wins(self) -> None:
+        old = build_predictions(
+            "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
+        )
+        assert compare(old, answers("new", [0, 1, 2], [0, 2, 2]), old_classes=["0"]).n_old == 1
+
+    def test_an_unknown_class_in_the_option_is_named(self) -> None:
+        with pytest.raises(DataError, match="zebra"):
+            compare(answers("old", [0], [0]), answers("new", [0], [0]), old_classes=["0", "zebra"])
+
+    @pytest.mark.parametrize(("origin", "error"), [("file", DataError), ("checkpoint", CheckpointError)])
+    def test_old_classes_that_the_new_model_lacks_are_named(
+        self, origin: str, error: type[Exception]
+    ) -> None:
+        ids, labels = np.arange(2), np.array(["cat", "dog"])
+        old = build_predictions("old", ids, labels, labels, classes=("cat", "dog"))
+        new = build_predictions(
+            "new",
+            ids,
+            labels,
+            np.array(["cat", "cat"]),
+            classes=("cat", "hound"),
+            origin=origin,  # type: ignore[arg-type]
+        )
+        with pytest.raises(error, match=r"does not know 1 of the 2 old classes \(dog\)"):
+            compare(old, new)
+
+
+class TestOtherModels:
+    def test_noise_floor_is_the_flips_of_another_training(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        preds = old.preds.copy()
+        preds[[0, 5]] = ["b", "a"]  # one flip each way among the old classes
+        other = build_predictions("seed-1", old.ids, old.labels, preds, classes=old.classes)
+        floor = compare(old, new, noise_floor=other).noise_floor
+        assert floor is not None
+        assert (floor.name, floor.nfr.count, floor.nfr.of) == ("seed-1", 1, 14)
+        assert floor.same_classes
+        assert floor.er_old_classes == pytest.approx(4 / 14)
+
+    @pytest.mark.parametrize(
+        ("classes", "message"),
+        [
+            ("abcd", "--noise-floor ref: also knows c, d, against the classes of old; name another training"),
+            ("ac", "ref: also knows c and does not know b, against the classes of old"),
+        ],
+    )
+    def test_a_noise_floor_of_other_classes_is_refused(
+        self, twenty: tuple[Predictions, Predictions], classes: str, message: str
+    ) -> None:
+        old, new = twenty
+        preds = np.full(len(old.ids), "a")
+        third = build_predictions("ref", old.ids, old.labels, preds, classes=tuple(classes))
+        with pytest.raises(UsageError, match=message) as caught:
+            compare(old, new, noise_floor=third)
+        assert caught.value.exit_code == 2
+
+    def test_a_noise_floor_of_the_same_classes_in_another_order_is_taken(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        assert old.classes is not None
+        third = build_predictions("again", old.ids, old.labels, old.preds, classes=old.classes[::-1])
+        report = compare(old, new, noise_floor=third)
+        assert "Training the old model again (again) flips 0.00 % by itself." in verdict(report).sentences
+
+    def test_a_noise_floor_whose_classes_are_not_known_is_called_the_third_model(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        third = build_predictions("some.csv", old.ids, old.labels, new.preds)
+        report = compare(old, new, noise_floor=third)
+        assert report.noise_floor is not None
+        assert not report.noise_floor.same_classes
+        said = " ".join(verdict(report).sentences)
+        assert (
+            "The third model (some.csv) flips 21.43 %; whether it has the old model's classes is not known."
+            in said
+        )
+        assert "Training the old model again" not in said
+        assert [line.meaning for line in rate_lines(report)][-1] == "NFR of the third model"
+
+    def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
+        old, new = twenty
+        report = compare(old, new, baseline=new)
+        assert [curve.role for curve in report.bias_sweep] == ["new", "baseline"]
+        assert report.bias_sweep[0].points == report.bias_sweep[1].points
+
+
+def test_margin_of_equivalence(twenty: tuple[Predictions, Predictions]) -> None:
+    # NFR is 3 of 14: its 95 % interval is 7.6 % to 47.6 %.
+    verdicts = {m: compare(*twenty, nfr_margin=m).equivalence for m in (0.05, 0.2, 0.5)}
+    assert {m: e and e.below for m, e in verdicts.items()} == {0.05: "no", 0.2: "undecided", 0.5: "yes"}
+    with pytest.raises(UsageError, match="--nfr-margin"):
+        compare(*twenty, nfr_margin=2.0)

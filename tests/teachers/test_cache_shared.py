@@ -1,0 +1,170 @@
+"""The cache of teacher logits among several runs: its size, and work that is done once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import Split, load_split
+from mptctl.errors import UsageError
+from mptctl.models.metrics_log import read_metrics
+from mptctl.models.run_folder import RunDir
+from mptctl.names import Role
+from mptctl.teachers.cache import CachedTeachers
+from mptctl.teachers.cache_budget import CacheBudget
+from tests.common import short_recipe
+from tests.teachers.conftest import BOTH, OLD, cached, files, opened, teachers_of, update
+
+
+def test_the_size_is_told_before_and_bounded(split: Split) -> None:
+    recipe = short_recipe()
+    teachers, loader = teachers_of(split, recipe)
+    budget = CacheBudget(split.run_root / "cache" / "teachers", recipe.runtime)
+    CachedTeachers(teachers, loader, recipe, BOTH, budget)
+    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
+    assert f"{2 * row * loader.num_samples / 1e6:.1f} MB (fp16)" in budget.notes[0]
+    assert not files(split)
+    with pytest.raises(UsageError, match=r"cache_limit_gb 1e-05: the teacher logits of this run take"):
+        cached(split, short_recipe("runtime.cache_limit_gb=0.00001"))
+
+
+def test_the_size_on_disk_is_what_was_told(split: Split) -> None:
+    source, _, loader = opened(split, short_recipe())
+    for epoch in range(2):
+        for batch in loader.epoch(epoch):
+            source.logits(batch, BOTH)
+    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
+    told = 2 * row * loader.num_samples
+    on_disk = sum(f.stat().st_size for f in files(split))
+    assert 0.9 * told < on_disk <= told
+
+
+def test_old_caches_make_room_for_new_ones(split: Split) -> None:
+    source, _, loader = opened(split, short_recipe())
+    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
+    limit = f"runtime.cache_limit_gb={3 * row * loader.num_samples / 1e9:f}"  # room for one run and a half
+    for seed in range(3):
+        source, _, loader = opened(split, short_recipe(limit, f"data.mean=[0.{seed + 1},0.5,0.5]"))
+        for epoch in range(2):
+            for batch in loader.epoch(epoch):
+                source.logits(batch, BOTH)
+    folders = {f.parent for f in files(split)}
+    assert len(folders) == 2  # old and ref of the last
+
+
+def test_nothing_is_removed_before_the_cache_is_opened(split: Split) -> None:
+    source, _, loader = opened(split, short_recipe())
+    batch = next(iter(loader.epoch(0)))
+    source.logits(batch, BOTH)
+    kept = files(split)
+    row = 16 + 2 * split.classes.num_old + 16 + 2 * len(split.classes.names)
+    limit = f"runtime.cache_limit_gb={2 * row * loader.num_samples / 1e9 + 1e-6:f}"  # room for one run alone
+    other, _, _ = cached(split, short_recipe(limit, "data.mean=[0.1,0.5,0.5]"))
+    assert files(split) == kept  # a dry run, for instance, ends here
+    other.open()
+    assert files(split) == []
+    other.logits(batch, BOTH)
+    assert not set(files(split)) & set(kept)
+
+
+def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:
+    torch.set_num_threads(1)
+    split = load_split(runs)
+    source, teachers, loader = opened(split, short_recipe())
+    answers = b""
+    for epoch in range(2):
+        for batch in loader.epoch(epoch):
+            answer = source.logits(batch, BOTH)
+            answers += answer[Role.OLD].numpy().tobytes() + answer[Role.REF].numpy().tobytes()
+    queue.put((teachers.computed, answers))
+
+
+def test_processes_share_the_work_without_races(split: Split) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.Queue[tuple[int, bytes]] = context.Queue()
+    processes = [context.Process(target=ask, args=(split.run_root, queue)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    results = [queue.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join()
+    _, _, loader = opened(split, short_recipe())
+    assert sum(computed for computed, _ in results) == 2 * 2 * loader.steps_per_epoch
+    assert len({answers for _, answers in results}) == 1
+
+
+def test_one_teacher_is_computed_while_another_run_computes_the_other(split: Split) -> None:
+    source, teachers, loader = opened(split, short_recipe())
+    batch = next(iter(loader.epoch(0)))
+    another, _, _ = opened(split, short_recipe())
+    with ThreadPoolExecutor(1) as pool:
+        with another.files[Role.OLD].locked(0):
+            answer = pool.submit(source.logits, batch, BOTH)
+            deadline = time.monotonic() + 60
+            while teachers.computed == 0 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not answer.done()
+            ref = another.logits(batch, {Role.REF})[Role.REF]
+        found = answer.result(timeout=60)
+    assert torch.equal(found[Role.REF], ref)
+    assert Role.OLD in found
+    assert teachers.computed == 2
+
+
+def test_the_old_model_judges_the_validation_part_once(split: Split) -> None:
+    def flips(name: str) -> list[float | None]:
+        return [
+            line.val_nfr
+            for line in read_metrics(RunDir(split.run_root / name).metrics)
+            if line.event == "epoch"
+        ]
+
+    update(split, "plain", method="no-treatment")
+    update(split, "first", "runtime.cache_teachers=true", method="no-treatment")
+    (path,) = files(split)  # the method asks for no teacher, validation does
+    written = path.stat().st_mtime_ns
+    update(split, "second", "runtime.cache_teachers=true", method="no-treatment")
+    assert files(split) == [path]
+    assert path.stat().st_mtime_ns == written
+    assert flips("plain") == flips("first") == flips("second") != []
+
+
+def test_a_killed_run_leaves_a_cache_that_others_use(split: Split) -> None:
+    code = f"""
+from pathlib import Path
+import sys, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+import importlib.util
+spec = importlib.util.spec_from_file_location("cache_tests", {__file__!r})
+tests = importlib.util.module_from_spec(spec); spec.loader.exec_module(tests)
+from mptctl.data.split import load_split
+source, _, loader = tests.opened(load_split(Path({str(split.run_root)!r})), tests.short_recipe())
+for i, batch in enumerate(loader.epoch(0)):
+    source.logits(batch, tests.OLD)
+    if i == 3:
+        store = source.files[tests.Role.OLD]
+        with store.locked(0):
+            print("holding", flush=True)
+            time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "holding"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    begin = time.monotonic()
+    source, teachers, loader = opened(split, short_recipe())
+    for batch in loader.epoch(0):
+        source.logits(batch, OLD)
+    assert teachers.computed == loader.steps_per_epoch - 4
+    assert time.monotonic() - begin < 30
