@@ -28,6 +28,8 @@ POOL_SEEDS = (9001, 9002)
 # Pictures of a class that the source holds out by default.
 PER_CLASS = round(TRAIN_PER_CLASS * CHARACTERS_VAL_FRACTION)
 
+HEAD = "seed  update            limit %  kept of met  of draws  pool NFR %  error %  as it is: NFR %  error %"
+
 
 @dataclass(frozen=True)
 class Coverage:
@@ -60,9 +62,7 @@ def main() -> int:
     given = parser.parse_args()
     drawn = [draw_characters(seed) for seed in POOL_SEEDS]
     pictures, labels = (np.concatenate(parts) for parts in list(zip(*drawn, strict=True))[:2])
-    print(
-        "seed  update            limit %  kept of met  of draws  pool NFR %  error %  as it is: NFR %  error %"
-    )  # noqa: T201
+    print(HEAD)  # noqa: T201
     for seed in given.seeds:
         root = given.runs / str(seed)
         old = load_run("old", root).predict(pictures)
