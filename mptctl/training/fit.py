@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from typing import NoReturn
 
 import torch
 
+from mptctl.data.loading.batch import Batch
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import COUNTS, Method
@@ -16,6 +20,7 @@ from mptctl.methods.rows import start_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.networks import set_training_mode
+from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.meter import MetricsLogger
 from mptctl.training.observer import Observer
 from mptctl.training.optim import learning_rate
@@ -118,20 +123,33 @@ class _Loop:
         set_training_mode(self.student.model, context.recipe.model)
         epochs = -(-context.total_steps // context.train.steps_per_epoch)
         student = replace(self.student, method=self._method(epochs))
-        rows = context.recipe.optim.batch_size
-        asked = time.monotonic()
-        for batch in context.train.epoch(state.epoch, state.step_in_epoch):
-            waited = time.monotonic() - asked
-            lr = self._learning_rate(state.global_step)
-            terms = train_step(student, batch, lr, rows / context.group.size)
-            state.step_in_epoch += 1
-            state.global_step += 1
-            self._after_step(self.logger.step(terms, lr, rows, waited))
-            if state.global_step >= context.total_steps:
-                break
-            asked = time.monotonic()
+        left = context.total_steps - state.global_step
+        batches = islice(context.train.epoch(state.epoch, state.step_in_epoch), left)
+        if (
+            student.teachers is not None
+            and student.method.teachers
+            and has_spare_core(context.device, context.group.size)
+        ):
+            teachers = TeachersAhead(student.teachers, student.method.teachers, student.accumulate)
+            with closing(teachers.over(batches)) as ahead:
+                self._train_on(ahead, replace(student, teachers=teachers))
+        else:
+            self._train_on(batches, student)
         self._stop_on_non_finite()
         self.logger.flush()
+
+    def _train_on(self, batches: Iterator[Batch], student: Student) -> None:
+        """A step for each batch."""
+        rows, group = self.context.recipe.optim.batch_size, self.context.group
+        asked = time.monotonic()
+        for batch in batches:
+            waited = time.monotonic() - asked
+            lr = self._learning_rate(self.state.global_step)
+            terms = train_step(student, batch, lr, rows / group.size)
+            self.state.step_in_epoch += 1
+            self.state.global_step += 1
+            self._after_step(self.logger.step(terms, lr, rows, waited))
+            asked = time.monotonic()
 
     def _method(self, epochs: int) -> Method:
         """The method as it is in this epoch."""

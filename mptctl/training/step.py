@@ -27,7 +27,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
         group["lr"] = lr
     student.guard.before_forward()
     totals: dict[str, Tensor] = {}
-    parts = _micro_batches(batch, student.accumulate)
+    parts = batch.parts(student.accumulate)
     for number, part in enumerate(parts, start=1):
         asked = student.teachers if student.method.teachers else None
         teachers = {} if asked is None else asked.logits(part, student.method.teachers)
@@ -56,19 +56,3 @@ def _update(student: Student, terms: dict[str, Tensor]) -> None:
     student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]  # what fused optimizers read
     student.optimizer.step()
     student.optimizer.zero_grad()
-
-
-def _micro_batches(batch: Batch, accumulate: int) -> list[Batch]:
-    """The batch in so many parts, each of which knows where it stands."""
-    if accumulate == 1:
-        return [batch]
-    parts, position = [], batch.position
-    for images, labels, index in zip(
-        batch.images.tensor_split(accumulate),
-        batch.labels.tensor_split(accumulate),
-        batch.index.tensor_split(accumulate),
-        strict=True,
-    ):
-        parts.append(Batch(images, labels, index, batch.epoch, position))
-        position += len(index)
-    return parts

@@ -24,3 +24,18 @@ class Batch:
     index: Tensor
     epoch: int = 0
     position: int = 0
+
+    def parts(self, count: int) -> list[Batch]:
+        """The batch in so many parts, each of which knows where it stands."""
+        if count == 1:
+            return [self]
+        parts, position = [], self.position
+        for images, labels, index in zip(
+            self.images.tensor_split(count),
+            self.labels.tensor_split(count),
+            self.index.tensor_split(count),
+            strict=True,
+        ):
+            parts.append(Batch(images, labels, index, self.epoch, position))
+            position += len(index)
+        return parts

@@ -1,0 +1,77 @@
+"""Teachers that are asked one batch ahead, by a thread beside the one that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from mptctl.data.loading.batch import Batch
+from mptctl.machine.facts import usable_cores
+from mptctl.names import Role
+from mptctl.teachers.source import TeacherSource
+
+Answers = Future[dict[Role, Tensor]]
+
+
+def has_spare_core(device: torch.device, workers: int) -> bool:
+    """Whether a CPU computes, and not all of its cores: then another thread can take one.
+
+    Args:
+        device: of the run.
+        workers: processes of the run, each with as many threads as this one.
+    """
+    return device.type == "cpu" and torch.get_num_threads() * workers < usable_cores()
+
+
+class TeachersAhead:
+    """A `TeacherSource` that computes its answers to the next batch while the student learns from this one.
+
+    It computes what the teachers would compute when they are asked, with as many threads, so that no number changes.
+
+    Args:
+        teachers: who answer.
+        roles: whose answers each step asks for.
+        accumulate: parts of a batch that are asked for one by one.
+
+    Attributes:
+        digests: of the teachers.
+    """
+
+    def __init__(self, teachers: TeacherSource, roles: Collection[Role], accumulate: int) -> None:
+        self.digests = teachers.digests
+        self._teachers = teachers
+        self._roles = roles
+        self._accumulate = accumulate
+        self._answers: dict[int, Answers] = {}
+
+    def open(self) -> None:
+        """They are, when a run begins."""
+
+    def over(self, batches: Iterator[Batch]) -> Generator[Batch, None, None]:
+        """The same batches; close it where not all of them are taken."""
+        # One thread: a cache of answers is not made for several. What torch computes there takes as many as here.
+        pool = ThreadPoolExecutor(
+            1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
+        )
+        try:
+            batch, self._answers = self._begin(pool, next(batches, None))
+            while batch is not None:
+                following, answers = self._begin(pool, next(batches, None))
+                yield batch
+                batch, self._answers = following, answers
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
+        """Answers to a part of the batch that was given last; see `TeacherSource.logits`."""
+        answers = self._answers.pop(batch.position).result()
+        return {role: logits for role, logits in answers.items() if role in roles}
+
+    def _begin(
+        self, pool: ThreadPoolExecutor, batch: Batch | None
+    ) -> tuple[Batch | None, dict[int, Answers]]:
+        parts = [] if batch is None else batch.parts(self._accumulate)
+        return batch, {part.position: pool.submit(self._teachers.logits, part, self._roles) for part in parts}
