@@ -17,8 +17,12 @@ from mptctl.errors import DataError, StorageError, one_line
 # What a file or a folder can be refused with anywhere, which is no fault of the program.
 NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-# What libraries say that have an exception of their own, or none, for memory that ran out.
-NO_MEMORY = ("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory")
+# What libraries say that have an exception of their own, or none, for memory that ran out; the last is what the
+# system's loader says of a library that there is no room for.
+NO_MEMORY = (
+    *("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory"),
+    "failed to map segment from shared object",
+)
 
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:

@@ -298,7 +298,12 @@ def test_a_fault_that_nobody_foresaw_is_one_line_too(
 
 
 @pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("[enforce fail at alloc_cpu.cpp:124] can't allocate memory")]
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] can't allocate memory"),
+        ImportError("/lib/_duckdb.so: failed to map segment from shared object"),
+    ],
 )
 def test_memory_that_runs_out_is_7_with_advice(
     error: Exception, monkeypatch: pytest.MonkeyPatch, mptctl: CommandLine, tmp_path: Path
