@@ -26,12 +26,23 @@ def read_plain_yaml(text: str, name: str) -> Any:
 
 
 class _PlainLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
-    """Every value as it is written: an id 00042 is no number, a country `no` is not false. Keys stand once."""
+    """Every value as it is written: an id 00042 is no number, a country `no` is not false. Keys stand once, and all of
+    it is Unicode, as whatever reads it expects."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError(f"line {self.peek_event().start_mark.line + 1}: aliases are not allowed")
         return super().compose_node(parent, index)
+
+    def construct_scalar(self, node: Any) -> str:
+        text: str = super().construct_scalar(node)
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise yaml.YAMLError(
+                f"line {node.start_mark.line + 1}: half of a surrogate pair is no character; write text"
+            ) from None
+        return text
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         seen: set[str] = set()

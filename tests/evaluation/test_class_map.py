@@ -148,6 +148,7 @@ def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
         ("map.yaml", "a: []", "names no class"),
         ("map.yaml", "a: ''", "holds an empty name"),
         ("map.yaml", "a: b\na: c", "stands there twice"),
+        ("map.yaml", 'a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
         ("map.yaml", "a: [x, y]\nb: x", "has other old names too"),
         ("map.yaml", "a: [x, y]\nb: a", "is split, and what another class becomes"),
         ("map.csv", "from,to\na,b\n", "its columns are from, to"),

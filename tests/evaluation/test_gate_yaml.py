@@ -189,6 +189,7 @@ def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> No
         (waiver("id: a", reason="''"), r"waivers\[0\].reason"),
         ("waivers: [{id: a}]", r"waivers\[0\].reason: field required"),
         ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "limits stands there twice"),
+        ('limits: {max_nfr: 2}\nslices: ["\\uDC00"]', "line 2: half of a surrogate pair is no character"),
         ("limits: &a {max_nfr: 2}\nslices: [*a]", "aliases are not allowed"),
         ("[limits]: {max_nfr: 2}", "line 1: a key is a list or mapping"),
         ("limits: {{max_nfr: 1}: 2}", "a key is a list or mapping"),

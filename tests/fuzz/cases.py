@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def run_damaged(
         began = time.monotonic()
         done = run_forked(*words, before=_within(work, spill), at_most=6 * SECONDS)
         seconds = time.monotonic() - began
-        fault = _fault(done) or _strays(before, work, spill, words)
+        fault = _fault(done, words) or _strays(before, work, spill, words)
     return Case(number, file, words, content, done, seconds, fault)
 
 
@@ -109,11 +109,11 @@ def _within(work: Path, spill: Path) -> Callable[[], None]:
     return enter
 
 
-def _fault(done: Done) -> str:
+def _fault(done: Done, words: Sequence[str]) -> str:
     if done.returncode not in CODES:
         return f"exit code {done.returncode}"
     said = done.stdout + done.stderr
-    if "Traceback" in said:
+    if "Traceback" in said and "--debug" not in words:  # which asks for it
         return "a traceback"
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202e]", said):
         return "a control character in the output"
