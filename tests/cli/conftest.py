@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from mptctl.cli.app import main
+from tests.common import CommandLine
 
 IDS = np.array([f"test/{i:05d}" for i in range(8)])
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
@@ -29,18 +28,20 @@ Call = Callable[..., Outcome]
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """Run the command line in an empty folder that holds old.npz and new.npz."""
+def line(mptctl: CommandLine) -> Call:
+    """Run a command line, without the program."""
+
+    def run(*words: str) -> Outcome:
+        done = mptctl(*words)
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def call(line: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
+    """Run `mptctl evaluate` in an empty folder that holds old.npz and new.npz."""
     monkeypatch.chdir(tmp_path)
     np.savez("old.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
     np.savez("new.npz", id=IDS[::-1], label=LABELS[::-1], pred=NEW[::-1], classes=[0, 1, 2])
-
-    def run(*words: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["mptctl", "evaluate", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Outcome(ended.value.code, out, err)
-
-    return run
+    return lambda *words: line("evaluate", *words)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import yaml
 
-from mptctl.cli.app import main
+from tests.cli.conftest import Call, Outcome
 
 N = 200
 IDS = [f"test/{i:05d}" for i in range(N)]
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+def call(line: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
     """Run the command line where of 200 samples the last eight flip, all of them Italian."""
     monkeypatch.chdir(tmp_path)
     labels = np.array(["x", "y"] * (N // 2))
@@ -35,22 +27,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tm
     np.savez("new.npz", id=IDS, label=labels, pred=new, classes=["x", "y", "z"])
     rows = [f"{name},{'it' if i >= 100 else 'de'}" for i, name in enumerate(IDS)]
     Path("meta.csv").write_text("\n".join(["id,country", *rows]) + "\n")
-
-    def run(*words: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["mptctl", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Outcome(ended.value.code, out, err)
-
-    return run
+    return line
 
 
-def evaluate(call: Any, text: str, *words: str) -> Outcome:
+def evaluate(call: Call, text: str, *words: str) -> Outcome:
     Path("gate.yaml").write_text(text)
-    done: Outcome = call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *words)
-    return done
+    return call("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", *words)
 
 
 META = ("--metadata", "meta.csv")
@@ -70,20 +52,20 @@ META = ("--metadata", "meta.csv")
         ("slices: [{by: {city: rome}, max_nfr: 7}]", 4, "the column city: no such column"),
     ],
 )
-def test_exit_codes(call: Any, text: str, code: int, message: str) -> None:
+def test_exit_codes(call: Call, text: str, code: int, message: str) -> None:
     done = evaluate(call, text, *META)
     assert done.code == code, done.err
     assert message in done.err
     assert done.err.count("\n") == bool(code)
 
 
-def test_a_gate_file_that_is_not_there(call: Any) -> None:
+def test_a_gate_file_that_is_not_there(call: Call) -> None:
     done = call("evaluate", "old.npz", "new.npz", "--gate", "none.yaml")
     assert (done.code, "--gate none.yaml: cannot be read" in done.err) == (2, True)
     assert call("evaluate", "old.npz", "--gate", "none.yaml").code == 2
 
 
-def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Any) -> None:
+def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Call) -> None:
     text = (
         "limits: {max_nfr: 3.5}\nwaivers:\n"
         "  - {id: test/00199, reason: 'label <b>disputed</b>', owner: jo, expires: 2999-01-31}\n"
@@ -116,7 +98,7 @@ def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Any) -> N
     assert "expired on 1999-01-31" in expired.err
 
 
-def test_hundreds_of_slices_are_said_in_short(call: Any) -> None:
+def test_hundreds_of_slices_are_said_in_short(call: Call) -> None:
     groups = [f"g{i // 2:03d}" for i in range(N)]
     np.savez("meta.npz", id=IDS, group=groups)
     rules = [f"  - {{by: {{group: {name}}}, max_nfr: 99}}" for name in sorted(set(groups))]
@@ -136,7 +118,7 @@ def test_hundreds_of_slices_are_said_in_short(call: Any) -> None:
         ("confidence: 0.95\nlimits: {max_nfr: 4.5, max_lost: 90}", {"max-nfr": "undecided"}),
     ],
 )
-def test_junit_has_one_test_for_each_limit(call: Any, text: str, failures: dict[str, str]) -> None:
+def test_junit_has_one_test_for_each_limit(call: Call, text: str, failures: dict[str, str]) -> None:
     done = evaluate(call, text, "--junit", "gate.xml")
     assert done.code == (3 if failures else 0)
     assert "wrote gate.xml" in done.err
@@ -148,7 +130,7 @@ def test_junit_has_one_test_for_each_limit(call: Any, text: str, failures: dict[
     assert all("NFR 4.00 %" in str(failed.get("message")) for failed in found.values())
 
 
-def test_junit_of_hostile_names_is_xml(call: Any) -> None:
+def test_junit_of_hostile_names_is_xml(call: Call) -> None:
     np.savez("meta.npz", id=IDS, group=["\x01<b>&\"'" for _ in IDS])
     text = 'slices: [{by: {group: "\\x01<b>&\\"\'"}, max_nfr: 1}]'
     done = evaluate(call, text, "--metadata", "meta.npz", "--junit", "gate.xml")
@@ -158,7 +140,7 @@ def test_junit_of_hostile_names_is_xml(call: Any) -> None:
 
 
 class TestInit:
-    def test_the_comparison_that_it_is_made_of_keeps_to_it(self, call: Any) -> None:
+    def test_the_comparison_that_it_is_made_of_keeps_to_it(self, call: Call) -> None:
         done = call("gate", "init", "old.npz", "new.npz", "--by", "country", *META)
         assert (done.code, done.err, done.out) == (0, "wrote gate.yaml\n", "")
         text = Path("gate.yaml").read_text()
@@ -176,14 +158,14 @@ class TestInit:
         assert less != text
         assert evaluate(call, less, *META).code == 3
 
-    def test_what_is_there_is_kept(self, call: Any) -> None:
+    def test_what_is_there_is_kept(self, call: Call) -> None:
         Path("gate.yaml").write_text("mine")
         done = call("gate", "init", "old.npz", "new.npz")
         assert (done.code, Path("gate.yaml").read_text()) == (2, "mine")
         assert "--out gate.yaml: is there already" in done.err
         assert call("gate", "init", "old.npz", "new.npz", "--out", "old.npz").code == 2
 
-    def test_the_commented_parts_are_gate_file_too(self, call: Any) -> None:
+    def test_the_commented_parts_are_gate_file_too(self, call: Call) -> None:
         assert call("gate", "init", "old.npz", "new.npz").code == 0
         text = Path("gate.yaml").read_text()
         begin = text.index("# waivers:")
@@ -192,7 +174,7 @@ class TestInit:
         assert done.code == 0, done.err
         assert "Waived: 1 flip of test/00192" in " ".join(done.out.split())
 
-    def test_hostile_names(self, call: Any) -> None:
+    def test_hostile_names(self, call: Call) -> None:
         names = ['a"b', "x: y # z", "line\nbreak", "\x1b[31m{"]
         np.savez("meta.npz", id=IDS, group=[names[i % 4] for i in range(N)])
         assert call("gate", "init", "old.npz", "new.npz", "--by", "group", "--metadata", "meta.npz").code == 0

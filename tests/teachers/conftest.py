@@ -13,7 +13,7 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import make_loader
-from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.split import Split, load_split
 from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.report.training_progress import Silent
@@ -22,10 +22,7 @@ from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import short_recipe
-
-CPU = torch.device("cpu")
-
+from tests.common import CPU, digits_with_teachers, short_recipe
 
 OLD, BOTH = frozenset({Role.OLD}), frozenset(Role)
 
@@ -33,12 +30,7 @@ OLD, BOTH = frozenset({Role.OLD}), frozenset(Role)
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root with a split of the digits, and an old and a reference model of one epoch."""
-    root = tmp_path_factory.mktemp("cache")
-    split = make_split("digits", run_root=root)
-    for name, seed in (("old", 1), ("ref", 2)):
-        recipe = short_recipe("optim.epochs=1", f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
-    return root
+    return digits_with_teachers(tmp_path_factory.mktemp("cache"), val_fraction=0.1, epochs=1, seed=1).run_root
 
 
 @pytest.fixture

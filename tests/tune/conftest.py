@@ -12,24 +12,15 @@ from typing import Any
 
 import pytest
 
-from mptctl.data.split import make_split
 from mptctl.machine.ray_folder import INNER
-from mptctl.report.training_progress import Silent
-from mptctl.training.request import RunRequest
-from mptctl.training.train import train
 from mptctl.tune.tune_report import TuneReport
-from tests.common import command, environment, short_recipe
+from tests.common import command, digits_with_teachers, environment
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run root of the digits with an old model and a reference of three epochs."""
-    root = tmp_path_factory.mktemp("tune")
-    split = make_split("digits", run_root=root)
-    for name, seed in (("old", 1), ("ref", 2)):
-        recipe = short_recipe("optim.epochs=3", f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
-    return root
+    return digits_with_teachers(tmp_path_factory.mktemp("tune"), val_fraction=0.1, epochs=3, seed=1).run_root
 
 
 def search(runs: Path, *words: str) -> subprocess.Popen[str]:
