@@ -40,11 +40,13 @@ connection = duckdb.connect(":memory:", config=settings)
 connection.execute("SET enable_progress_bar = false")
 print(json.dumps(connection.execute(sys.argv[3]).fetchall()))"""
 
+RowName = Literal["ours", "bare-join"]
+
 
 class EvaluateRow(Model):
     """One way to go through both files."""
 
-    name: Literal["ours", "bare-join"] = Field(
+    name: RowName = Field(
         description="`mptctl evaluate OLD NEW --json`, or DuckDB's count of the joined rows alone"
     )
     rows: int = Field(description="rows of each file")
@@ -83,7 +85,7 @@ def bench_evaluate(
         limit = f"{memory_limit}B"
         command = [sys.executable, "-m", "mptctl", "evaluate", paths["old"], paths["new"], "--json"]
         command += ["--memory-limit", limit]
-        found: dict[str, list[tuple[float, float]]] = {"ours": [], "bare-join": []}
+        found: dict[RowName, list[tuple[float, float]]] = {"ours": [], "bare-join": []}
         for turn in range(repeats):
             for name, runs in found.items():
                 say(f"{name}, run {turn + 1} of {repeats}")
@@ -97,7 +99,7 @@ def bench_evaluate(
         counts = json.loads(_duckdb(_COUNTS.format(**paths), memory_limit, folder)[0])[0]
         if list(page["counts"].values()) != counts or page["n"] != rows:
             raise MptctlError(f"evaluate counted {page['counts']}, and DuckDB's SQL {counts}: report this")
-    measured = [_row(name, rows, runs) for name, runs in found.items()]  # type: ignore[arg-type]
+    measured = [_row(name, rows, runs) for name, runs in found.items()]
     return EvaluateBench(
         machine=this_machine(),
         rows=measured,
@@ -116,7 +118,7 @@ def _generation(side: str, rows: int, path: str) -> str:
     )
 
 
-def _row(name: Literal["ours", "bare-join"], rows: int, runs: list[tuple[float, float]]) -> EvaluateRow:
+def _row(name: RowName, rows: int, runs: list[tuple[float, float]]) -> EvaluateRow:
     seconds = sorted(seconds for seconds, _ in runs)
     return EvaluateRow(
         name=name,

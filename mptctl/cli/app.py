@@ -133,7 +133,7 @@ def main() -> None:
         from mptctl.cli.wrong_usage import explain
 
         code = _fail(explain(error, sys.argv[1:]), 2, error)
-    except Exception as error:
+    except Exception as error:  # nobody foresaw it: one line, and a file to report
         from mptctl.cli.unforeseen import explain_unforeseen
 
         code = _fail(*explain_unforeseen(error, sys.argv[1:]), error)

@@ -6,6 +6,7 @@ import os
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,7 +170,7 @@ def _torchvision_cifar(
     return np.asarray(dataset.data), np.asarray(dataset.targets, dtype=np.int32)
 
 
-def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False):  # type: ignore[no-untyped-def]
+def _open_cifar(source: str, root: Path, *, train: bool, download: bool = False) -> Any:
     from torchvision import datasets
 
     name, folder = _CIFAR[source]
