@@ -27,7 +27,7 @@ def _one(what: str, file: str, text: str, without: str) -> Guard:
 
 _FULL_DISK = _one(
     "a full disk is told from other errors",
-    "files.py",
+    "files/writing.py",
     "_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)",
     "_FULL = ()",
 )
@@ -202,7 +202,7 @@ GUARDS: dict[int, Guard] = {
     30: _one("names that lead up are refused", "models/ownership.py", ' or ".." in path.parts', ""),
     31: _one(
         "a file is written under another name",
-        "files.py",
+        "files/writing.py",
         'path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")\n        # The system applies the umask, which a program cannot ask for without changing it for its other threads.\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL',
         "path\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
     ),
@@ -272,7 +272,7 @@ GUARDS: dict[int, Guard] = {
     45: _TOLERANT,
     46: _one(
         "the temporary folder is ours alone",
-        "machine/ray_folder.py",
+        "files/scratch.py",
         "dir=parent))  # of mode 0700",
         "dir=parent))\n        folder.chmod(0o777)",
     ),

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.errors import MptctlError, first_line
-from mptctl.files import Model
+from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine
 
 CLASSES = 1000
@@ -77,8 +77,8 @@ def bench_evaluate(
     Raises:
         MptctlError: a run failed, or the counts are not those of DuckDB's own SQL.
     """
-    with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as folder:
-        paths = {side: str(Path(folder, f"{side}.parquet")) for side in _SIDES}
+    with scratch_folder() as folder:
+        paths = {side: str(folder / f"{side}.parquet") for side in _SIDES}
         for side, path in paths.items():
             say(f"writing {rows:,} rows: {side}")
             _duckdb(_generation(side, rows, path), memory_limit, folder)
@@ -129,8 +129,8 @@ def _row(name: RowName, rows: int, runs: list[tuple[float, float]]) -> EvaluateR
     )
 
 
-def _duckdb(query: str, memory_limit: int, folder: str) -> tuple[str, float, float]:
-    return _measured([sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(Path(folder, "spilled")), query])
+def _duckdb(query: str, memory_limit: int, folder: Path) -> tuple[str, float, float]:
+    return _measured([sys.executable, "-c", _DUCKDB, f"{memory_limit}B", str(folder / "spilled"), query])
 
 
 def _measured(command: list[str]) -> tuple[str, float, float]:

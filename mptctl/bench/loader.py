@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import tempfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +29,7 @@ from mptctl.data.loading.choose import LOADERS
 from mptctl.data.manifest import TRAIN
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.files import Model
+from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
 
@@ -101,15 +100,15 @@ def bench_loader(
         raise UsageError(f"--rows {unknown[0]}: unknown; use some of {', '.join(ROWS)}")
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     machine = this_machine()
-    with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as scratch:
+    with scratch_folder() as scratch:
         if data_root is None:
             say("generating JPEGs of 500 x 375")
-            generate_pictures(Path(scratch) / "data")
+            generate_pictures(scratch / "data")
         say("checking the files' headers")
-        manifest, _ = scan_folder(data_root or Path(scratch) / "data", needs_test=False)
-        split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, Path(scratch))
-        short_split = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, Path(scratch))
-        runners, skipped = make_runners(recipe, split, short_split, rows, device, Path(scratch), say)
+        manifest, _ = scan_folder(data_root or scratch / "data", needs_test=False)
+        split = repeated(manifest, LEAST_BATCHES * recipe.optim.batch_size, scratch)
+        short_split = repeated(manifest, LEAST_RESIDENT_BATCHES * recipe.optim.batch_size, scratch)
+        runners, skipped = make_runners(recipe, split, short_split, rows, device, scratch, say)
         parts = None
         if "threaded" in rows:
             parts = PartsRunner(manifest, recipe.data, recipe.optim.batch_size, device)
@@ -122,7 +121,7 @@ def bench_loader(
                     say(f"run {turn + 1} of {repeats}: {runner.name} {rate:,.0f} images/s")
                 if parts is not None:
                     parts.run(seconds / len(PARTS))
-            tuned = _tune(recipe, split, device, Path(scratch), seconds, say) if tune else None
+            tuned = _tune(recipe, split, device, scratch, seconds, say) if tune else None
         finally:
             for runner in runners:
                 runner.stop()

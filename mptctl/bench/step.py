@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -15,7 +13,7 @@ from pydantic import Field
 from mpt_kernels import backend_for
 from mptctl.bench.ways_to_train import STEP_ROWS, Way, ways_to_train
 from mptctl.errors import UsageError
-from mptctl.files import Model
+from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import Precision
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe
@@ -123,11 +121,11 @@ def bench_step(
     if clock == "cpu" and device.type != "cpu":
         raise UsageError(f"--clock cpu: {device} computes; use --clock wall, or --device cpu")
     now = time.process_time if clock == "cpu" else time.perf_counter
-    with tempfile.TemporaryDirectory(prefix="mptctl-bench-") as scratch, torch_settings(recipe, device):
+    with scratch_folder() as scratch, torch_settings(recipe, device):
         ways: dict[tuple[Precision, str], Way] = {}
         skipped: dict[str, str] = {}
         for one in _with_precisions(recipe, precisions):
-            made, skipped = ways_to_train(one, num_classes, device, Path(scratch), rows)
+            made, skipped = ways_to_train(one, num_classes, device, scratch, rows)
             ways |= {(one.runtime.precision, name): way for name, way in made.items()}
         seconds = _measure(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
         threads = torch.get_num_threads()

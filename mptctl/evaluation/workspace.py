@@ -6,17 +6,17 @@ import atexit
 import os
 import re
 import resource
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import StorageError, UsageError, first_line
+from mptctl.files import scratch_folder
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,7 +42,7 @@ class Workspace:
     def __init__(self, memory_limit: int | None = None, progress: Progress | None = None) -> None:
         self.memory_limit = memory_limit or default_limit()
         self.progress = progress
-        self._folder: Path | None = None
+        self._scratch = ExitStack()
         self._numbers = count()
         self._stale: list[str] = []
 
@@ -51,10 +51,10 @@ class Workspace:
         """Made when it is first needed: DuckDB takes longer to import than many files to read."""
         import duckdb
 
-        self._folder = Path(tempfile.mkdtemp(prefix="mptctl-"))  # nobody else's: 0700
+        folder = self._scratch.enter_context(scratch_folder())
         settings: dict[str, Any] = {
             "memory_limit": f"{self.memory_limit}B",
-            "temp_directory": str(self._folder),
+            "temp_directory": str(folder),
             "autoinstall_known_extensions": False,
         }
         connection = duckdb.connect(":memory:", config=settings)
@@ -106,9 +106,7 @@ class Workspace:
             if "connection" in self.__dict__:
                 self.__dict__.pop("connection").close()
         finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
+            self._scratch.close()
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from mptctl.data.classes import label_map
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
-from mptctl.files import output_file, write_atomically
+from mptctl.files import output_file, scratch_folder, write_atomically
 from mptctl.inference.named_models import named_checkpoints
 from mptctl.inference.predict import compute_outputs
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
@@ -101,8 +100,8 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
         raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")
     refuse_unfit(checkpoint, split)
     target = output_file(request.file(checkpoint.path))
-    with tempfile.TemporaryDirectory(prefix="mptctl-export-") as folder:
-        made = Path(folder) / f"model.{request.format}"
+    with scratch_folder() as folder:
+        made = folder / f"model.{request.format}"
         _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
         exported = load_checkpoint(made)
         report = _compare(request, checkpoint, exported, split, target, progress)

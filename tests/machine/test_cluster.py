@@ -1,10 +1,8 @@
-"""Ray's folder in a temporary directory that others write too: ours alone, and nobody else's is touched."""
+"""Ray's folder in the temporary directory, and a Ray of our own in it."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -16,19 +14,9 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.machine.cluster import quiet, ray_cluster
-from mptctl.machine.ray_folder import INNER, LOCK, ray_folder, remove_leftovers
+from mptctl.machine.ray_folder import INNER, ray_folder
 from mptctl.machine.signals import StopRequest
 from tests.common import environment
-
-# A process that has Ray's folder, says where, and waits to be killed.
-HOLDS = """
-import time
-from mptctl.machine.ray_folder import ray_folder
-with ray_folder() as folder:
-    folder.mkdir()
-    print(folder.parent, flush=True)
-    time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -40,62 +28,6 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(folder))
     yield folder
     shutil.rmtree(folder)
-
-
-def a_process_with_a_folder(temporary: Path) -> tuple[subprocess.Popen[str], Path]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDS],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment(TMPDIR=str(temporary)),
-    )
-    assert process.stdout is not None
-    return process, Path(process.stdout.readline().strip())
-
-
-def test_a_killed_search_leaves_a_folder_that_the_next_one_removes_but_not_before(temporary: Path) -> None:
-    process, folder = a_process_with_a_folder(temporary)
-    with process:
-        assert (folder / INNER).is_dir()
-        with ray_folder():
-            assert (folder / INNER).is_dir()
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert (folder / INNER).is_dir()
-    with ray_folder() as inner:
-        assert [path.name for path in temporary.iterdir()] == [inner.parent.name]
-
-
-def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
-    """Names of no process, an earlier version's folder, no lock, other rights, other owners, links."""
-    for name in (
-        "mptctl-ray-4194304",
-        "mptctl-ray-1",
-        "mptctl-nolock00",
-        "mptctl-openonly",
-        "mptctl-foreign1",
-    ):
-        (temporary / name).mkdir(mode=0o700)
-        (temporary / name / "data").write_text("somebody's")
-    for name in ("mptctl-openonly", "mptctl-foreign1"):
-        (temporary / name / LOCK).touch(0o600)
-    (temporary / "mptctl-openonly").chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(temporary / "mptctl-foreign1", 65534, 65534)
-    else:
-        (temporary / "mptctl-foreign1" / LOCK).unlink()  # only root can make what another user owns
-    (temporary / "mptctl-fifolock").mkdir(mode=0o700)
-    os.mkfifo(temporary / "mptctl-fifolock" / LOCK, 0o600)
-    real = temporary / "elsewhere"
-    real.mkdir(mode=0o700)
-    (real / LOCK).touch(0o600)
-    (temporary / "mptctl-linked00").symlink_to(real)
-    (temporary / "mptctl-linklock").mkdir(mode=0o700)
-    (temporary / "mptctl-linklock" / LOCK).symlink_to(real / LOCK)
-    (temporary / "mptctl-file0000").write_text("no folder")
-    before = sorted(temporary.rglob("*"))
-    remove_leftovers(temporary)
-    assert sorted(temporary.rglob("*")) == before
 
 
 def test_a_temporary_directory_with_too_long_a_path_is_refused(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
@@ -48,8 +48,8 @@ def log_comparison(
     ]
     values = {f"evaluate/{key}": value for key, value in flip_metrics(result).items()}
     # Kept until all trackers have read it.
-    with tempfile.TemporaryDirectory() as folder:
-        files = _write(result, Path(folder))
+    with scratch_folder() as folder:
+        files = _write(result, folder)
         for tracker in trackers:
             tracker.do(lambda to: to.result(values, step))
             attach(tracker, *files)

@@ -1,10 +1,9 @@
-"""Files: written whole or not at all, and the base of what is read from and written to them as JSON or YAML."""
+"""Files that are written whole or not at all, and what is said where they cannot be."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import secrets
@@ -15,8 +14,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from pydantic import BaseModel, ConfigDict
-
 from mptctl.errors import StorageError, UsageError
 
 PARTIAL = ".part"
@@ -24,22 +21,7 @@ PARTIAL = ".part"
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
-# Characters of a class name in a file: a line that is longer is data that stand in the wrong place.
-LONGEST_NAME = 1000
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class Model(BaseModel):
-    """A record of named fields, each with a description; it is frozen, and an unknown field is refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    def model_dump_json(self, **how: Any) -> str:
-        """As pydantic's, but a character that a terminal would obey, or would not show, stands as ``\\uNNNN``."""
-        text = super().model_dump_json(**how)
-        if text.isprintable():
-            return text
-        return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 @contextmanager
@@ -200,31 +182,6 @@ def remove_partial_files(folder: Path, name: str = "") -> None:
         ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
         if ours and _PARTIAL_NAME.fullmatch(partial.name):
             partial.unlink(missing_ok=True)
-
-
-def read_names(path: Path, flag: str) -> list[str]:
-    """Read a file of class names: one a line, in their order; empty lines do not count.
-
-    Args:
-        path: of the file.
-        flag: that named it, for messages.
-
-    Raises:
-        UsageError: it cannot be read, is not UTF-8, names nothing, or has a line that is no name.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{flag} {path}: cannot be read ({reason}); write one name a line") from error
-    names = [line.strip() for line in lines if line.strip()]
-    if not names:
-        raise UsageError(f"{flag} {path}: holds no name; write one name a line")
-    if long := [name for name in names if len(name) > LONGEST_NAME]:
-        raise UsageError(
-            f"{flag} {path}: a name has {len(long[0]):,} characters ({long[0][:40]}...); write one name a line"
-        )
-    return names
 
 
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:

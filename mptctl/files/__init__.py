@@ -1,0 +1,31 @@
+"""Files: written whole or not at all, records in them, and folders that last as long as a program."""
+
+from mptctl.files.model import Model
+from mptctl.files.names_file import read_names
+from mptctl.files.scratch import scratch_folder
+from mptctl.files.writing import (
+    PARTIAL,
+    link_or_copy,
+    locked_folder,
+    output_file,
+    remove_partial_files,
+    replacing,
+    storage_error,
+    write_atomically,
+    writing,
+)
+
+__all__ = [
+    "PARTIAL",
+    "Model",
+    "link_or_copy",
+    "locked_folder",
+    "output_file",
+    "read_names",
+    "remove_partial_files",
+    "replacing",
+    "scratch_folder",
+    "storage_error",
+    "write_atomically",
+    "writing",
+]
