@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.budget import refuse_floor_without_budget
+from mptctl.cli.budget import budget_of_flags, refuse_floor_without_budget
 from mptctl.cli.json_models import prints
 from mptctl.errors import visible
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.bias_choice import Budget
     from mptctl.release.adjusting import Adjusted, AdjustRequest
 
 FIGURE = "adjust.svg"
@@ -79,7 +78,7 @@ def adjust(
 
         mptctl adjust mpt-kl --temperature
     """
-    budget = _budget(max_nfr, max_er_increase, confidence)
+    budget = budget_of_flags(max_nfr, max_er_increase, confidence)
     refuse_floor_without_budget(noise_floor, max_nfr)
     _check_figure(figure, [new, old, noise_floor], run_root, as_json, drawn=budget is not None)
     from mptctl.models.run_folder import find_checkpoint
@@ -124,26 +123,6 @@ def adjust_and_draw(request: AdjustRequest, figure: Path | None = None) -> Adjus
     for warning in adjusted.report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)
     return adjusted
-
-
-def _budget(max_nfr: float | None, max_er_increase: float | None, confidence: float) -> Budget | None:
-    """The budget that the flags name; None without one."""
-    from mptctl.errors import UsageError
-    from mptctl.evaluation.bias_choice import Budget
-    from mptctl.evaluation.gate import Limits
-
-    if max_nfr is not None and max_er_increase is not None:
-        raise UsageError(
-            "--max-nfr and --max-er-increase: one is the limit and the other what it costs; give one"
-        )
-    limits = Limits(
-        max_nfr=None if max_nfr is None else max_nfr / 100,
-        max_er_increase=None if max_er_increase is None else max_er_increase / 100,
-        confidence=confidence,
-    )
-    if not limits.given():
-        return None
-    return Budget(limits.max_nfr, limits.max_er_increase, confidence)
 
 
 def _check_figure(

@@ -1,4 +1,4 @@
-"""A budget of flips in place of k: its recipe keys, what chance alone flips, and the adjustment after the training."""
+"""A budget of flips: from flags, in place of k in a training, against what chance alone flips, and kept afterwards."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import typer
 from mptctl.errors import UsageError, visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mptctl.evaluation.bias_choice import Budget
     from mptctl.recipe import MethodRecipe
     from mptctl.release.adjusting import AdjustRequest
     from mptctl.training.request import RunRequest
@@ -28,6 +31,31 @@ def budget_keys(
         raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
     flags = {"method.max_nfr": max_nfr, "method.confidence": confidence}
     return {key: value for key, value in flags.items() if value is not None}
+
+
+def budget_of_flags(
+    max_nfr: float | None, max_er_increase: float | None, confidence: float = 0.95
+) -> Budget | None:
+    """The budget that flags name, in percent and points; None without one.
+
+    Raises:
+        UsageError: both are given, or one that no rate can reach.
+    """
+    from mptctl.evaluation.bias_choice import Budget
+    from mptctl.evaluation.gate import Limits
+
+    if max_nfr is not None and max_er_increase is not None:
+        raise UsageError(
+            "--max-nfr and --max-er-increase: one is the limit and the other what it costs; give one"
+        )
+    limits = Limits(
+        max_nfr=None if max_nfr is None else max_nfr / 100,
+        max_er_increase=None if max_er_increase is None else max_er_increase / 100,
+        confidence=confidence,
+    )
+    if not limits.given():
+        return None
+    return Budget(limits.max_nfr, limits.max_er_increase, confidence)
 
 
 def refuse_floor_without_budget(noise_floor: str | None, max_nfr: float | None) -> None:
@@ -75,21 +103,26 @@ def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> 
     )
 
 
-def warn_of_chance(request: AdjustRequest) -> None:
+def warn_of_chance(
+    budget: Budget | None, old: str | None, noise_floor: str | None, run_root: Path, device: str
+) -> None:
     """Say before a training that its budget is below what another training of the old model flips.
+
+    Args:
+        budget, old, noise_floor: nothing is said where one of them is missing.
+        run_root, device: as for the training.
 
     Raises:
         MptctlError: that model is not there, or is none that could be held against the old one.
     """
-    if request.noise_floor is None or request.old is None or request.budget is None:
+    if noise_floor is None or old is None or budget is None:
         return
     from mptctl.release.chance_flips import below_chance_before_training
     from mptctl.report.progress_bars import progress_bars
 
-    models = (request.old, request.noise_floor)
     with progress_bars() as progress:
         warnings = below_chance_before_training(
-            request.budget, *models, request.run_root, device=request.device, progress=progress
+            budget, old, noise_floor, run_root, device=device, progress=progress
         )
     for warning in warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)

@@ -194,7 +194,7 @@ def run_training(
     from mptctl.training.train import train
 
     if adjusts is not None and rank() == 0:
-        warn_of_chance(adjusts)
+        warn_of_chance(adjusts.budget, adjusts.old, adjusts.noise_floor, adjusts.run_root, adjusts.device)
     result = train(request, observed(request, trackers))
     if rank() != 0:
         return

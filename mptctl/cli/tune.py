@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.budget import budget_of_flags, refuse_floor_without_budget, warn_of_chance
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import Inputs, method_keys, read_inputs
+from mptctl.cli.training_verbs import method_keys, read_inputs
+from mptctl.cli.tune_outputs import check_outputs, say_what_would_be_done, search_and_print
 from mptctl.names import Search
 
 if TYPE_CHECKING:
-    from mptctl.tune.request import TuneRequest
+    from mptctl.evaluation.bias_choice import Budget
 
-SPACE, WHERE = "What is searched", "Where it runs"
+SPACE, CHOICE, WHERE = "What is searched", "What is chosen", "Where it runs"
 
 
 def _axis(flag: str, text: str) -> typer.models.OptionInfo:
@@ -78,16 +78,34 @@ def tune(
         typer.Option("--asha", help="Give trials up early by their validation NFR.", rich_help_panel=SPACE),
     ] = False,
     max_er_increase: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--max-er-increase",
             metavar="POINTS",
             min=-100.0,
             max=100.0,
-            help="How much more validation error than the reference's a choice may have, in points.",
-            rich_help_panel=SPACE,
+            help="How much more validation error than the reference's a choice may have, in points. (default: 0.5)",
+            rich_help_panel=CHOICE,
         ),
-    ] = 0.5,
+    ] = None,
+    max_nfr: Annotated[
+        float | None,
+        typer.Option(
+            "--max-nfr",
+            metavar="PCT",
+            help="A budget in its place: the lowest error among trials whose NFR is shown to be within it.",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(
+            "--confidence",
+            help="With which NFR is to be within --max-nfr. (default: 0.95)",
+            rich_help_panel=CHOICE,
+        ),
+    ] = None,
+    noise_floor: opt.NoiseFloor = None,
     ray_address: Annotated[
         str | None,
         typer.Option(
@@ -137,16 +155,19 @@ def tune(
     """Search k on held-out data, and write the chosen recipe.
 
     The choice has the lowest NFR among the trials whose validation error is at most the reference's plus
-    --max-er-increase. The test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`,
+    --max-er-increase; with --max-nfr the lowest error among those whose NFR is shown to be within it. The test set is
+    not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`,
     `tune/tune.html`, and a run folder a trial below `tune/trials`.
 
-    Exits with 3, and writes no recipe, where no trial is within the bound.
+    Exits with 3, and writes no recipe, where no trial keeps to the limit.
 
     Examples:
 
         mptctl tune
 
         mptctl tune --k 0,1,2,4 --distance kl,lm --max-er-increase 1
+
+        mptctl tune --max-nfr 2
 
         mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
 
@@ -159,11 +180,12 @@ def tune(
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
     given = {"distance": distance, "k": k, "lam": lam, "alpha": alpha, "beta": beta, "tau": tau, "lr": lr}
     axes = _axes(given, search)
+    budget = _budget(max_er_increase, max_nfr, confidence, noise_floor)
     inputs = read_inputs(flags)
     from mptctl.models.ownership import run_folder
 
     folder = run_folder(flags.run_root, "tune" if flags.name is None else flags.name)
-    _check_outputs(
+    check_outputs(
         flags.run_root / (flags.name or "tune"), flags.run_root, flags.recipe, [old, *(ref or ["ref"])]
     )
     keys = method_keys(method_with(None, inputs.recipe)) | {"runtime.cache_teachers": cache_teachers}
@@ -191,7 +213,7 @@ def tune(
         search=search,
         trials=trials or 8,
         asha=asha,
-        max_er_increase=max_er_increase / 100,
+        budget=budget,
         ray_address=ray_address,
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
@@ -200,9 +222,26 @@ def tune(
         overwrite=flags.overwrite,
     )
     if flags.dry_run:
-        _say_what_would_be_done(inputs, request)
-    else:
-        _search(request, flags.as_json)
+        say_what_would_be_done(inputs, request)
+        return
+    warn_of_chance(budget, old, noise_floor, flags.run_root, recipe.runtime.device)
+    search_and_print(request, flags.as_json)
+
+
+def _budget(
+    max_er_increase: float | None, max_nfr: float | None, confidence: float | None, noise_floor: str | None
+) -> Budget:
+    """What the choice has to keep to; half a point of error without a flag."""
+    from mptctl.errors import UsageError
+
+    if confidence is not None and max_nfr is None:
+        raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
+    refuse_floor_without_budget(noise_floor, max_nfr)
+    if max_nfr is None and max_er_increase is None:
+        max_er_increase = 0.5
+    budget = budget_of_flags(max_nfr, max_er_increase, 0.95 if confidence is None else confidence)
+    assert budget is not None
+    return budget
 
 
 def _axes(flags: dict[str, str | None], search: Search) -> Any:
@@ -211,68 +250,3 @@ def _axes(flags: dict[str, str | None], search: Search) -> Any:
     given = {name: text for name, text in flags.items() if text is not None}
     given.setdefault("k", DEFAULT_K[search])
     return tuple(parse_axis(name, given[name], search) for name in flags if name in given)
-
-
-def _check_outputs(folder: Path, run_root: Path, recipe: str | None, models: list[str]) -> None:
-    """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
-    from mptctl.cli.outputs import Outputs, read_for_models
-
-    outputs = Outputs()
-    outputs.folder("tune", folder, ("best.yaml", "trials.json", "tune.png", "tune.html"))
-    inputs = read_for_models(models, run_root)
-    outputs.check([*inputs, Path(recipe).expanduser()] if recipe else inputs)
-
-
-def _search(request: TuneRequest, as_json: bool) -> None:
-    from rich.console import Console
-
-    from mptctl.report.progress_bars import plain_line, throttled_log
-    from mptctl.report.provenance import origin_of_search, provenance
-    from mptctl.report.tune_page import save_tune_figure
-    from mptctl.report.tune_terminal import print_tune, watching
-    from mptctl.tune.sweep import refuse_if_none, sweep
-
-    console = Console(stderr=True)
-
-    def say(text: str) -> None:
-        plain_line(console, text)
-
-    with watching(console) as on_update:
-        report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
-    written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
-    if as_json:
-        typer.echo(report.model_dump_json())
-    else:
-        print_tune(report, Console())
-    if report.best_recipe is not None:
-        written.insert(0, Path(report.best_recipe))
-    for path in written:
-        typer.echo(f"wrote {path}", err=True)
-    refuse_if_none(report)
-    if report.best_recipe is not None and not as_json:
-        from mptctl.cli.training_verbs import next_command
-
-        typer.echo(
-            next_command(["train-mpt", "--recipe", report.best_recipe], request.split.run_root), err=True
-        )
-
-
-def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
-    from mptctl.cli.training_verbs import describe
-    from mptctl.tune.dry_run import dry_run
-
-    plan = dry_run(request)
-    plan = plan.model_copy(update={"first": inputs.named(plan.first)})
-    if inputs.flags.as_json:
-        typer.echo(plan.model_dump_json())
-        return
-    if plan.names is None:
-        typer.echo(f"{plan.trials} trials, chosen as they go")
-    else:
-        typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
-    typer.echo(
-        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
-        f"{request.recipe.optim.epochs} epochs; the first of them:"
-    )
-    typer.echo("\n".join(describe(plan.first)))
-    typer.echo("nothing was written")

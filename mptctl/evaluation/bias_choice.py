@@ -20,7 +20,7 @@ BiasKind = Literal["none", "bias", "per-class"]
 
 @dataclass(frozen=True)
 class Budget:
-    """What a bias has to keep to; exactly one of the two limits is set.
+    """What a choice, of a bias or of a training, has to keep to; exactly one of the two limits is set.
 
     Attributes:
         max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.

@@ -22,7 +22,7 @@ def measured_trials(report: TuneReport) -> list[Trial]:
 def draw_over_k(axes: Axes, report: TuneReport) -> None:
     """Bars for error, lines for NFR, KL and LM; where more than k was searched, the best trial of each k."""
     best: dict[tuple[str, float], Trial] = {}
-    order = {trial.name: _rank(trial) for trial in measured_trials(report)}
+    order = {trial.name: _rank(trial, report) for trial in measured_trials(report)}
     for trial in measured_trials(report):
         at = (str(trial.settings["distance"]), float(trial.settings["k"]))
         if at not in best or order[trial.name] < order[best[at].name]:
@@ -44,8 +44,12 @@ def draw_over_k(axes: Axes, report: TuneReport) -> None:
             places, nfrs, yerr=[low, high], color=COLOURS[distance], marker=MARKS[distance], markersize=4,
             linewidth=1.5, elinewidth=0.7, capsize=2, label=f"NFR, {distance.upper()}",
         )  # fmt: skip
-    bound = 100 * report.error_bound
-    axes.axhline(bound, color=OLD, linewidth=1, linestyle="--", label="bound on the error")
+    if report.max_nfr is not None:
+        rates.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget of NFR")
+    elif report.error_bound is not None:
+        axes.axhline(
+            100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound on the error"
+        )
     axes.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
     axes.set_xlabel("k, the bias on the logits of new classes")
     axes.set_ylabel("error, % (bars)")
@@ -77,8 +81,10 @@ def draw_against(axes: Axes, report: TuneReport) -> None:
         axes.scatter(
             [x], [y], s=110, facecolors="none", edgecolors=FRESH, linewidths=1.8, label="choice", zorder=2
         )
-    bound = 100 * report.error_bound
-    axes.axvline(bound, color=OLD, linewidth=1, linestyle="--", label="bound")
+    if report.max_nfr is not None:
+        axes.axhline(100 * report.max_nfr, color=OLD, linewidth=1, linestyle="--", label="budget")
+    elif report.error_bound is not None:
+        axes.axvline(100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound")
     if len(trials) <= MOST_LABELS:
         for trial in trials:
             axes.annotate(
@@ -100,7 +106,7 @@ def _point(trial: Trial) -> tuple[float, float]:
     )
 
 
-def _rank(trial: Trial) -> tuple[bool, float, float]:
-    """Trials within the bound first, then by NFR, then by error."""
+def _rank(trial: Trial, report: TuneReport) -> tuple[bool, float, float]:
+    """Trials within the limit first, then by NFR and error, or with a limit on NFR by error and NFR."""
     x, y = _point(trial)
-    return not trial.within_bound, y, x
+    return (not trial.within_bound, y, x) if report.max_nfr is None else (not trial.within_bound, x, y)

@@ -7,13 +7,13 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from mptctl.files import replacing
-from mptctl.report.numbers import format_count, format_interval, percent
+from mptctl.report.numbers import format_count, percent
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
 from mptctl.report.svg import SIZE, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
-from mptctl.report.tune_terminal import sentences
+from mptctl.report.tune_terminal import how_sure, keeps, sentences
 from mptctl.tune.tune_report import Trial, TuneReport
 
 
@@ -44,7 +44,9 @@ def _seen(name: str, report: TuneReport) -> str:
         for trial in measured_trials(report)
         if trial.val_error and trial.val_nfr
     ]
-    bound = f"Bound on the error {percent(report.error_bound)}; choice: {report.choice or 'none'}."
+    limit = "Bound on the error" if report.max_nfr is None else "Limit on NFR"
+    at = report.error_bound if report.max_nfr is None else report.max_nfr
+    bound = f"{limit} {percent(at)}; choice: {report.choice or 'none'}."
     title = "Error and NFR of each trial" if name == "over-k" else "NFR against error of each trial"
     return f"{title}. {'; '.join(points)}. {bound}"
 
@@ -66,7 +68,7 @@ def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -
             draw(figure.subplots(), report)
         figures.append(inline_figure(name, caption, figure, _seen(name, report)))
     return TablesPage(
-        title="No trial is within the bound" if report.choice is None else f"Choice: {report.choice}",
+        title=f"No trial {keeps(report)}" if report.choice is None else f"Choice: {report.choice}",
         sentences=sentences(report),
         figures=figures,
         tables=[_trials(report)],
@@ -76,7 +78,8 @@ def render_tune_html(report: TuneReport, provenance: Provenance | None = None) -
 
 
 def _trials(report: TuneReport) -> PageTable:
-    heads = ("trial", "state", "epochs", "error", "count", "NFR", "95 % interval", "count", "note")
+    sure = "95 % interval" if report.max_nfr is None else "at most"
+    heads = ("trial", "state", "epochs", "error", "count", "NFR", sure, "count", "note")
     rows = []
     for trial in report.trials:
         cells = [
@@ -91,7 +94,7 @@ def _trials(report: TuneReport) -> PageTable:
                 percent(error.value),
                 format_count(error),
                 percent(nfr.value),
-                format_interval(nfr.ci95),
+                how_sure(trial, report),
                 format_count(nfr),
             ]
         rows.append([Cell(text) for text in cells])
@@ -106,5 +109,5 @@ def _note(trial: Trial, report: TuneReport) -> str:
     if trial.name == report.choice:
         return "choice"
     if trial.within_bound is False:
-        return "error above the bound"
+        return "error above the bound" if report.max_nfr is None else "not shown to keep the budget"
     return "on the front" if trial.name in report.front else ""

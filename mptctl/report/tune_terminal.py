@@ -14,6 +14,7 @@ from mptctl.report.live import follow
 from mptctl.report.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.tables import make_table, words
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
+from mptctl.tune.walk import level_of, series_of
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
 
@@ -37,10 +38,10 @@ def print_tune(report: TuneReport, console: Console) -> None:
 
 def trials_table(report: TuneReport, console: Console) -> Table:
     """Every trial with its figures on the validation part."""
-    headings = ("trial", "state", "epoch", "error", "NFR", "flips", "95 % interval", "is")
-    table = make_table(
-        console, *headings, left=("state", "is"), spare=("epoch", "state", "error", "95 % interval")
-    )
+    # What decides a budget is the bound, on one side and of another level than the interval.
+    sure = "95 % interval" if report.max_nfr is None else "at most"
+    headings = ("trial", "state", "epoch", "error", "NFR", "flips", sure, "is")
+    table = make_table(console, *headings, left=("state", "is"), spare=("epoch", "state", "error", sure))
     for trial in report.trials:
         nfr = trial.val_nfr
         table.add_row(
@@ -50,7 +51,7 @@ def trials_table(report: TuneReport, console: Console) -> Table:
             percent(trial.val_error.value) if trial.val_error else "",
             percent(nfr.value) if nfr else "",
             format_count(nfr) if nfr else "",
-            format_interval(nfr.ci95) if nfr else "",
+            how_sure(trial, report),
             _mark(trial, report),
         )
     return table
@@ -58,12 +59,7 @@ def trials_table(report: TuneReport, console: Console) -> Table:
 
 def sentences(report: TuneReport) -> list[str]:
     """What the search came to, the choice last."""
-    reference = report.reference.val_error
-    bound = report.error_bound
-    lines = [
-        f"Bound on the error: {percent(bound)} (what is over it is not chosen), which is the reference's "
-        f"{percent(reference.value)} ({format_count(reference)}) and {100 * report.max_er_increase:g} points."
-    ]
+    lines = [_limit(report)]
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
     lines += [f"{trial.name} failed: {trial.error}" for trial in report.trials if trial.status == "failed"]
@@ -74,7 +70,7 @@ def sentences(report: TuneReport) -> list[str]:
         f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
     )
     if report.choice is None:
-        lines.append("No choice: no whole trial is within the bound.")
+        lines.append(f"No choice: no whole trial {keeps(report)}.")
     else:
         chosen = report.trial(report.choice)
         assert chosen.val_nfr is not None
@@ -82,11 +78,44 @@ def sentences(report: TuneReport) -> list[str]:
         if report.second is not None:
             lines.append(_second(report.second))
         lines.append(
-            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; 95 % "
-            f"interval {format_interval(chosen.val_nfr.ci95)}), error {percent(chosen.val_error.value)} "
-            f"({format_count(chosen.val_error)})."
+            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; "
+            f"{_sure(chosen)}), error {percent(chosen.val_error.value)} ({format_count(chosen.val_error)})."
         )
     return lines
+
+
+def keeps(report: TuneReport) -> str:
+    """What a trial does that may be chosen."""
+    return "is within the bound" if report.max_nfr is None else "keeps the budget"
+
+
+def how_sure(trial: Trial, report: TuneReport) -> str:
+    """The interval of a trial's NFR, or with a budget the upper bound that is held against it."""
+    if report.max_nfr is not None:
+        return percent(trial.nfr_at_most) if trial.nfr_at_most is not None else ""
+    return format_interval(trial.val_nfr.ci95) if trial.val_nfr else ""
+
+
+def _limit(report: TuneReport) -> str:
+    """What the choice had to keep to."""
+    if report.max_nfr is not None:
+        series, sure = len(series_of(report.trials)), report.budget.confidence
+        each = f", {series} series at {100 * level_of(series, sure):.4g} % each" if series > 1 else ""
+        return (
+            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence{each}. Trials are "
+            "taken from the largest k down, and the first whose bound is above the budget ends that."
+        )
+    reference = report.reference.val_error
+    return (
+        f"Bound on the error: {percent(report.error_bound)} (what is over it is not chosen), which is the reference's "
+        f"{percent(reference.value)} ({format_count(reference)}) and {100 * (report.max_er_increase or 0.0):g} points."
+    )
+
+
+def _sure(chosen: Trial) -> str:
+    if chosen.nfr_at_most is not None:
+        return f"at most {percent(chosen.nfr_at_most)}"
+    return f"95 % interval {format_interval(chosen.val_nfr.ci95 if chosen.val_nfr else None)}"
 
 
 def _second(second: Comparison) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 from ray.tune import Callback
 
 from mptctl.evaluation.statistics import rate
-from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.choice import choose
 from mptctl.tune.folder import write_report
 from mptctl.tune.space import TrialSettings, name_of
 from mptctl.tune.trial import TrialPlan
 from mptctl.tune.tune_report import Status, Trial, TuneReport
+from mptctl.tune.walk import Kept
 
 OnUpdate = Callable[[TuneReport], None]
 
@@ -55,7 +56,8 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
     def report(self) -> TuneReport:
         """The search as it stands."""
         trials = list(self._trials.values())
-        choice = choose(trials, self._report.reference.val_error, self._report.max_er_increase)
+        choice = choose(trials, self._report.reference.val_error, self._report.budget)
+        trials = [trial.model_copy(update=_verdict(choice.kept[trial.name])) for trial in trials]
         return self._report.model_copy(
             update={
                 "trials": trials,
@@ -120,14 +122,15 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         return self.add(self._plan.settings(trial.config))
 
     def _figures(self, result: dict[str, Any]) -> dict[str, Any]:
-        error = rate(result["errors"], self._report.samples)
-        bound = (self._report.reference.val_error, self._report.max_er_increase)
         return {
             "epoch": self._report.epochs if result["finished"] else result["epoch"],
-            "val_error": error,
+            "val_error": rate(result["errors"], self._report.samples),
             "val_nfr": rate(result["flips"], self._report.samples_old),
-            "within_bound": within_bound(error, *bound),
         }
 
     def _update(self, name: str, *, status: Status, **changes: Any) -> None:
         self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})
+
+
+def _verdict(kept: Kept) -> dict[str, Any]:
+    return {"within_bound": kept.within, "nfr_at_most": kept.nfr_at_most}

@@ -1,12 +1,14 @@
-"""The choice: lowest NFR among the trials whose error is within the bound; ties by error."""
+"""The choice: lowest NFR among the trials whose error is low enough, or lowest error among those that flip few."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.rates import Rate
 from mptctl.tune.tune_report import Trial
+from mptctl.tune.walk import Kept, walk
 
 
 @dataclass(frozen=True)
@@ -16,10 +18,12 @@ class Choice:
     Attributes:
         ranked: trials that may be chosen, by name, the best first.
         front: whole trials that no other one beats in both NFR and error, lowest error first.
+        kept: by name, whether a trial keeps to the budget, and the upper bound of its NFR where that decides.
     """
 
     ranked: list[str]
     front: list[str]
+    kept: dict[str, Kept]
 
 
 def within_bound(error: Rate, reference: Rate, max_er_increase: float) -> bool:
@@ -30,8 +34,8 @@ def within_bound(error: Rate, reference: Rate, max_er_increase: float) -> bool:
     return error.count - reference.count <= max_er_increase * error.of + 1e-9
 
 
-def choose(trials: Sequence[Trial], reference: Rate, max_er_increase: float) -> Choice:
-    """Rank the trials.
+def choose(trials: Sequence[Trial], reference: Rate, budget: Budget) -> Choice:
+    """Rank the trials: by NFR within a limit on the error, or by error within a limit on NFR.
 
     Only whole trials count: one that failed or was given up early would come out otherwise when trained again.
     A trial whose NFR is not defined cannot be chosen. Where NFR and error tie, the one named first is taken.
@@ -39,18 +43,29 @@ def choose(trials: Sequence[Trial], reference: Rate, max_er_increase: float) -> 
     Args:
         trials: all of them, with rates over the same samples.
         reference: validation error of the reference.
-        max_er_increase: a fraction.
+        budget: what the choice has to keep to.
     """
+    kept = walk(trials, budget) if budget.max_nfr is not None else _by_error(trials, reference, budget)
     whole = [t for t in trials if t.status == "done" and t.val_error is not None and _defined(t.val_nfr)]
-    able = [t for t in whole if t.val_error and within_bound(t.val_error, reference, max_er_increase)]
-    ranked = sorted(able, key=_flips_then_error)
+    able = [t for t in whole if kept[t.name].within]
+    ranked = sorted(able, key=_error_then_flips if budget.max_nfr is not None else _flips_then_error)
     front = [t for t in whole if not any(_beats(other, t) for other in whole)]
-    return Choice(_names(ranked), _names(sorted(front, key=lambda t: _flips_then_error(t)[::-1])))
+    return Choice(_names(ranked), _names(sorted(front, key=_error_then_flips)), kept)
 
 
-def objective(error: Rate, nfr: Rate, reference: Rate, max_er_increase: float) -> float:
+def _by_error(trials: Sequence[Trial], reference: Rate, budget: Budget) -> dict[str, Kept]:
+    assert budget.max_er_increase is not None
+    return {
+        t.name: Kept(
+            None, within_bound(t.val_error, reference, budget.max_er_increase) if t.val_error else None
+        )
+        for t in trials
+    }
+
+
+def objective(error: Rate, nfr: Rate, reference: Rate, max_er_increase: float | None) -> float:
     """What a search minimises: NFR within the bound; beyond it more than any NFR, by how far it is beyond."""
-    if nfr.value is not None and within_bound(error, reference, max_er_increase):
+    if nfr.value is not None and (max_er_increase is None or within_bound(error, reference, max_er_increase)):
         return nfr.value
     return 1.0 + (error.value or 0.0)
 
@@ -59,6 +74,10 @@ def _flips_then_error(trial: Trial) -> tuple[float, float]:
     assert trial.val_nfr is not None
     assert trial.val_error is not None
     return trial.val_nfr.count, trial.val_error.count
+
+
+def _error_then_flips(trial: Trial) -> tuple[float, float]:
+    return _flips_then_error(trial)[::-1]
 
 
 def _beats(one: Trial, other: Trial) -> bool:

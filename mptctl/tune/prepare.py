@@ -23,7 +23,6 @@ from mptctl.training.assemble import build_loaders, build_student, build_teacher
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
-from mptctl.tune.choice import within_bound
 from mptctl.tune.folder import TRIALS_NAME
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of
@@ -114,7 +113,9 @@ def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], refere
         axes=list(request.axes),
         asha=request.asha,
         epochs=-(-plan.total_steps // plan.train.steps_per_epoch),
-        max_er_increase=request.max_er_increase,
+        max_er_increase=request.budget.max_er_increase,
+        max_nfr=request.budget.max_nfr,
+        confidence=None if request.budget.max_nfr is None else request.budget.confidence,
         reference=reference,
         samples=samples,
         samples_old=samples_old,
@@ -163,14 +164,8 @@ def _resumed(report: TuneReport, path: Path) -> TuneReport:
         raise UsageError(
             f"{path}: this is another search: {'; '.join(lines)}; resume it as it was, or use --overwrite or --name"
         )
-    bound = (report.reference.val_error, report.max_er_increase)
     kept = [
-        trial.model_copy(
-            update={
-                "within_bound": within_bound(trial.val_error, *bound) if trial.val_error else None,
-                "status": trial.status if trial.status in ("done", "stopped") else "waiting",
-            }
-        )
+        trial if trial.status in ("done", "stopped") else trial.model_copy(update={"status": "waiting"})
         for trial in before.trials
     ]
     return report.model_copy(update={"trials": kept})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
+from mptctl.evaluation.bias_choice import Budget
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of
@@ -25,7 +26,7 @@ class TuneRequest:
         search: grid, random or optuna.
         trials: how many, for random and optuna.
         asha: give trials up early by their validation NFR.
-        max_er_increase: how much more error than the reference's is allowed, a fraction.
+        budget: what the choice has to keep to: an error that is at most so much above the reference's, or an NFR.
         ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
         cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
         max_concurrent: most trials at once; None: as many as fit.
@@ -41,7 +42,7 @@ class TuneRequest:
     search: Search = "grid"
     trials: int = 8
     asha: bool = False
-    max_er_increase: float = 0.005
+    budget: Budget = field(default_factory=lambda: Budget(max_er_increase=0.005))
     ray_address: str | None = None
     cpus_per_trial: int = 1
     gpus_per_trial: float = 0.0
@@ -75,6 +76,8 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         UsageError: no validation part, a setting that is not valid, or a folder that holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
+    if request.budget.max_nfr is not None:
+        _refuse_what_looks(request)
     split = request.split
     rows = split.indices("val")
     if not len(rows) or not (split.labels[rows] < split.classes.num_old).any():
@@ -92,3 +95,21 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     if request.gpus_per_trial > 1 and request.gpus_per_trial != int(request.gpus_per_trial):
         raise UsageError(f"--gpus-per-trial {request.gpus_per_trial:g}: above 1 it must be a whole number")
     return points
+
+
+def _refuse_what_looks(request: TuneRequest) -> None:
+    """Refuse searches that choose trials by what others flip: no bound holds on samples that were looked at.
+
+    Raises:
+        UsageError: so it is.
+    """
+    if request.search == "optuna":
+        raise UsageError(
+            "--max-nfr and --search optuna: it chooses trials by the flips that a budget is held against, so that no "
+            "bound would hold; use --search grid or random"
+        )
+    if request.asha:
+        raise UsageError(
+            "--max-nfr and --asha: it gives trials up by the flips that a budget is held against, so that no bound "
+            "would hold; leave one of them out"
+        )

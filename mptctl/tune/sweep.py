@@ -75,11 +75,11 @@ def sweep(
 
 def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) -> TuneReport:
     """Write ``best.yaml`` where a trial can be chosen; the report with it and the second best."""
-    ranked = choose(report.trials, report.reference.val_error, report.max_er_increase).ranked
+    ranked = choose(report.trials, report.reference.val_error, report.budget).ranked
     if not ranked:
         return report
     chosen, best = report.trial(ranked[0]), request.folder / BEST_NAME
-    if len(ranked) > 1:
+    if len(ranked) > 1 and request.budget.max_nfr is None:
         second = report.trial(ranked[1])
         comparison = compare_best_two(chosen, second, request.split, request.recipe, baseline)
         report = report.model_copy(update={"second": comparison})
@@ -99,11 +99,28 @@ def refuse_if_none(report: TuneReport) -> None:
     errors = {t.name: t.val_error for t in report.trials if t.status == "done" and t.val_error is not None}
     if not errors:
         raise GateFailed(f"none of {len(report.trials)} trials came to its end; trials.json says why")
+    if report.max_er_increase is None or report.error_bound is None:
+        raise GateFailed(_over_budget(report))
     lowest = min(errors, key=lambda name: errors[name].count)
     raise GateFailed(
         f"no trial has a validation error of at most {100 * report.error_bound:.2f} % (the reference's plus "
         f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} %, of "
         f"{lowest}; no recipe was written; {_what_to_do(report)}"
+    )
+
+
+def _over_budget(report: TuneReport) -> str:
+    """That no trial keeps a budget of flips, with the least that a whole one has."""
+    whole = [t for t in report.trials if t.status == "done" and t.val_nfr is not None]
+    least = min(whole, key=lambda trial: trial.val_nfr.count if trial.val_nfr else 0)
+    assert least.val_nfr is not None
+    nfr, bound = least.val_nfr, least.nfr_at_most
+    return (
+        f"--max-nfr {100 * (report.max_nfr or 0.0):g}: no trial is shown to keep it with "
+        f"{100 * report.budget.confidence:g} % confidence; the least NFR is {100 * (nfr.value or 0.0):.2f} % "
+        f"({nfr.count:g} of {nfr.of:,g} validation pictures of old classes), at most "
+        f"{100 * (1.0 if bound is None else bound):.2f} %, of {least.name}; no recipe was written; raise the budget, "
+        "search larger k, or hold out more pictures"
     )
 
 
@@ -255,7 +272,8 @@ def _headline(report: TuneReport) -> str:
     chosen = report.trial(report.choice or "")
     assert chosen.val_nfr is not None
     assert chosen.val_error is not None
+    kept = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
         f"{HEADLINE} among {len(report.trials)} trials, on validation samples: {chosen.name}, NFR "
-        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}, error {chosen.val_error.count} / {chosen.val_error.of}.\n"
+        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{kept}, error {chosen.val_error.count} / {chosen.val_error.of}.\n"
     )

@@ -40,7 +40,7 @@ class TrialPlan:
         on_gpu: whether a trial has a part of a GPU.
         reference: validation error of the reference.
         samples_old: validation samples of old classes.
-        max_er_increase: a fraction.
+        max_er_increase: a fraction; None where the choice is bound by its NFR.
     """
 
     recipe: Recipe
@@ -52,7 +52,7 @@ class TrialPlan:
     on_gpu: bool
     reference: Rate
     samples_old: int
-    max_er_increase: float
+    max_er_increase: float | None
 
     def settings(self, config: dict[str, Any]) -> TrialSettings:
         """A trial's complete settings, from what Ray gives it."""

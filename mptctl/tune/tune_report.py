@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.rates import Rate
 from mptctl.files import Model
 from mptctl.recipe import Recipe
@@ -23,7 +24,10 @@ class Trial(Model):
     epoch: int = Field(0, description="finished epochs")
     val_error: Rate | None = Field(None, description="error on all classes; null before the first epoch")
     val_nfr: Rate | None = Field(None, description="negative flip rate on the old classes")
-    within_bound: bool | None = Field(None, description="whether its error is low enough to be chosen")
+    within_bound: bool | None = Field(
+        None, description="whether it keeps to the limit, so that it may be chosen; null: not known yet"
+    )
+    nfr_at_most: float | None = Field(None, description="with max_nfr: one-sided upper bound of its NFR")
     seconds: float = Field(0.0, description="training time, over all its starts")
     restarts: int = Field(0, description="how often its process died and another one went on")
     error: str | None = Field(None, description="what went wrong, in one line")
@@ -58,8 +62,14 @@ class TuneReport(Model):
     axes: list[Axis] = Field(description="what was searched")
     asha: bool = Field(description="whether trials were given up early by their NFR")
     epochs: int = Field(description="epochs of a whole trial")
-    max_er_increase: float = Field(
-        description="how much more error than the reference's is allowed, a fraction"
+    max_er_increase: float | None = Field(
+        description="how much more error than the reference's is allowed, a fraction; null with max_nfr"
+    )
+    max_nfr: float | None = Field(
+        None, description="limit on NFR, a fraction, that the choice was shown to keep"
+    )
+    confidence: float | None = Field(
+        None, description="with max_nfr: how sure that is, over all trials together"
     )
     reference: Reference = Field(description="the reference model")
     samples: int = Field(description="validation samples")
@@ -69,14 +79,23 @@ class TuneReport(Model):
     teachers: dict[str, str] = Field(description="role to digest of the teacher")
     trials: list[Trial] = Field(description="every trial")
     front: list[str] = Field([], description="whole trials that no other one beats in both NFR and error")
-    choice: str | None = Field(None, description="the chosen trial; null where none is within the bound")
-    second: Comparison | None = Field(None, description="the second best; null where there is none")
+    choice: str | None = Field(None, description="the chosen trial; null where none keeps to the limit")
+    second: Comparison | None = Field(
+        None, description="the second best; null where there is none, or with max_nfr"
+    )
     best_recipe: str | None = Field(None, description="file with the chosen recipe")
     seconds: float = Field(0.0, description="of this search, from its start to its end")
 
     @property
-    def error_bound(self) -> float:
+    def budget(self) -> Budget:
+        """What the choice has to keep to."""
+        return Budget(self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence)
+
+    @property
+    def error_bound(self) -> float | None:
         """Largest validation error that the choice may have, a fraction; `within_bound` compares counts."""
+        if self.max_er_increase is None:
+            return None
         return (self.reference.val_error.value or 0.0) + self.max_er_increase
 
     def trial(self, name: str) -> Trial:

@@ -10,11 +10,12 @@ import pytest
 from rich.console import Console
 
 from mptctl.errors import GateFailed
+from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
 from mptctl.report.tune_page import render_tune_html, save_tune_figure
 from mptctl.report.tune_terminal import print_tune, sentences, watching
-from mptctl.tune.choice import choose, within_bound
+from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
 
@@ -30,20 +31,32 @@ def trial(distance: str, k: float, errors: int | None, flips: int = 0, **changes
         "epoch": 0 if errors is None else 10,
         "val_error": error,
         "val_nfr": None if errors is None else rate(flips, 2500),
-        "within_bound": None if error is None else within_bound(error, REFERENCE, 0.005),
         "run": "runs/tune/trials/x",
     }
     return Trial.model_validate(content | changes)
 
 
-def report(trials: list[Trial], second: Comparison | None = None) -> TuneReport:
-    choice = choose(trials, REFERENCE, 0.005)
+def report(
+    trials: list[Trial], second: Comparison | None = None, budget: Budget = Budget(max_er_increase=0.005)
+) -> TuneReport:
+    choice = choose(trials, REFERENCE, budget)
+    trials = [
+        t.model_copy(
+            update={
+                "within_bound": choice.kept[t.name].within,
+                "nfr_at_most": choice.kept[t.name].nfr_at_most,
+            }
+        )
+        for t in trials
+    ]
     return TuneReport(
         search="grid",
         axes=[],
         asha=False,
         epochs=10,
-        max_er_increase=0.005,
+        max_er_increase=budget.max_er_increase,
+        max_nfr=budget.max_nfr,
+        confidence=None if budget.max_nfr is None else budget.confidence,
         reference=Reference(runs=["runs/ref/best.pt"], val_error=REFERENCE),
         samples=5000,
         samples_old=2500,
@@ -114,6 +127,45 @@ def test_it_fits_eighty_columns(whole: TuneReport) -> None:
         "%",
         "best",
     ]
+
+
+@pytest.fixture
+def budgeted(whole: TuneReport) -> TuneReport:
+    """The same trials, held against a budget: NFR of at most 5 %."""
+    return report(whole.trials, budget=Budget(max_nfr=0.05))
+
+
+def test_a_budget_is_said_with_the_bound_that_decides(budgeted: TuneReport) -> None:
+    text = " ".join(printed(budgeted).split())
+    assert (
+        "Budget: NFR of at most 5 % with 95 % confidence, 2 series at 97.5 % each. Trials are taken from the largest k "
+        "down, and the first whose bound is above the budget ends that." in text
+    )
+    # k = 4: 100 flips of 2,500 with KL, whose bound at 97.5 % is 4.84 %; k = 2 has 140. With LM 122, bound 5.80 %.
+    assert "Choice: kl-k4, NFR 4.00 % (100 / 2,500; at most 4.84 %), error 52.48 % (2,624 / 5,000)." in text
+    assert "Bound on the error" not in text
+    assert max(map(len, printed(budgeted).splitlines())) <= 80
+    rows = {
+        line.split()[0]: line.split()[-1] for line in printed(budgeted).splitlines() if line.startswith("kl-")
+    }
+    assert (rows["kl-k8"], rows["kl-k4"], rows["kl-k2"]) == ("front", "best", "over")
+
+
+def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None:
+    with pytest.raises(GateFailed) as caught:
+        refuse_if_none(report(whole.trials, budget=Budget(max_nfr=0.001)))
+    assert str(caught.value) == (
+        "--max-nfr 0.1: no trial is shown to keep it with 95 % confidence; the least NFR is 0.80 % (20 of 2,500 "
+        "validation pictures of old classes), at most 1.23 %, of kl-k8; no recipe was written; raise the budget, "
+        "search larger k, or hold out more pictures"
+    )
+
+
+def test_the_page_and_figures_of_a_budget_hold_its_limit(budgeted: TuneReport, tmp_path: Path) -> None:
+    page = render_tune_html(budgeted)
+    assert "Limit on NFR 5.00 %; choice: kl-k4." in page
+    assert "not shown to keep the budget" in page
+    assert save_tune_figure(budgeted, tmp_path) == [tmp_path / "tune.png", tmp_path / "tune.html"]
 
 
 def test_failed_and_unfinished_trials_are_shown() -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose, objective, within_bound
 from mptctl.tune.tune_report import Status, Trial
@@ -30,7 +31,7 @@ REFERENCE = rate(30, 100)
 def test_the_lowest_nfr_within_the_bound_is_chosen() -> None:
     # The bound is 30 + 1 = 31 errors: c has fewer flips but too many errors, d is at the bound exactly.
     table = [trial("a", 28, 6), trial("b", 30, 4), trial("c", 32, 1), trial("d", 31, 3)]
-    choice = choose(table, REFERENCE, 0.01)
+    choice = choose(table, REFERENCE, Budget(max_er_increase=0.01))
     assert choice.ranked == ["d", "b", "a"]
     # None of these is beaten in both figures: a has the fewest errors, c the fewest flips.
     assert choice.front == ["a", "b", "d", "c"]
@@ -38,34 +39,36 @@ def test_the_lowest_nfr_within_the_bound_is_chosen() -> None:
 
 def test_ties_are_decided_by_error_and_then_by_order() -> None:
     table = [trial("late", 30, 3), trial("better", 29, 3), trial("same", 29, 3), trial("other", 25, 4)]
-    choice = choose(table, REFERENCE, 0.0)
+    choice = choose(table, REFERENCE, Budget(max_er_increase=0.0))
     assert choice.ranked == ["better", "same", "late", "other"]
     assert choice.front == ["other", "better", "same"]  # two that are equal do not beat each other
 
 
 def test_none_within_the_bound_is_no_choice() -> None:
-    choice = choose([trial("a", 31, 0), trial("b", 40, 0)], REFERENCE, 0.0)
+    choice = choose([trial("a", 31, 0), trial("b", 40, 0)], REFERENCE, Budget(max_er_increase=0.0))
     assert choice.ranked == []
     assert choice.front == ["a"]
 
 
 def test_a_negative_increase_demands_less_error_than_the_reference() -> None:
     table = [trial("a", 29, 5), trial("b", 28, 9)]
-    assert choose(table, REFERENCE, -0.02).ranked == ["b"]
+    assert choose(table, REFERENCE, Budget(max_er_increase=-0.02)).ranked == ["b"]
 
 
 @pytest.mark.parametrize("status", ["waiting", "running", "stopped", "failed"])
 def test_only_whole_trials_count(status: Status) -> None:
-    choice = choose([trial("whole", 30, 9), trial("part", 20, 0, status)], REFERENCE, 0.0)
+    choice = choose(
+        [trial("whole", 30, 9), trial("part", 20, 0, status)], REFERENCE, Budget(max_er_increase=0.0)
+    )
     assert choice.ranked == ["whole"]
     assert choice.front == ["whole"]
 
 
 def test_a_rate_that_is_not_defined_is_never_the_lowest() -> None:
     table = [trial("none", 20, None), trial("empty", 20, 0, of=0), trial("some", 30, 9)]
-    assert choose(table, REFERENCE, 0.0).ranked == ["some"]
-    assert choose(table[:2], REFERENCE, 0.0).ranked == []
-    assert choose([], REFERENCE, 0.0).front == []
+    assert choose(table, REFERENCE, Budget(max_er_increase=0.0)).ranked == ["some"]
+    assert choose(table[:2], REFERENCE, Budget(max_er_increase=0.0)).ranked == []
+    assert choose([], REFERENCE, Budget(max_er_increase=0.0)).front == []
 
 
 def test_half_a_point_of_two_hundred_samples_is_one_sample() -> None:
@@ -91,11 +94,11 @@ def test_the_choice_is_on_the_front_of_what_may_be_chosen(
     table: list[tuple[int, int]], increase: float
 ) -> None:
     trials = [trial(str(i), 25 + errors, flips) for i, (errors, flips) in enumerate(table)]
-    choice = choose(trials, REFERENCE, increase)
+    choice = choose(trials, REFERENCE, Budget(max_er_increase=increase))
     able = [t for t in trials if t.val_error and within_bound(t.val_error, REFERENCE, increase)]
     assert sorted(choice.ranked) == sorted(t.name for t in able)
     if choice.ranked:
-        assert choice.ranked[0] in choose(able, REFERENCE, increase).front
+        assert choice.ranked[0] in choose(able, REFERENCE, Budget(max_er_increase=increase)).front
     for name in choice.front:
         one = table[int(name)]
         assert not any(o != one and o[0] <= one[0] and o[1] <= one[1] for o in table)

@@ -165,6 +165,62 @@ def test_a_tighter_bound_chooses_anew_without_training(
 
 
 @pytest.mark.slow
+def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends_with_3(
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+) -> None:
+    report, _, _ = swept
+    flags = [
+        "--run-root",
+        str(runs),
+        "--set",
+        "runtime.device=cpu",
+        "--set",
+        f"optim.epochs={EPOCHS}",
+        "--resume",
+    ]
+    kept = mptctl_process("tune", *flags, "--k", "0,2", "--max-nfr", "90", "--json")
+    assert kept.returncode == 0, kept.stderr
+    found = TuneReport.model_validate_json(kept.stdout)
+    assert (found.max_er_increase, found.max_nfr, found.confidence, found.second) == (None, 0.9, 0.95, None)
+    errors = {t.name: t.val_error.count for t in report.trials if t.val_error}
+    assert found.choice == min(errors, key=lambda name: errors[name])
+    assert all(
+        t.nfr_at_most is not None and t.val_nfr and t.nfr_at_most > (t.val_nfr.value or 0)
+        for t in found.trials
+    )
+    assert "(at most " in (runs / "tune" / "best.yaml").read_text().splitlines()[0]
+    none = mptctl_process("tune", *flags, "--k", "0,2", "--max-nfr", "0.001")
+    assert none.returncode == 3
+    assert "--max-nfr 0.001: no trial is shown to keep it" in none.stderr.splitlines()[-1]
+    assert "No choice: no whole trial keeps the budget." in none.stdout
+    assert not (runs / "tune" / "best.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (
+            ["--max-nfr", "2", "--max-er-increase", "1"],
+            "one is the limit and the other what it costs; give one",
+        ),
+        (["--max-nfr", "2", "--asha"], "--max-nfr and --asha: it gives trials up by the flips"),
+        (
+            ["--max-nfr", "2", "--search", "optuna"],
+            "--max-nfr and --search optuna: it chooses trials by the flips",
+        ),
+        (["--max-nfr", "101"], "--max-nfr 101"),
+        (["--confidence", "0.9"], "--confidence 0.9: says how sure a budget must be; give --max-nfr too"),
+        (["--noise-floor", "old"], "--noise-floor old: is held against a budget; give --max-nfr too"),
+    ],
+)
+def test_a_budget_that_makes_no_sense_is_refused(runs: Path, flags: list[str], said: str) -> None:
+    done = mptctl_process("tune", "--run-root", runs, "--name", "refused", "--device", "cpu", *flags)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr.splitlines()[-1]
+    assert not (runs / "refused").exists()
+
+
+@pytest.mark.slow
 def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
     process = search(runs, "--name", "asked", "--k", "1", "--set", "optim.epochs=500")
     trial = runs / "asked" / "trials" / "kl-k1"

@@ -1,0 +1,81 @@
+"""Which trials keep a budget of flips: each series of k is walked from its largest down, with a bound that holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.decision import ROUNDING
+from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.tune.tune_report import Trial
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a walk says of one trial.
+
+    Attributes:
+        nfr_at_most: exact one-sided upper bound of its NFR, at the walk's level; None before its first epoch, and where
+            no validation sample could flip.
+        within: whether its NFR is shown to be within the budget; None while a trial with its k or a larger one goes on.
+    """
+
+    nfr_at_most: float | None
+    within: bool | None
+
+
+def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
+    """Hold each trial against a budget.
+
+    Trials that differ in k alone are a series. Each is walked from its largest k down and ends at the first that fails:
+    fixed-sequence testing, which needs no correction for the length of a series. Since the best of all series is taken,
+    each has an equal part of the error that the confidence leaves (Bonferroni's correction). A trial that failed ends
+    its walk too: what lies below it was not reached.
+
+    Args:
+        trials: all of them, also those that wait.
+        budget: with a limit on NFR.
+    """
+    assert budget.max_nfr is not None
+    series = series_of(trials)
+    level = level_of(len(series), budget.confidence)
+    kept = {}
+    for members in series:
+        reached: bool | None = True
+        for trial in sorted(members, key=lambda each: -float(each.settings["k"])):
+            bound = upper_bound(trial, level)
+            if reached:
+                reached = _holds(trial, bound, budget.max_nfr)
+            kept[trial.name] = Kept(bound, reached)
+    return kept
+
+
+def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """The trials in groups that differ in k alone."""
+    groups: dict[tuple[object, ...], list[Trial]] = {}
+    for trial in trials:
+        others = tuple((name, value) for name, value in trial.settings.items() if name != "k")
+        groups.setdefault(others, []).append(trial)
+    return list(groups.values())
+
+
+def level_of(series: int, confidence: float) -> float:
+    """One-sided level of each bound, so that all series together keep the confidence."""
+    return 1 - (1 - confidence) / max(1, series)
+
+
+def upper_bound(trial: Trial, level: float) -> float | None:
+    """One-sided upper bound of a trial's NFR; None where it has none."""
+    nfr = trial.val_nfr
+    if nfr is None or not nfr.of:
+        return None
+    return float(clopper_pearson_upper(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
+
+
+def _holds(trial: Trial, bound: float | None, limit: float) -> bool | None:
+    if trial.status in ("waiting", "running"):
+        return None
+    return trial.status == "done" and bound is not None and bound <= limit + ROUNDING
