@@ -50,7 +50,7 @@ def study(
             "--parallel",
             metavar="N",
             min=1,
-            help="Most runs at once. (default: one a GPU, or one a core where there is none)",
+            help="Most runs at once; they share the cores. (default: one a GPU, or one a core where there is none)",
         ),
     ] = None,
     ray_address: Annotated[

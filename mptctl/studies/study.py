@@ -247,10 +247,19 @@ def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = Fal
     """
     cores = usable_cores()
     if not on_gpu:
-        return min(parallel or cores, runs), 1, 0.0
+        return *cpu_shares(parallel, cores, runs, cluster=cluster), 0.0
     import torch
 
     return gpu_shares(parallel, torch.cuda.device_count(), cores, runs, cluster=cluster)
+
+
+def cpu_shares(parallel: int | None, cores: int, runs: int, *, cluster: bool) -> tuple[int, int]:
+    """Workers on a machine with so many cores and no GPU, and the cores that each has.
+
+    These follow from what was asked for and not from how many runs are left: a run's last bits change with its threads.
+    """
+    alone = parallel is None or cluster
+    return min(parallel or cores, runs), 1 if alone else max(1, cores // (parallel or cores))
 
 
 def gpu_shares(

@@ -16,10 +16,15 @@ from mptctl.studies.study_plan import PlannedRun
 METRICS_NAME = "metrics.jsonl.gz"
 # What a repository of results should hold at most of one run, in bytes.
 MOST_BYTES = 150_000
+# Lines of single steps, out of one every second: more than a curve can show, at some 60 bytes each once packed.
+MOST_STEPS = 500
+_STEP = b'{"event":"step"'
 
 
 def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> list[str]:
     """Copy what is worth keeping of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
+
+    Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread.
 
     Args:
         study: name of the study.
@@ -36,7 +41,7 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     source, target = RunDir(folder), results / study / str(run.seed) / run.name
     contents = {
         "recipe.yaml": source.recipe.read_bytes(),
-        METRICS_NAME: _zipped(source.metrics.read_bytes()),
+        METRICS_NAME: _zipped(thinned(source.metrics.read_bytes())),
         ANSWERS_NAME: (folder / ANSWERS_NAME).read_bytes(),
     }
     for name, content in contents.items():
@@ -47,6 +52,17 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     if size > MOST_BYTES:
         return [f"{target}: {size / 1000:.0f} kB, more than {MOST_BYTES // 1000} kB"]
     return []
+
+
+def thinned(metrics: bytes) -> bytes:
+    """The lines of a ``metrics.jsonl`` with at most `MOST_STEPS` of single steps, the first and the last among them."""
+    lines = metrics.splitlines(keepends=True)
+    steps = [at for at, line in enumerate(lines) if line.startswith(_STEP)]
+    if len(steps) <= MOST_STEPS:
+        return metrics
+    apart = (len(steps) - 1) / (MOST_STEPS - 1)
+    left_out = set(steps) - {steps[round(i * apart)] for i in range(MOST_STEPS)}
+    return b"".join(line for at, line in enumerate(lines) if at not in left_out)
 
 
 def writable_results(results: Path) -> None:

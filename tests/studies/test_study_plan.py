@@ -11,7 +11,7 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
-from mptctl.studies.study import gpu_shares
+from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, settle
 from mptctl.studies.study_pieces import StudySplit
@@ -210,6 +210,29 @@ def test_the_end_of_all_runs_follows_from_their_order_and_teachers() -> None:
     assert makespan(runs, seconds, 2) == 12.0
     assert makespan(runs, seconds, 9) == 11.0
     assert makespan([run for run in runs if run.name == "mpt-kl"], seconds, 2) == 6.0
+
+
+@pytest.mark.parametrize(
+    ("parallel", "runs", "cluster", "expected"),
+    [
+        (None, 20, False, (16, 1)),
+        (
+            None,
+            1,
+            False,
+            (1, 1),
+        ),  # the last run that is left has no more threads than if it had been the first
+        (1, 20, False, (1, 16)),
+        (5, 20, False, (5, 3)),
+        (5, 2, False, (2, 3)),
+        (30, 40, False, (30, 1)),
+        (1, 20, True, (1, 1)),
+    ],
+)
+def test_runs_share_the_cores_by_what_was_asked_for(
+    parallel: int | None, runs: int, cluster: bool, expected: tuple[int, int]
+) -> None:
+    assert cpu_shares(parallel, 16, runs, cluster=cluster) == expected
 
 
 @pytest.mark.parametrize(
