@@ -57,7 +57,7 @@ class ProcessGroup:
         for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever.
         """
         for wrapped in self._wrapped:
-            wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
+            wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]  # ends here
         self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:

@@ -125,7 +125,7 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     content = base.model_dump()
     for name, value in settings.items():
         group, key = KEYS[name].split(".")
-        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]
+        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]  # a distance
     return validate_recipe(content, f"of trial {name_of(settings)}")
 
 

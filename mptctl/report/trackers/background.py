@@ -89,4 +89,4 @@ def attach(background: Background, *files: Path) -> None:
     """Have files attached, of those that are there."""
     for file in files:
         if file.is_file():
-            background.do(lambda tracker, file=file: tracker.attach(file))  # type: ignore[misc]
+            background.do(lambda tracker, file=file: tracker.attach(file))  # type: ignore[misc]  # mypy infers no default
