@@ -76,6 +76,11 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         UsageError: no validation part, a setting that is not valid, or a folder that holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
+    if request.recipe.method.max_nfr is not None:
+        raise UsageError(
+            "method.max_nfr: moves k in every trial, so that nothing is left to search; take it out of the recipe, and "
+            "give tune --max-nfr"
+        )
     if request.budget.max_nfr is not None:
         _refuse_what_looks(request)
     split = request.split
