@@ -27,8 +27,7 @@ def budget_keys(
     """
     if max_nfr is not None and k is not None:
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
-    if confidence is not None and max_nfr is None and before.max_nfr is None:
-        raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
+    refuse_confidence_without_budget(confidence, before.max_nfr if max_nfr is None else max_nfr)
     flags = {"method.max_nfr": max_nfr, "method.confidence": confidence}
     return {key: value for key, value in flags.items() if value is not None}
 
@@ -56,6 +55,16 @@ def budget_of_flags(
     if not limits.given():
         return None
     return Budget(limits.max_nfr, limits.max_er_increase, confidence)
+
+
+def refuse_confidence_without_budget(confidence: float | None, max_nfr: float | None) -> None:
+    """Refuse a confidence with which nothing is to be kept.
+
+    Raises:
+        UsageError: so it is.
+    """
+    if confidence is not None and max_nfr is None:
+        raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
 
 
 def refuse_floor_without_budget(noise_floor: str | None, max_nfr: float | None) -> None:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.budget import budget_of_flags, refuse_floor_without_budget, warn_of_chance
+from mptctl.cli.budget import (
+    budget_of_flags,
+    refuse_confidence_without_budget,
+    refuse_floor_without_budget,
+    warn_of_chance,
+)
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, read_inputs
@@ -232,10 +237,7 @@ def _budget(
     max_er_increase: float | None, max_nfr: float | None, confidence: float | None, noise_floor: str | None
 ) -> Budget:
     """What the choice has to keep to; half a point of error without a flag."""
-    from mptctl.errors import UsageError
-
-    if confidence is not None and max_nfr is None:
-        raise UsageError(f"--confidence {confidence:g}: says how sure a budget must be; give --max-nfr too")
+    refuse_confidence_without_budget(confidence, max_nfr)
     refuse_floor_without_budget(noise_floor, max_nfr)
     if max_nfr is None and max_er_increase is None:
         max_er_increase = 0.5

@@ -147,9 +147,9 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
     return BiasChoice(walk, step, level, tuple(walks))
 
 
-def level_of_a_walk(confidence: float) -> float:
-    """Level of the bound of each of two walks, the better of which is taken (Bonferroni's correction)."""
-    return 1 - (1 - confidence) / 2
+def level_of_a_walk(confidence: float, walks: int = 2) -> float:
+    """Level of the bound of each of some walks, the best of which is taken (Bonferroni's correction)."""
+    return 1 - (1 - confidence) / walks
 
 
 def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: float) -> Walk:

@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mptctl.evaluation.bias_choice import level_of_a_walk
 from mptctl.report.live import follow
 from mptctl.report.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.tables import make_table, words
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
-from mptctl.tune.walk import level_of, series_of
+from mptctl.tune.walk import series_of
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
 
@@ -100,7 +101,7 @@ def _limit(report: TuneReport) -> str:
     """What the choice had to keep to."""
     if report.max_nfr is not None:
         series, sure = len(series_of(report.trials)), report.budget.confidence
-        each = f", {series} series at {100 * level_of(series, sure):.4g} % each" if series > 1 else ""
+        each = f", {series} series at {100 * level_of_a_walk(sure, series):.4g} % each" if series > 1 else ""
         return (
             f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence{each}. Trials are "
             "taken from the largest k down, and the first whose bound is above the budget ends that."

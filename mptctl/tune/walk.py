@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias_choice import Budget, level_of_a_walk
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.statistics import clopper_pearson_upper
 from mptctl.tune.tune_report import Trial
@@ -41,7 +41,7 @@ def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
     """
     assert budget.max_nfr is not None
     series = series_of(trials)
-    level = level_of(len(series), budget.confidence)
+    level = level_of_a_walk(budget.confidence, max(1, len(series)))
     kept = {}
     for members in series:
         reached: bool | None = True
@@ -60,11 +60,6 @@ def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
         others = tuple((name, value) for name, value in trial.settings.items() if name != "k")
         groups.setdefault(others, []).append(trial)
     return list(groups.values())
-
-
-def level_of(series: int, confidence: float) -> float:
-    """One-sided level of each bound, so that all series together keep the confidence."""
-    return 1 - (1 - confidence) / max(1, series)
 
 
 def upper_bound(trial: Trial, level: float) -> float | None:

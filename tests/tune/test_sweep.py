@@ -47,6 +47,12 @@ def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], subprocess.Pope
     return report, before, again
 
 
+def searched_again(runs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The search of `swept` with other flags, none of whose trials has to be trained again."""
+    flags = ("--run-root", runs, "--set", "runtime.device=cpu", "--set", f"optim.epochs={EPOCHS}", "--resume")
+    return mptctl_process("tune", *flags, "--k", "0,2", *words)
+
+
 @pytest.mark.slow
 def test_a_killed_search_goes_on_and_repeats_nothing(
     runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
@@ -139,25 +145,16 @@ def test_a_tighter_bound_chooses_anew_without_training(
     runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
 ) -> None:
     report, _, _ = swept
-    flags = [
-        "--run-root",
-        str(runs),
-        "--set",
-        "runtime.device=cpu",
-        "--set",
-        f"optim.epochs={EPOCHS}",
-        "--resume",
-    ]
-    done = mptctl_process("tune", *flags, "--k", "0,2", "--max-er-increase", "-100")
+    done = searched_again(runs, "--max-er-increase", "-100")
     assert done.returncode == 3
     assert "no trial has a validation error of at most" in done.stderr
     assert "No choice" in done.stdout
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     assert not (runs / "tune" / "best.yaml").exists()
-    other = mptctl_process("tune", *flags, "--k", "0,2", "--seed", "5")
+    other = searched_again(runs, "--seed", "5")
     assert other.returncode == 2
     assert "another search: runtime.seed: 0 -> 5" in other.stderr
-    back = mptctl_process("tune", *flags, "--k", "0,2", "--max-er-increase", "90")
+    back = searched_again(runs, "--max-er-increase", "90")
     assert back.returncode == 0, back.stderr
     assert f"Choice: {report.choice}" in back.stdout
     assert "McNemar" in back.stdout
@@ -169,16 +166,7 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
     runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
 ) -> None:
     report, _, _ = swept
-    flags = [
-        "--run-root",
-        str(runs),
-        "--set",
-        "runtime.device=cpu",
-        "--set",
-        f"optim.epochs={EPOCHS}",
-        "--resume",
-    ]
-    kept = mptctl_process("tune", *flags, "--k", "0,2", "--max-nfr", "90", "--json")
+    kept = searched_again(runs, "--max-nfr", "90", "--json")
     assert kept.returncode == 0, kept.stderr
     found = TuneReport.model_validate_json(kept.stdout)
     assert (found.max_er_increase, found.max_nfr, found.confidence, found.second) == (None, 0.9, 0.95, None)
@@ -189,7 +177,7 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
         for t in found.trials
     )
     assert "(at most " in (runs / "tune" / "best.yaml").read_text().splitlines()[0]
-    none = mptctl_process("tune", *flags, "--k", "0,2", "--max-nfr", "0.001")
+    none = searched_again(runs, "--max-nfr", "0.001")
     assert none.returncode == 3
     assert "--max-nfr 0.001: no trial is shown to keep it" in none.stderr.splitlines()[-1]
     assert "No choice: no whole trial keeps the budget." in none.stdout
