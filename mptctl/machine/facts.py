@@ -37,7 +37,7 @@ def this_machine() -> Machine:
 
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
-        cpu=_cpu(),
+        cpu=cpu_name(),
         cores=usable_cores(),
         load=round(os.getloadavg()[0], 2),
         memory_gb=round(pages / 1e9, 1),
@@ -50,12 +50,19 @@ def this_machine() -> Machine:
     )
 
 
-def _cpu() -> str:
+def cpu_name() -> str:
+    """The processor, with family and model where the system names them: a virtual machine's name may say neither."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    except OSError:
         return platform.machine()
+    parts = (line.partition(":") for line in first.splitlines())
+    facts = {name.strip(): value.strip() for name, _, value in parts}
+    if "model name" not in facts:
+        return platform.machine()
+    if not {"cpu family", "model"} <= facts.keys():
+        return facts["model name"]
+    return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
 
 
 def usable_cores() -> int:

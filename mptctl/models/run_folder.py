@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from pydantic import Field
 
 from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
-from mptctl.machine.facts import git_commit, versions
+from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 class EnvironmentFile(Model):
     """``environment.json``: what computed the run."""
 
-    command: list[str] = Field(description="the command line, as it was given")
+    command: list[str] = Field(
+        default_factory=list, description="the command line, as it was given; left out of kept results"
+    )
     started: str = Field(description="local time of the start, ISO 8601")
     versions: dict[str, str] = Field(description="of Python and of the packages that compute")
     device: str = Field(description="the device's own name")
@@ -94,7 +95,7 @@ class RunDir:
         """Write what the run is made of: recipe, split (an imported model may have none) and environment."""
         import torch  # here, since it takes seconds, and that a model is not there is to be said at once
 
-        name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "cpu"
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_name()
         environment = EnvironmentFile(
             command=[Path(sys.argv[0]).name, *sys.argv[1:]],
             started=datetime.now(UTC).astimezone().isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""What is kept of a finished run, so that its table can be made again without training: recipe, metrics, answers."""
+"""What is kept of a finished run, so that its table can be made again without training, and the machine of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mptctl.errors import StorageError
 from mptctl.files import storage_error, write_atomically
-from mptctl.models.run_folder import RunDir
+from mptctl.models.run_folder import EnvironmentFile, RunDir
 from mptctl.studies.answers_file import ANSWERS_NAME
 from mptctl.studies.study_plan import PlannedRun
 
@@ -24,7 +24,8 @@ _STEP = b'{"event":"step"'
 def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> list[str]:
     """Copy what is worth keeping of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
 
-    Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread.
+    Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread; of the
+    environment all but the command line, which names folders of this machine.
 
     Args:
         study: name of the study.
@@ -39,7 +40,9 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
         StorageError: it cannot be written.
     """
     source, target = RunDir(folder), results / study / str(run.seed) / run.name
+    environment = EnvironmentFile.model_validate_json(source.environment.read_bytes())
     contents = {
+        "environment.json": environment.model_dump_json(exclude={"command"}, indent=2).encode(),
         "recipe.yaml": source.recipe.read_bytes(),
         METRICS_NAME: _zipped(thinned(source.metrics.read_bytes())),
         ANSWERS_NAME: (folder / ANSWERS_NAME).read_bytes(),

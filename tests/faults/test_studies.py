@@ -142,13 +142,16 @@ def test_row_33_what_is_printed_is_what_a_study_without_kills_prints(
 def test_results_are_kept_small_and_are_enough_for_the_table(
     killed: dict[str, Any], mptctl: CommandLine
 ) -> None:
-    kept = killed["folder"] / "kept" / "small"
+    kept, trained = killed["folder"] / "kept" / "small", killed["folder"] / "runs" / "3"
     runs = {path.name: path for path in (kept / "3").iterdir()}
     assert set(runs) == {"old", "ref", "no-treatment", "mpt-kl"}
-    for path in runs.values():
+    for name, path in runs.items():
         files = {file.name: file.stat().st_size for file in path.iterdir()}
-        assert set(files) == {"recipe.yaml", "metrics.jsonl.gz", "answers.npz"}
+        assert set(files) == {"environment.json", "recipe.yaml", "metrics.jsonl.gz", "answers.npz"}
         assert sum(files.values()) < 150_000
+        of_run = json.loads((trained / name / "environment.json").read_text())
+        of_run.pop("command")  # it names folders of this machine
+        assert json.loads((path / "environment.json").read_text()) == of_run
     done = mptctl("compare", kept, "--json")
     assert done.returncode == 0, done.stderr
     again = {row["name"]: row["flips"] for row in json.loads(done.stdout)["rows"]}
