@@ -14,10 +14,13 @@ from pydantic import Field
 from mptctl.errors import one_line
 from mptctl.files import Model
 from mptctl.machine.facts import has_package, usable_cores, version_of
+from mptctl.machine.kept_threads import KeptThreads, kept_here
 
 State = Literal["ok", "missing", "unusable"]
 # Less free disk than this, in bytes, and a run of a few checkpoints may not fit.
 LEAST_FREE = 10**9
+# Models whose number of threads is said.
+MOST_SAID = 3
 
 
 class Check(Model):
@@ -39,7 +42,7 @@ class DoctorReport(Model):
 def examine(run_root: Path) -> list[Check]:
     """Look at everything that the verbs use; each thing is tried, not only looked up."""
     checks: list[Callable[[], Check]] = [_python, _torch, _torchvision, _gpu, _triton, _dali, _ray]
-    return [check() for check in checks] + [_cores(), _storage(run_root)]
+    return [check() for check in checks] + [_cores(), judge_threads(kept_here()), _storage(run_root)]
 
 
 def conclusion(checks: Sequence[Check]) -> str:
@@ -150,6 +153,18 @@ def _ray() -> Check:
 
 def _cores() -> Check:
     return Check(name="cores", state="ok", found=str(usable_cores()))
+
+
+def judge_threads(kept: Sequence[KeptThreads]) -> Check:
+    """With how many threads each model trains fastest here, as far as that was timed.
+
+    Args:
+        kept: for this machine, the latest last.
+    """
+    said = [f"{each.threads} for {each.name}" for each in reversed(kept)]
+    more = [f"{len(said) - MOST_SAID} more"] if len(said) > MOST_SAID else []
+    found = "; ".join(said[:MOST_SAID] + more) or "timed before a run's first step"
+    return Check(name="threads", state="ok", found=found)
 
 
 def _storage(run_root: Path) -> Check:

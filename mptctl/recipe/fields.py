@@ -235,7 +235,16 @@ class RuntimeRecipe(Group):
         False, description="on a GPU, only algorithms whose result does not depend on timing; slower"
     )
     threads: int = Field(
-        0, ge=0, description="CPU threads of torch; 0 leaves torch's choice", json_schema_extra=ROUNDING
+        0,
+        ge=0,
+        description="CPU threads of torch; 0 takes what tune finds, or else torch's choice",
+        json_schema_extra=ROUNDING,
+    )
+    tune: bool = Field(
+        True,
+        description="on a CPU, where neither threads nor OMP_NUM_THREADS says how many: time a step before the "
+        "first one with all cores, half of them and so on, and take the fastest",
+        json_schema_extra=SPEED,
     )
     checkpoint_every_steps: int = Field(
         0, ge=0, description="save last.pt every so many steps; 0: once an epoch", json_schema_extra=SPEED

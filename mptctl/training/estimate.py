@@ -68,9 +68,9 @@ def estimate_run(
     """
     recipe, classes = student
     batch_size = recipe.optim.batch_size
-    asked = sum(_answer_seconds(*_timed(*teacher), device) for teacher in teachers)
-    step = _step_seconds(*_timed(recipe, classes), device) + asked * batch_size
-    validation = _answer_seconds(*_timed(recipe, classes), device) * validated
+    asked = sum(answer_seconds(*teacher, device) for teacher in teachers)
+    step = step_seconds(recipe, classes, device) + asked * batch_size
+    validation = answer_seconds(recipe, classes, device) * validated
     return Estimate(
         step_seconds=round(step, 6),
         seconds=round(step * steps + validation, 3),
@@ -109,14 +109,16 @@ def _pictures(recipe: Recipe, count: int, device: torch.device) -> torch.Tensor:
     return pictures.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
-def _step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Of a training step without teachers."""
-    return _by_text(recipe.model_dump_json(), num_classes, device, True)
+def step_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
+    """Seconds of a training step on random pictures, without teachers; timed once for models that are alike."""
+    timed, classes = _timed(recipe, num_classes)
+    return _by_text(timed.model_dump_json(), classes, device, True)
 
 
-def _answer_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
-    """Of a forward pass, a picture."""
-    return _by_text(recipe.model_dump_json(), num_classes, device, False) / recipe.optim.batch_size
+def answer_seconds(recipe: Recipe, num_classes: int, device: torch.device) -> float:
+    """Seconds of a forward pass as a teacher does it, a picture; timed once for models that are alike."""
+    timed, classes = _timed(recipe, num_classes)
+    return _by_text(timed.model_dump_json(), classes, device, False) / recipe.optim.batch_size
 
 
 @cache

@@ -18,6 +18,7 @@ from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
 from mptctl.training.run import Run
+from mptctl.training.threads import with_own_threads
 from mptctl.training.torch_settings import torch_settings
 
 
@@ -40,6 +41,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         stack.callback(observer.closed)  # whatever it shows while pictures are decoded
         try:
             with stop.breaks_off():
+                request, notes = with_own_threads(request, device)
                 run = assemble(request, device, group, observer.decoding)
         except KeyboardInterrupt:
             raise Stopped(
@@ -47,6 +49,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
                 "start the same command again",
                 stop.signum or signal.SIGINT,
             ) from None
+        run.context.notes.extend(notes)
         stack.callback(run.context.train.close)
         if run.context.validator is not None:
             stack.callback(run.context.validator.loader.close)

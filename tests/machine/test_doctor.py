@@ -7,14 +7,15 @@ from pathlib import Path
 
 import torch
 
-from mptctl.machine.doctor import LEAST_FREE, Check, examine, judge_storage
+from mptctl.machine.doctor import LEAST_FREE, Check, examine, judge_storage, judge_threads
+from mptctl.machine.kept_threads import KeptThreads
 from tests.common import CommandLine
 
 
 def test_everything_is_examined_and_advice_goes_with_every_fault(tmp_path: Path) -> None:
     checks = {check.name: check for check in examine(tmp_path / "not" / "there" / "yet")}
     assert set(checks) == {
-        "Python", "torch", "torchvision", "GPU", "Triton", "DALI", "Ray Tune", "cores", "storage"
+        "Python", "torch", "torchvision", "GPU", "Triton", "DALI", "Ray Tune", "cores", "threads", "storage"
     }  # fmt: skip
     assert checks["torch"].found == torch.__version__
     assert (checks["GPU"].state == "ok") == torch.cuda.is_available()
@@ -25,6 +26,16 @@ def test_storage_is_judged_by_what_is_free(tmp_path: Path) -> None:
     enough, short = judge_storage(tmp_path, LEAST_FREE), judge_storage(tmp_path, LEAST_FREE - 1)
     assert (enough.state, enough.found, enough.advice) == ("ok", f"1 GB free at {tmp_path}", None)
     assert (short.state, short.found, short.advice) == ("unusable", "1.0 GB free", "make room")
+
+
+def test_the_threads_of_the_latest_models_are_said() -> None:
+    kept = [
+        KeptThreads(machine="here", model=name, name=name, threads=threads, step_ms={threads: 1.0})
+        for name, threads in {"a": 1, "b": 2, "c": 4, "d": 8}.items()
+    ]
+    assert judge_threads([]).found == "timed before a run's first step"
+    assert judge_threads(kept[:3]).found == "4 for c; 2 for b; 1 for a"
+    assert judge_threads(kept).found == "8 for d; 4 for c; 2 for b; 1 more"
 
 
 def test_json_is_one_object(mptctl: CommandLine) -> None:

@@ -1,0 +1,61 @@
+"""How many threads train a model fastest on this machine: what was found by timing, kept in the user's cache folder."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from mptctl.errors import StorageError
+from mptctl.files import Model, write_atomically
+from mptctl.machine.facts import cpu_name, usable_cores, version_of
+
+
+class KeptThreads(Model):
+    """What timing found for one model on one machine."""
+
+    machine: str = Field(description="processor, usable cores, and version of torch")
+    model: str = Field(description="what decides how long a step is, by which it is found again")
+    name: str = Field(description="what a person calls that: architecture, picture size, batch, method")
+    threads: int = Field(gt=0, description="with which a step is shortest")
+    step_ms: dict[int, float] = Field(description="milliseconds of a step by number of threads, as timed")
+
+
+class ThreadsFile(Model):
+    """``threads.json`` in the cache folder."""
+
+    found: list[KeptThreads] = Field(description="one for each model and machine")
+
+
+def threads_file() -> Path:
+    """Where it is kept: ``$XDG_CACHE_HOME/mptctl/threads.json``, or below ``~/.cache``."""
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(folder) if folder else Path.home() / ".cache") / "mptctl" / "threads.json"
+
+
+def machine_key() -> str:
+    """What a timing belongs to; with another processor, core or torch another number may be best."""
+    return f"{cpu_name()}, {usable_cores()} cores, torch {version_of('torch')}"
+
+
+def kept_here() -> list[KeptThreads]:
+    """What is kept for this machine; a file that is damaged or cannot be read counts as none."""
+    machine = machine_key()
+    return [kept for kept in _read() if kept.machine == machine]
+
+
+def keep(found: KeptThreads) -> None:
+    """Keep what was found in place of what was kept for that model on that machine; a full disk is no failure."""
+    others = [kept for kept in _read() if (kept.machine, kept.model) != (found.machine, found.model)]
+    content = ThreadsFile(found=[*others, found]).model_dump_json(indent=2)
+    with suppress(StorageError):
+        write_atomically(threads_file(), content.encode())
+
+
+def _read() -> list[KeptThreads]:
+    try:
+        return ThreadsFile.model_validate_json(threads_file().read_bytes()).found
+    except (OSError, ValidationError):
+        return []
