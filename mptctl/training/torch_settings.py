@@ -1,4 +1,4 @@
-"""How torch is set up for a run: threads, determinism, the search for fast algorithms."""
+"""How torch is set up for a run: threads, memory, determinism, the search for fast algorithms."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import torch
 
+from mptctl.machine.allocator import freed_memory_kept
 from mptctl.recipe import Recipe
 
 
 @contextlib.contextmanager
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Threads and determinism of a run; what was set before comes back afterwards."""
+    """Threads, memory and determinism of a run; what was set before comes back afterwards."""
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
     if recipe.runtime.threads:
@@ -25,7 +26,8 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
     try:
-        yield
+        with freed_memory_kept() if device.type == "cpu" else contextlib.nullcontext():
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic)
