@@ -43,6 +43,18 @@ def compare(
             "--by", help="seed: one table over seeds; split: a table for each split; old: for each old model."
         ),
     ] = "seed",
+    part: Annotated[
+        Literal["test", "val"],
+        typer.Option("--part", help="Samples that are counted; val where something is to be chosen."),
+    ] = "test",
+    equal_error: Annotated[
+        str | None,
+        typer.Option(
+            "--equal-error",
+            metavar="ROW",
+            help="Move each update by a bias, on validation, to the error of that row of the table.",
+        ),
+    ] = None,
     as_json: opt.Json = False,
     csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,
     latex: Annotated[Path | None, _file("--latex", "a LaTeX table for booktabs")] = None,
@@ -61,6 +73,8 @@ def compare(
         mptctl compare runs/cifar100-r18 --latex table.tex --report table.html
 
         mptctl compare no-treatment mpt-kl mpt-lm --json
+
+        mptctl compare runs/cifar100-r18 --equal-error mpt-kl
     """
     from mptctl.studies.run_folders import named_folder
 
@@ -81,6 +95,8 @@ def compare(
             folders,
             old=None if old is None else Path(old).expanduser(),
             by=by,
+            part=part,
+            equal_error=equal_error,
             device=device,
             progress=progress,
         )

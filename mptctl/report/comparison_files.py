@@ -113,11 +113,11 @@ def render_latex(comparison: Comparison) -> str:
         " & ".join(["method", *(latex(f"{title} %") for title in TITLES.values()), "cost", "parameters"])
         + " \\\\",
     ]
-    for part in dict.fromkeys(row.part for row in comparison.rows):
+    for section in dict.fromkeys(row.section for row in comparison.rows):
         lines.append("\\midrule")
-        if part is not None:
-            lines += [f"\\multicolumn{{7}}{{l}}{{{latex(part)}}} \\\\", "\\midrule"]
-        lines += [_latex_row(row) for row in comparison.rows if row.part == part]
+        if section is not None:
+            lines += [f"\\multicolumn{{7}}{{l}}{{{latex(section)}}} \\\\", "\\midrule"]
+        lines += [_latex_row(row) for row in comparison.rows if row.section == section]
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
     return "\n".join([*lines, *_latex_calibration(comparison.calibration or [])])
 
@@ -138,10 +138,12 @@ def render_markdown(comparison: Comparison) -> str:
         "parameters",
     ]
     lines = []
-    for part in dict.fromkeys(row.part for row in comparison.rows):
-        lines += [f"#### {escape(part)}", ""] if part is not None else []
+    for section in dict.fromkeys(row.section for row in comparison.rows):
+        lines += [f"#### {escape(section)}", ""] if section is not None else []
         lines += [f"| {' | '.join(headings)} |", f"|---|{'--:|' * (len(headings) - 1)}"]
-        lines += [f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.part == part]
+        lines += [
+            f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.section == section
+        ]
         lines.append("")
     if comparison.calibration:
         lines += [

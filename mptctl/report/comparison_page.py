@@ -34,8 +34,8 @@ CAPTION = "NFR against error on all classes; a small mark for each seed, a large
 
 
 FOOTER = (
-    "A negative flip is a test sample that the old model got right and the update gets wrong; NFR counts them over "
-    "test samples of the old classes. Counts are sums over seeds."
+    "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them over "
+    "samples of the old classes. Counts are sums over seeds."
 )
 
 
@@ -50,19 +50,19 @@ def render_comparison(comparison: Comparison, provenance: Provenance | None = No
 
 
 def comparison_page(comparison: Comparison) -> TablesPage:
-    """The page of a comparison: a figure and a table for each part of it, and a table of the old models."""
-    parts = list(dict.fromkeys(row.part for row in comparison.rows))
-    groups = [(part, [row for row in comparison.rows if row.part == part]) for part in parts]
+    """The page of a comparison: a figure and a table for each section of it, and a table of the old models."""
+    sections = list(dict.fromkeys(row.section for row in comparison.rows))
+    groups = [(name, [row for row in comparison.rows if row.section == name]) for name in sections]
     figures = [
         inline_figure(
             f"trade-{number}",
-            CAPTION if part is None else f"{part}. {CAPTION}",
+            CAPTION if name is None else f"{name}. {CAPTION}",
             draw_trade_off(rows),
             _seen(rows),
         )
-        for number, (part, rows) in enumerate(groups)
+        for number, (name, rows) in enumerate(groups)
     ]
-    tables = [_updates("Updates" if part is None else part, rows) for part, rows in groups]
+    tables = [_updates("Updates" if name is None else name, rows) for name, rows in groups]
     if comparison.calibration:
         tables.append(_old_models(comparison.calibration))
     marks = [marks_sentence(comparison)] if comparison.rows else []
@@ -143,6 +143,7 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
 def _title(comparison: Comparison) -> str:
     """The row with the lowest NFR, or those that share it."""
     best = [row for row in comparison.rows if "nfr" in row.best]
-    several = len({row.part for row in comparison.rows}) > 1
-    names = dict.fromkeys(f"{row.name} ({row.part})" if several else row.name for row in best)
-    return f"Lowest NFR: {' and '.join(names)}" if best else "Comparison"
+    several = len({row.section for row in comparison.rows}) > 1
+    names = dict.fromkeys(f"{row.name} ({row.section})" if several else row.name for row in best)
+    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    return f"Lowest NFR{where}: {' and '.join(names)}" if best else "Comparison"

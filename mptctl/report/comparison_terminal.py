@@ -34,10 +34,10 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         comparison: what is printed.
         console: where; its width is kept to.
     """
-    for part in dict.fromkeys(row.part for row in comparison.rows):
-        if part is not None:
-            console.print(Text("\n"), words(part, "bold"), sep="")
-        console.print(_table([row for row in comparison.rows if row.part == part], console))
+    for section in dict.fromkeys(row.section for row in comparison.rows):
+        if section is not None:
+            console.print(Text("\n"), words(section, "bold"), sep="")
+        console.print(_table([row for row in comparison.rows if row.section == section], console))
     console.print()
     if comparison.rows:
         console.print(marks_sentence(comparison), highlight=False, markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mptctl.errors import some
 from mptctl.report.numbers import NOT_DEFINED
 from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Column, Comparison, ComparisonRow, Spread
+from mptctl.studies.updates import PART_NAMES
 
 # How the columns of rates are called, in percent.
 TITLES: dict[Column, str] = {
@@ -89,20 +90,21 @@ def marks_sentence(comparison: Comparison) -> str:
     return (
         f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
         f"{100 * noise.level:g} % interval of the difference over {how}{single}, holds zero); rates are in percent, "
-        "mean ± standard deviation over seeds, on test samples; cost 1 is one plain training."
+        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; cost 1 is one plain training."
     )
 
 
 def conclusion(comparison: Comparison) -> str:
     """Which update flips least, and which others may as well; nothing where there are no two to compare."""
-    parts = {row.part for row in comparison.rows}
-    if len(comparison.rows) < 2 or len(parts) > 1:
+    sections = {row.section for row in comparison.rows}
+    if len(comparison.rows) < 2 or len(sections) > 1:
         return ""
     best = [row for row in comparison.rows if "nfr" in row.best]
     if not best:
         return ""
     near = [row.name for row in comparison.rows if "nfr" in row.within_noise_of_best]
-    said = f"Least NFR: {' and '.join(row.name for row in best)}, {spread_text(best[0].nfr)} %"
+    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    said = f"Least NFR{where}: {' and '.join(row.name for row in best)}, {spread_text(best[0].nfr)} %"
     differ = "differs" if len(near) == 1 else "differ"
     return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
 
@@ -114,10 +116,16 @@ def remarks(comparison: Comparison) -> list[str]:
     for old in comparison.old if comparison.calibration is None else ():
         where = f" of {old.split}" if old.split else ""
         lines.append(
-            f"The old models{where} err on {spread_text(old.er_old)} % of the test samples of old classes."
+            f"The old models{where} err on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} samples of "
+            "old classes."
         )
-    for part, row in comparison.bias_held_against.items():
-        where = "" if part == "all" else f" of {part}"
+    if comparison.equal_error is not None:
+        lines.append(
+            "Every row is what a bias leaves of it: the largest off the new classes' logits, or the smallest on them, "
+            f"with which it errs on validation no more than {comparison.equal_error} as it is."
+        )
+    for section, row in comparison.bias_held_against.items():
+        where = "" if section == "all" else f" of {section}"
         lines.append(
             f"“{BIAS_ROW}”{where}: a constant off the new classes' logits of the plain update, chosen on "
             f"validation at no more error than {row}; it costs no training."

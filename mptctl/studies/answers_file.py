@@ -121,11 +121,9 @@ class RunAnswers:
         """Whether it knows all classes and says which old model it replaces."""
         return self.head.num_known == len(self.head.class_names) and "old" in self.head.teachers
 
-    @property
-    def test_of_old(self) -> NDArray[np.bool_]:
-        """(N,) which test samples are of an old class."""
-        of_old: NDArray[np.bool_] = self.test.label < self.head.num_old
-        return of_old
+    def part(self, name: Part) -> PartAnswers:
+        """Its answers to one of the two parts."""
+        return {"val": self.val, "test": self.test}[name]
 
 
 def read_answers(folder: Path) -> RunAnswers | None:

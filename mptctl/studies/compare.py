@@ -17,6 +17,7 @@ from mptctl.evaluation.paired_bootstrap import (
     is_noise,
     joint_cells,
 )
+from mptctl.names import Part
 from mptctl.studies.answers import Progress, RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
@@ -32,6 +33,7 @@ from mptctl.studies.comparison import (
     OldModels,
     Spread,
 )
+from mptctl.studies.equal_error import at_equal_error
 from mptctl.studies.free_rival import take_bias_off
 from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.updates import Update, find_updates
@@ -45,6 +47,8 @@ def compare_runs(
     *,
     old: Path | None = None,
     by: By = "seed",
+    part: Part = "test",
+    equal_error: str | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
@@ -55,39 +59,46 @@ def compare_runs(
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
         by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with each old
             model apart; or each split apart.
+        part: on which updates are compared: test, or val, where something is to be chosen.
+        equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as they are.
         device: where models compute that did not answer yet.
         progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: no update there, an old model that is missing, or runs of other splits.
-        UsageError: one old model for all updates, and each apart.
-        DataError, NonFiniteError: see `run_answers`.
+        UsageError: one old model for all updates, and each apart; no row of that name.
+        DataError, NonFiniteError: see `run_answers`; or there is no validation part.
     """
     if old is not None and by == "old":
         raise UsageError(
             "--old: with --by old each update is held against the old models beside it; give one"
         )
-    found = find_updates(folders, old, by_old=by == "old", device=device, progress=progress)
+    found = find_updates(folders, old, by_old=by == "old", part=part, device=device, progress=progress)
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
     groups = group_updates(found.updates, by)
     notes, held_against = list(found.notes), {}
     rows: list[ComparisonRow] = []
-    for part in dict.fromkeys(group.part for group in groups):
-        inside = [group for group in groups if group.part == part]
+    for section in dict.fromkeys(group.section for group in groups):
+        inside = [group for group in groups if group.section == section]
         notes += missing_seeds(inside)
-        rival, target, more = take_bias_off(inside)
+        if equal_error is not None:
+            inside, more = at_equal_error(inside, equal_error)
+        else:
+            rival, target, more = take_bias_off(inside)
+            if rival is not None and target is not None:
+                held_against[section or "all"] = target
+                at = next(i for i, group in enumerate(inside) if group.is_plain)
+                inside.insert(at + 1, rival)
         notes += more
-        if rival is not None and target is not None:
-            held_against[part or "all"] = target
-            at = next(i for i, group in enumerate(inside) if group.is_plain)
-            inside.insert(at + 1, rival)
-        rows += _rows(inside, by)
+        rows += _rows(inside, by, moved=equal_error is not None)
     return Comparison(
         rows=rows,
         by=by,
+        part=part,
+        equal_error=equal_error,
         old=_old_models(groups, by),
-        calibration=_calibration(found.old_models) if by == "old" else None,
+        calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,
         noise=Noise(
             over="seeds and samples" if any(len(g.updates) > 1 for g in groups) else "samples",
             resamples=RESAMPLES,
@@ -98,13 +109,19 @@ def compare_runs(
     )
 
 
-def _rows(groups: Sequence[Group], by: By) -> list[ComparisonRow]:
-    """Rows of one part of the table, with the best of each column and what is within noise of it."""
+def _rows(groups: Sequence[Group], by: By, *, moved: bool) -> list[ComparisonRow]:
+    """Rows of one section of the table, with the best of each column and what is within noise of it.
+
+    Args:
+        groups: of that section.
+        by: what rows are grouped over.
+        moved: whether each has a bias of its own.
+    """
     plain: dict[tuple[str, int], Update] = {}
     for group in groups:
         for update in group.updates if group.is_plain else ():
             plain.setdefault(update.replicate, update)
-    rows = [_row(group, plain, by) for group in groups]
+    rows = [_row(group, plain, by, moved) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     most = max(len(group.updates) for group in groups)
@@ -130,14 +147,14 @@ def _draws(one: Group, other: Group) -> dict[str, FloatArray] | None:
     """Bootstrap of the difference over the seeds that two groups have in common; None where there is none."""
     theirs = {update.replicate: update for update in other.updates}
     cells = [
-        joint_cells(u.run.test_of_old, u.old_right, u.right, theirs[u.replicate].right)
+        joint_cells(u.of_old, u.old_right, u.right, theirs[u.replicate].right)
         for u in one.updates
         if u.replicate in theirs
     ]
     return differences(cells) if cells else None
 
 
-def _row(group: Group, plain: dict[tuple[str, int], Update], by: By) -> ComparisonRow:
+def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, moved: bool) -> ComparisonRow:
     updates = group.updates
     counts = [update.counts for update in updates]
     rates = [flip_rates(c, 0) for c in counts]
@@ -152,8 +169,8 @@ def _row(group: Group, plain: dict[tuple[str, int], Update], by: By) -> Comparis
     return ComparisonRow(
         name=group.name,
         method=group.method,
-        split=None if by == "old" else group.part,
-        old=group.part if by == "old" else None,
+        split=None if by == "old" else group.section,
+        old=group.section if by == "old" else None,
         seeds=[u.run.recipe.runtime.seed for u in updates],
         runs=[str(u.run.folder) for u in updates],
         nfr=spread([r.nfr.value for r in rates]),
@@ -170,7 +187,7 @@ def _row(group: Group, plain: dict[tuple[str, int], Update], by: By) -> Comparis
         parameters=updates[0].run.head.work.parameters,
         best=[],
         within_noise_of_best=[],
-        bias=spread([u.bias for u in updates]) if group.method == BIAS_ROW else None,
+        bias=spread([u.bias for u in updates]) if moved or group.method == BIAS_ROW else None,
     )
 
 
@@ -206,14 +223,14 @@ def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
         for update in group.updates:
             key = (update.run.head.split_fingerprint, update.old.head.digest)
             wrong = update.counts.total - update.counts.old_right
-            found.setdefault(group.part, {})[key] = wrong / update.counts.total
+            found.setdefault(group.section, {})[key] = wrong / update.counts.total
     return [
         OldModels(
-            split=None if by == "old" else part,
-            old=part if by == "old" else None,
+            split=None if by == "old" else section,
+            old=section if by == "old" else None,
             er_old=spread(list(errors.values())),
         )
-        for part, errors in found.items()
+        for section, errors in found.items()
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.files import Model
+from mptctl.names import Part
 
 By = Literal["seed", "split", "old"]
 # The rates among which a best one is looked for; the less the better.
@@ -69,12 +70,14 @@ class ComparisonRow(Model):
         description="rates in which it is not the best and differs from the best by no more than noise"
     )
     bias: Spread | None = Field(
-        None, description="what was taken off the logits of new classes, for the row of the bias"
+        None,
+        description="what was taken off the logits of new classes, for the row of the bias and with --equal-error; "
+        "below zero it was put on them",
     )
 
     @property
-    def part(self) -> str | None:
-        """What its part of the table is about: a split, or an old model; None where the table has one part."""
+    def section(self) -> str | None:
+        """What its section of the table is about: a split, or an old model; None where the table has one."""
         return self.split or self.old
 
 
@@ -114,6 +117,10 @@ class Comparison(Model):
 
     rows: list[ComparisonRow] = Field(description="updates only")
     by: By = Field(description="what rows are grouped over")
+    part: Part = Field("test", description="on which samples; rates that say test are of it")
+    equal_error: str | None = Field(
+        None, description="the row at whose validation error all are compared; null: each as it is"
+    )
     old: list[OldModels] = Field(description="what the updates replace")
     calibration: list[CalibrationRow] | None = Field(
         None, description="of the old models, with --by old: one row for each name"

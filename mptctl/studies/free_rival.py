@@ -54,28 +54,31 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
         f"in {missed} of {len(biased)} seeds no bias brings the plain update to the validation error of {best.name}; "
         "there the one with the lowest error is taken"
     ]
-    return Group(BIAS_ROW, BIAS_ROW, plain.part, biased), best.name, notes if missed else []
+    return Group(BIAS_ROW, BIAS_ROW, plain.section, biased), best.name, notes if missed else []
 
 
-def bias_at_error(part: PartAnswers, error: float) -> tuple[float, bool]:
+def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[float, bool]:
     """The largest bias at which a model errs no more than it may: flips only become fewer with the bias.
 
     Args:
         part: its answers; at least one.
         error: what it may err on all classes, a fraction.
+        least: the smallest bias; minus infinity where one may also be put on the new classes.
 
     Returns:
-        The bias, one of the gaps or zero, and whether that error is reached; where it is not, the bias with the lowest
-        error, of several the smallest.
+        The bias, one of the gaps or the least, and whether that error is reached; where it is not, the bias with the
+        lowest error, of several the smallest.
     """
     gap = part.gap.astype(np.float64)
-    moving = np.flatnonzero(gap > 0)
+    if least == -np.inf:  # below every gap: each sample that can be answered with a new class is
+        least = float(np.nextafter(gap[np.isfinite(gap)].min(initial=0.0), -np.inf))
+    moving = np.flatnonzero(gap > least)
     order = moving[np.argsort(gap[moving], kind="stable")]
     # Each of these samples goes over to its best old class once the bias is its gap; equal gaps go together.
     change = (part.old_answer != part.label)[order].astype(np.int64) - (part.new_answer != part.label)[order]
     last = np.append(gap[order][1:] != gap[order][:-1], True)[: order.size]
-    biases = np.append(0.0, gap[order][last])
-    start = int((~part.right()).sum())
+    biases = np.append(least, gap[order][last])
+    start = int((~part.right(least)).sum())
     errors = np.append(start, start + np.cumsum(change)[last]) / len(part)
     reached = np.flatnonzero(errors <= error)
     at = int(reached[-1]) if reached.size else int(errors.argmin())

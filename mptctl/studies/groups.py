@@ -22,13 +22,13 @@ class Group(NamedTuple):
 
     Attributes:
         name, method: of the runs.
-        part: what its part of the table is about: a split, or an old model; None where the table has one part.
+        section: what its section of the table is about: a split, or an old model; None where the table has one.
         updates: one a seed.
     """
 
     name: str
     method: str
-    part: str | None
+    section: str | None
     updates: list[Update]
 
     @property
@@ -68,10 +68,10 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
     for update in updates:
-        part = update.old_name or labels.get(update.run.head.split_fingerprint)
-        alike.setdefault((part, _settings(update.run)), []).append(update)
+        section = update.old_name or labels.get(update.run.head.split_fingerprint)
+        alike.setdefault((section, _settings(update.run)), []).append(update)
     groups = []
-    for (part, _), members in alike.items():
+    for (section, _), members in alike.items():
         named: dict[str, list[Update]] = {}
         twice = len({m.replicate for m in members}) < len(members)
         for member in members:
@@ -80,12 +80,12 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
             method = several[0].run.recipe.method.name
             names = {m.run.folder.name for m in several}
             several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
-            groups.append(Group(names.pop() if len(names) == 1 else method, method, part, several))
+            groups.append(Group(names.pop() if len(names) == 1 else method, method, section, several))
     order = {name: i for i, name in enumerate(METHOD_NAMES)}
-    parts = list(dict.fromkeys(group.part for group in groups))
+    sections = list(dict.fromkeys(group.section for group in groups))
     if by == "split":
-        parts.sort(key=lambda part: part or "")
-    return sorted(groups, key=lambda g: (parts.index(g.part), order[g.method], g.name))
+        sections.sort(key=lambda section: section or "")
+    return sorted(groups, key=lambda g: (sections.index(g.section), order[g.method], g.name))
 
 
 def missing_seeds(groups: Sequence[Group]) -> list[str]:

@@ -14,28 +14,32 @@ from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
-from mptctl.names import Role
+from mptctl.names import Part, Role
 from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
 from mptctl.studies.work import metrics_of
 
 BoolArray = NDArray[np.bool_]
+# What samples of a part are called.
+PART_NAMES: dict[Part, str] = {"train": "training", "val": "validation", "test": "test"}
 
 
 @dataclass(frozen=True)
 class Update:
-    """One run against the old model that it replaces, on one test set, perhaps with a bias taken off.
+    """One run against the old model that it replaces, on one part of a split, perhaps with a bias taken off.
 
     Attributes:
         run, old: their answers, to the same samples.
-        bias: taken off the logits of the new classes.
+        bias: taken off the logits of the new classes; below zero it is put on them.
         old_name: of the old model, where there are several to tell apart.
+        part: on which they are compared.
     """
 
     run: RunAnswers
     old: RunAnswers
     bias: float = 0.0
     old_name: str | None = None
+    part: Part = "test"
 
     @property
     def replicate(self) -> tuple[str, int]:
@@ -44,19 +48,24 @@ class Update:
 
     @cached_property
     def old_right(self) -> BoolArray:
-        """(N,) test samples that the old model gets right."""
-        return self.old.test.right()
+        """(N,) samples of the part that the old model gets right."""
+        return self.old.part(self.part).right()
 
     @cached_property
     def right(self) -> BoolArray:
-        """(N,) test samples that the update gets right."""
-        return self.run.test.right(self.bias)
+        """(N,) samples of the part that the update gets right."""
+        return self.run.part(self.part).right(self.bias)
+
+    @cached_property
+    def of_old(self) -> BoolArray:
+        """(N,) samples of the part that are of an old class."""
+        of_old: BoolArray = self.run.part(self.part).label < self.run.head.num_old
+        return of_old
 
     @cached_property
     def counts(self) -> Counts:
-        """The flip table, over test samples of the old classes."""
-        of_old = self.run.test_of_old
-        return flip_counts(self.old_right[of_old], self.right[of_old])
+        """The flip table, over samples of the old classes."""
+        return flip_counts(self.old_right[self.of_old], self.right[self.of_old])
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ def find_updates(
     old: Path | None,
     *,
     by_old: bool = False,
+    part: Part = "test",
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Found:
@@ -88,10 +98,12 @@ def find_updates(
         folders: a study's folder, run roots, or run folders.
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
         by_old: there are several old models, and an update that learnt from none of them is held against each.
+        part: on which they are compared.
         device, progress: for models that did not answer yet; see `run_answers`.
 
     Raises:
         CheckpointError: no run or no update there, an old model that is not there, or runs of other splits than theirs.
+        DataError: a part without a sample of an old class.
     """
     chosen: dict[Path, bool] = {}
     for folder in folders:
@@ -125,12 +137,12 @@ def find_updates(
                 "update; name updates, and the model that they replace with --old"
             )
         if not by_old:
-            updates.append(_against(answers, replaced, device, progress))
+            updates.append(_against(answers, replaced, part, device, progress))
             continue
         learns = Role.OLD in ROWS[answers.recipe.method.name].teachers
         several = [replaced] if learns else list(beside[run.parent])
         updates += [
-            replace(_against(answers, each, device, progress), old_name=each.name) for each in several
+            replace(_against(answers, each, part, device, progress), old_name=each.name) for each in several
         ]
     found: dict[str, list[RunAnswers]] = {}
     for models in beside.values():
@@ -161,7 +173,7 @@ def _old_models(
     return found
 
 
-def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | None) -> Update:
+def _against(run: RunAnswers, replaced: Path, part: Part, device: str, progress: Progress | None) -> Update:
     """An update beside its old model, once both are known to have seen the same samples."""
     # An imported old model is of no split, and is asked on the update's.
     split = split_above(run.folder) if (replaced / "best.pt").is_file() else None
@@ -176,11 +188,12 @@ def _against(run: RunAnswers, replaced: Path, device: str, progress: Progress | 
             f"{replaced}: knows {old.head.num_known} classes, but {run.folder} has {run.head.num_old} old ones; "
             "name the model that it replaces with --old"
         )
-    if not run.test_of_old.any():
+    update = Update(run, old, part=part)
+    if not update.of_old.any():
         raise DataError(
-            f"{run.folder}: no test sample is of an old class; add some to the data and run split again"
+            f"{run.folder}: no {PART_NAMES[part]} sample is of an old class; add some to the data and run split again"
         )
-    return Update(run, old)
+    return update
 
 
 def unfinished(run: Path) -> str | None:

@@ -22,9 +22,24 @@ def test_it_is_the_largest_bias_that_errs_no_more(seed: int, error: float, stren
     assert bias == (max(within) if within else min(every, key=lambda each: errors[each]))
 
 
+@given(seed=st.integers(0, 1000), error=st.floats(0, 1), strength=st.floats(0, 4))
+def test_one_may_also_be_put_on_the_new_classes(seed: int, error: float, strength: float) -> None:
+    rng = np.random.default_rng(seed)
+    part = random_part(rng, rng.integers(CLASSES, size=60), strength)
+    bias, reached = bias_at_error(part, error, least=-np.inf)
+    gaps = sorted(set(part.gap.astype(np.float64).tolist()))
+    every = [gaps[0] - 1, *gaps]  # at the first, every answer is a new class
+    errors = {each: (~part.right(each)).mean() for each in every}
+    within = [each for each in every if errors[each] <= error]
+    best = max(within) if within else min(every, key=lambda each: errors[each])
+    assert reached == bool(within)
+    assert (part.answers(bias) == part.answers(best)).all()
+
+
 def test_a_model_that_never_answers_a_new_class_has_none_to_take_off() -> None:
     rng = np.random.default_rng(0)
     part = random_part(rng, rng.integers(3, size=50), 0.0, known=3)
     wrong = float((~part.right()).mean())
     assert bias_at_error(part, wrong) == (0.0, True)
     assert bias_at_error(part, wrong - 0.01) == (0.0, False)
+    assert bias_at_error(part, wrong, least=-np.inf)[1]

@@ -1,0 +1,61 @@
+"""Updates at one error: flips that are left once a bias has brought each of them to what one row errs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from mptctl.errors import DataError, UsageError
+from mptctl.recipe.validation import nearest
+from mptctl.studies.free_rival import bias_at_error
+from mptctl.studies.groups import Group
+
+
+def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], list[str]]:
+    """The same updates, each with the largest bias at which it errs no more on validation than one row does.
+
+    A bias off the new classes' logits trades errors for flips after any training, so the flips of updates of unlike
+    errors say little of each other. The row itself has its largest bias too.
+
+    Args:
+        groups: of one section of the table.
+        name: of the row.
+
+    Returns:
+        The groups, without runs of seeds that the row has not, and notes.
+
+    Raises:
+        UsageError: no such row; the nearest is named.
+        DataError: there is no validation part to choose a bias on.
+    """
+    target = next((group for group in groups if group.name == name), None)
+    if target is None:
+        names = [group.name for group in groups]
+        raise UsageError(f"--equal-error {name}: no such row{nearest(name, names)}")
+    for group in groups:
+        for update in group.updates:
+            if not len(update.run.val):
+                raise DataError(
+                    f"--equal-error: {update.run.folder} has no validation part to choose a bias on; compare without it"
+                )
+    errors = {u.replicate: float(np.mean(~u.run.val.right())) for u in target.updates}
+    moved, notes = [], []
+    for group in groups:
+        updates, missed = [], 0
+        for update in group.updates:
+            if update.replicate in errors:
+                bias, reached = bias_at_error(update.run.val, errors[update.replicate], least=-np.inf)
+                updates.append(replace(update, bias=bias))
+                missed += not reached
+        if not updates:
+            notes.append(f"{group.name} is left out: it has no seed in common with {name}")
+            continue
+        if missed:
+            notes.append(
+                f"{group.name}: in {missed} of {len(updates)} seeds no bias brings it to the validation error of "
+                f"{name}; there the one with the lowest error is taken"
+            )
+        moved.append(group._replace(updates=updates))
+    return moved, notes

@@ -1,0 +1,120 @@
+"""Updates at the error of one of them, by hand; and comparisons on the validation part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError, UsageError
+from mptctl.studies.answers_file import no_answers
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import BIAS_ROW
+from tests.common import CommandLine
+from tests.studies.made_runs import CLASSES, NUM_OLD, made_part, made_run, made_seed
+
+# Four samples of old classes and four of new ones; the old model is right on all of the first four.
+LABEL = np.array([0, 1, 2, 0, 3, 3, 4, 5])
+
+
+def made_update(root: Path, method: str, gaps: list[float], seed: int = 1) -> None:
+    """An update whose best old and best new class are right wherever they can be; the gap says which it answers."""
+    logits = np.full((len(LABEL), CLASSES), -100.0)
+    for i, (label, gap) in enumerate(zip(LABEL, gaps, strict=True)):
+        logits[i, label if label < NUM_OLD else 0] = 0.0
+        logits[i, label if label >= NUM_OLD else 3] = gap
+    part = made_part(LABEL, logits)
+    made_run(root / method, method, seed, part, part)
+
+
+def made_old(root: Path, seed: int = 1) -> None:
+    part = made_part(LABEL, np.eye(CLASSES)[np.where(LABEL < NUM_OLD, LABEL, 0)][:, :NUM_OLD])
+    made_run(root / "old", "no-treatment", seed, part, part, old=None, num_known=NUM_OLD)
+
+
+def by_hand(root: Path) -> None:
+    made_old(root)
+    # Plain: three flips. Each of the gaps 1, 2 and 3 that is taken off mends one; from 4 on new classes are lost.
+    made_update(root, "no-treatment", [1, 2, 3, -1, 4, 5, 6, 7])
+    # One flip, and two of the new classes wrong; -2 mends one of these, -3 the other at the cost of a second flip.
+    made_update(root, "mpt-nodistill", [1, -2.5, -4, -4, 4, 5, -2, -3])
+
+
+def test_every_update_has_the_largest_bias_at_the_error_of_the_row(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    plain, mpt = compare_runs([tmp_path], equal_error="no-treatment").rows
+    assert BIAS_ROW not in {plain.name, mpt.name}
+    # Plain errs on 3 of 8: at a bias of 6 three new classes are lost, and no flip is left.
+    assert plain.bias is not None
+    assert plain.bias.values == [6.0]
+    assert (plain.flips.values, plain.errors.values) == ([(0, 4)], [(3, 8)])
+    # MPT errs on 3 too. With 1 off, no flip is left and two are wrong; with 4 off, three.
+    assert mpt.bias is not None
+    assert mpt.bias.values == [4.0]
+    assert (mpt.flips.values, mpt.errors.values) == ([(0, 4)], [(3, 8)])
+
+
+def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    # An update with one error, a flip: no bias brings MPT there. Its fewest are two, of several biases at the smallest.
+    made_update(tmp_path, "pct-kl", [1, -2, -2, -2, 4, 5, 6, 7])
+    found = compare_runs([tmp_path], equal_error="pct-kl")
+    rows = {row.name: row for row in found.rows}
+    assert rows["pct-kl"].errors.values == [(1, 8)]
+    # 3 taken off mends all flips, 4 costs one new class.
+    assert rows["no-treatment"].errors.values == [(1, 8)]
+    assert rows["mpt-nodistill"].errors.values == [(2, 8)]
+    (note,) = found.notes
+    assert note.startswith(
+        "mpt-nodistill: in 1 of 1 seeds no bias brings it to the validation error of pct-kl"
+    )
+    # An update that answers old classes alone errs less once something is put on the new ones.
+    made_update(tmp_path, "pct-lm", [-9, -9, -9, -9, -1, -2, -3, -4])
+    row = {row.name: row for row in compare_runs([tmp_path], equal_error="pct-kl").rows}["pct-lm"]
+    assert row.bias is not None
+    assert row.bias.values == [-4.0]
+    assert (row.flips.values, row.errors.values) == ([(0, 4)], [(1, 8)])
+
+
+def test_what_cannot_be_had_is_named(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    with pytest.raises(
+        UsageError, match=r"^--equal-error mpt-nodistil: no such row; did you mean mpt-nodistill\?$"
+    ):
+        compare_runs([tmp_path], equal_error="mpt-nodistil")
+    made_update(tmp_path, "pct-kl", [1.0] * 8, seed=2)
+    made_old(tmp_path / "2", seed=2)
+    (tmp_path / "pct-kl").rename(tmp_path / "2" / "pct-kl")
+    found = compare_runs([tmp_path, tmp_path / "2"], equal_error="mpt-nodistill")
+    assert [row.name for row in found.rows] == ["no-treatment", "mpt-nodistill"]
+    assert "pct-kl is left out: it has no seed in common with mpt-nodistill" in found.notes
+    part = made_part(LABEL, np.eye(CLASSES)[LABEL])
+    made_run(tmp_path / "pct-lm", "pct-lm", 1, part, no_answers())
+    with pytest.raises(DataError, match=r"pct-lm has no validation part to choose a bias on"):
+        compare_runs([tmp_path], equal_error="mpt-nodistill")
+    with pytest.raises(DataError, match=r"pct-lm: no validation sample is of an old class"):
+        compare_runs([tmp_path], part="val")
+
+
+def test_the_validation_part_is_counted_where_something_is_to_be_chosen(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    runs = made_seed(tmp_path / "1", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    found = compare_runs([tmp_path / "1"], part="val")
+    old = runs["old"].val
+    of_old = old.label < NUM_OLD
+    for row in found.rows:
+        if row.name in runs:
+            update = runs[row.name].val
+            flips = int((old.right() & ~update.right())[of_old].sum())
+            assert row.flips.values == [(flips, int(of_old.sum()))]
+            assert row.errors.values == [(int((~update.right()).sum()), len(update))]
+    assert found.old[0].er_old.values == [pytest.approx(1 - old.right()[of_old].mean(), abs=1e-12)]
+    done = mptctl("compare", tmp_path / "1", "--part", "val", "--equal-error", "mpt-kl")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "on validation samples;" in text
+    assert "of the validation samples of old classes." in text
+    assert "with which it errs on validation no more than mpt-kl as it is." in text
+    assert "Least NFR at the error of mpt-kl: " in text
