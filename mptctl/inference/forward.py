@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
+from mptctl.machine.allocator import freed_memory_kept
 from mptctl.machine.device import Precision, autocast
 
 
@@ -28,7 +29,8 @@ def forward(
     """
     for model in models:
         model.eval()
-    for batch in loader.epoch(0):
-        with autocast(batch.images.device, precision):
-            logits = [model(batch.images) for model in models]
-        yield batch, [found.float() for found in logits]
+    with freed_memory_kept():
+        for batch in loader.epoch(0):
+            with autocast(batch.images.device, precision):
+                logits = [model(batch.images) for model in models]
+            yield batch, [found.float() for found in logits]
