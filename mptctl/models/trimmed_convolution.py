@@ -3,10 +3,35 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+
+class _Part(torch.autograd.Function):
+    """Some rows and columns of a convolution's weights, (O, I, H, W).
+
+    torch's own gradient of a slice does not lie in memory as weights in channels-last do, so that each step would
+    have to copy all of it once more.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, rows: range, columns: range) -> Tensor:
+        ctx.shape, ctx.strides, ctx.rows, ctx.columns = weight.shape, weight.stride(), rows, columns
+        return _part(weight, rows, columns)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = gradients
+        whole = gradient.new_empty_strided(ctx.shape, ctx.strides).zero_()
+        _part(whole, ctx.rows, ctx.columns).copy_(gradient)
+        return whole, None, None
+
+
+def _part(weight: Tensor, rows: range, columns: range) -> Tensor:
+    return weight[:, :, rows.start : rows.stop, columns.start : columns.stop]
 
 
 class TrimmedConv2d(nn.Conv2d):
@@ -25,7 +50,7 @@ class TrimmedConv2d(nn.Conv2d):
         rows, columns = map(rows_that_meet, input.shape[-2:], self.kernel_size, self.stride, self._sides)
         if (len(rows), len(columns)) == self.kernel_size:
             return super().forward(input)
-        met = self.weight[:, :, rows.start : rows.stop, columns.start : columns.stop]
+        met = _Part.apply(self.weight, rows, columns)
         padding = (self._sides[0] - rows.start, self._sides[1] - columns.start)
         return F.conv2d(input, met, self.bias, self.stride, padding, self.dilation, self.groups)
 
