@@ -24,7 +24,7 @@ from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optim import build_optimizer, in_memory_order
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
@@ -109,7 +109,8 @@ def _own_ways(
             logits = student(batch.images)
         loss = nn.functional.cross_entropy(logits.float(), batch.labels)
         loss.backward()
-        optimizer.step()
+        with in_memory_order(optimizer):
+            optimizer.step()
         optimizer.zero_grad()
 
     def floor() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mptctl.recipe import OptimRecipe
 
@@ -30,6 +32,56 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimi
         nesterov=recipe.nesterov,
         fused=True,
     )
+
+
+@contextlib.contextmanager
+def in_memory_order(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """For one step on a CPU, show channels-last weights as the contiguous tensors that they are in memory.
+
+    torch's fused steps go through memory from its beginning to its end. A gradient that is not contiguous they copy
+    first, for nothing; and where it lies in another order than its weights, they are wrong. So gradients and state are
+    brought into the order of their weights, and all of them are seen as (O, H, W, I).
+
+    Args:
+        optimizer: fused; its weights are as they were when the block ends.
+    """
+    turned = [
+        p
+        for group in optimizer.param_groups
+        for p in group["params"]
+        if p.grad is not None and p.device.type == "cpu" and _is_channels_last(p)
+    ]
+    for p in turned:
+        _turn(p, optimizer, (0, 2, 3, 1))
+    try:
+        yield
+    finally:
+        for p in turned:
+            _turn(p, optimizer, (0, 3, 1, 2))
+
+
+def _is_channels_last(p: Tensor) -> bool:
+    return p.dim() == 4 and not p.is_contiguous() and p.is_contiguous(memory_format=torch.channels_last)
+
+
+def _turn(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -> None:
+    """Reorder the dimensions of a weight, its gradient and its state, which lie in memory as the weight does."""
+
+    def turn(tensor: Tensor) -> Tensor:
+        same = tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)
+        return same.detach().permute(order)
+
+    state = optimizer.state.get(p, {})
+    views = {
+        name: turn(value)
+        for name, value in state.items()
+        if isinstance(value, Tensor) and value.shape == p.shape
+    }
+    gradient = None if p.grad is None else turn(p.grad)
+    p.grad = None  # torch wants a gradient of the shape of its weights
+    p.data = p.data.permute(order)
+    p.grad = gradient
+    state.update(views)
 
 
 def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_steps: int) -> float:

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from mptctl.data.loading.batch import Batch
 from mptctl.machine.device import autocast
 from mptctl.names import Role
+from mptctl.training.optim import in_memory_order
 from mptctl.training.run import Student
 
 
@@ -54,5 +55,6 @@ def _update(student: Student, terms: dict[str, Tensor]) -> None:
         nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
     student.group.maximum(student.guard.skip)
     student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]  # what fused optimizers read
-    student.optimizer.step()
+    with in_memory_order(student.optimizer):
+        student.optimizer.step()
     student.optimizer.zero_grad()

@@ -9,7 +9,7 @@ from torch import nn
 from mptctl.data.split import Split
 from mptctl.recipe import OptimRecipe, load_recipe
 from mptctl.training.dry_run import dry_run
-from mptctl.training.optim import build_optimizer, learning_rate
+from mptctl.training.optim import build_optimizer, in_memory_order, learning_rate
 from mptctl.training.request import RunRequest
 from tests.common import Train, short_recipe
 
@@ -154,3 +154,45 @@ def test_a_run_shows_the_rate_that_it_trains_with_and_goes_on_with_it(run: Train
     assert more.steps == 2 * result.steps
     assert [line.lr for line in log.lines if line.event == "step"] == pytest.approx([0.08])
     assert "#" not in short_recipe().to_yaml()
+
+
+@pytest.mark.parametrize("gradients", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adam"])
+def test_a_step_is_that_of_contiguous_weights_however_weights_and_gradients_lie_in_memory(
+    name: str, gradients: torch.memory_format
+) -> None:
+    last = torch.channels_last
+
+    def trained(weights: torch.memory_format) -> tuple[nn.Conv2d, torch.optim.Optimizer]:
+        torch.manual_seed(0)
+        layer = nn.Conv2d(6, 8, 3).to(memory_format=weights)
+        optimizer = build_optimizer(recipe(name=name, lr=0.1, nesterov=True, weight_decay=0.01), layer)
+        for _ in range(3):
+            drawn = torch.randn(8, 6, 3, 3)
+            layer.weight.grad = drawn.contiguous(memory_format=gradients if weights == last else weights)
+            with in_memory_order(optimizer):
+                optimizer.step()
+        return layer, optimizer
+
+    (plain, _), (ours, optimizer) = trained(torch.contiguous_format), trained(last)
+    torch.testing.assert_close(ours.weight, plain.weight, rtol=0, atol=1e-6)
+    kept = [ours.weight, ours.weight.grad, *optimizer.state[ours.weight].values()]
+    whole = [tensor for tensor in kept if isinstance(tensor, torch.Tensor) and tensor.dim()]
+    assert len(whole) >= 3
+    assert {tensor.shape for tensor in whole} == {(8, 6, 3, 3)}
+    assert {tensor.stride() for tensor in whole} == {ours.weight.stride()} == {(54, 1, 18, 6)}
+
+
+def test_weights_are_as_they_were_where_a_step_fails() -> None:
+    layer = nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)
+    optimizer = build_optimizer(recipe(lr=0.1), layer)
+    layer(torch.randn(1, 2, 3, 3)).sum().backward()
+
+    def fail() -> None:
+        with in_memory_order(optimizer):
+            assert layer.weight.shape == (3, 3, 3, 2)
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        fail()
+    assert layer.weight.shape == (3, 2, 3, 3)
