@@ -19,7 +19,7 @@ from mptctl.report.svg import INK, figure_metadata, style
 
 MARKS = {"old classes": "o", "new classes": "^"}
 PANEL = 3.1  # inches, each way
-PANELS_A_ROW = 3
+PANELS_A_ROW = 3  # at most
 LEGEND_WIDTH = 1.4  # inches
 # As many colours as a person can tell apart; the legend of more classes says the markers alone.
 MOST_NAMED = 20
@@ -50,7 +50,7 @@ def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
         embeddings: at least one, by the name that its panel has.
     """
     rows = -(-len(embeddings) // PANELS_A_ROW)
-    columns = min(len(embeddings), PANELS_A_ROW)
+    columns = -(-len(embeddings) // rows)  # four panels are two rows of two
     with style():
         figure = Figure(figsize=(columns * PANEL + LEGEND_WIDTH, rows * (PANEL + 0.3)))
         places = figure.subplots(rows, columns, squeeze=False).ravel()

@@ -34,6 +34,16 @@ def test_one_panel_a_run_with_its_error() -> None:
     assert all("error 0.00 %" in title for title in titles)
 
 
+@pytest.mark.parametrize(
+    ("panels", "rows", "columns"), [(1, 1, 1), (3, 1, 3), (4, 2, 2), (5, 2, 3), (7, 3, 3)]
+)
+def test_panels_fill_their_rows(panels: int, rows: int, columns: int) -> None:
+    figure = draw_embeddings({str(i): made() for i in range(panels)})
+    grid = figure.axes[0].get_gridspec()
+    assert grid is not None
+    assert (grid.nrows, grid.ncols) == (rows, columns)
+
+
 def test_old_and_new_classes_have_their_own_marker_and_every_class_its_colour() -> None:
     (axes,) = draw_embeddings({"run": made()}).axes
     old, new = (each for each in axes.collections if isinstance(each, PathCollection))
