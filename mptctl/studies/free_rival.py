@@ -86,6 +86,5 @@ def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[
 
 
 def _val_nfr(update: Update) -> float:
-    part = update.run.val
-    of_old = part.label < update.run.head.num_old
-    return float(np.mean((update.old.val.right() & ~part.right())[of_old]))
+    counts = replace(update, part="val").counts
+    return counts.negative_flips / max(counts.total, 1)
