@@ -146,6 +146,16 @@ def tune(
             rich_help_panel=WHERE,
         ),
     ] = None,
+    lockstep: Annotated[
+        int,
+        typer.Option(
+            "--lockstep",
+            metavar="N",
+            min=1,
+            help="Trials that one process trains in turn, on the same batches and answers of teachers.",
+            rich_help_panel=WHERE,
+        ),
+    ] = 1,
     cache_teachers: Annotated[
         bool,
         typer.Option(
@@ -173,6 +183,8 @@ def tune(
         mptctl tune --k 0,1,2,4 --distance kl,lm --max-er-increase 1
 
         mptctl tune --max-nfr 2
+
+        mptctl tune --lockstep 4 --no-cache-teachers
 
         mptctl tune --search optuna --trials 30 --k 0:8 --lr 0.01:0.2 --asha
 
@@ -223,6 +235,7 @@ def tune(
         cpus_per_trial=cpus_per_trial,
         gpus_per_trial=gpus_per_trial,
         max_concurrent=max_concurrent,
+        lockstep=lockstep,
         resume=flags.resume,
         overwrite=flags.overwrite,
     )

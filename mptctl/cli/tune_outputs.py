@@ -70,8 +70,11 @@ def say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
         typer.echo(f"{plan.trials} trials, chosen as they go")
     else:
         typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
+    if plan.lockstep > 1:
+        typer.echo(f"{plan.lockstep} of them at a time go in lock-step in one process")
+    each = "process" if plan.lockstep > 1 else "of them"
     typer.echo(
-        f"each of them takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+        f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
         f"{request.recipe.optim.epochs} epochs; the first of them:"
     )
     typer.echo("\n".join(describe(plan.first)))

@@ -23,7 +23,6 @@ from mptctl.models.warm_start import begin_with, refuse_other_network
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
-from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
@@ -31,12 +30,15 @@ from mptctl.training.bias_control import expected_decline
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer
+from mptctl.training.parts import OwnParts
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume
 from mptctl.training.run import Run, RunContext, RunState, Student
 from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
+
+OWN = OwnParts()
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ def assemble(
     device: torch.device,
     group: ProcessGroup,
     decoding: Callable[[int, int], None] | None = None,
+    parts: OwnParts = OWN,
 ) -> Run:
     """Make everything that a run needs, and put it where the last checkpoint left off.
 
@@ -74,17 +77,18 @@ def assemble(
         device: where it computes.
         group: who computes it.
         decoding: called with (pictures decoded, pictures in all) while a part is read into memory.
+        parts: where its teachers, loaders and validation come from.
 
     Raises:
         UsageError: see `plan_run`; or what a model, a loader or the cache refuses.
         CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
     """
     plan = plan_run(request, device, group)
-    teachers = build_teachers(request, plan, device)
+    teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
-    train, val = build_loaders(request, device, group, decoding)
-    teachers = keep_answers(request, plan, teachers, train, val)
-    student = replace(student, teachers=teachers.method)
+    train, val = parts.loaders(partial(build_loaders, request, device, group, decoding))
+    teachers = keep_answers(request, plan, teachers, train, val, parts)
+    student = replace(student, teachers=None if teachers.method is None else parts.answers(teachers.method))
     meta = build_meta(request, teachers)
     folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
     # A run that trains nothing is validated all the same.
@@ -96,7 +100,6 @@ def assemble(
     if request.resume:
         resumed_from, state, more = resume(folder, meta, student, plan.val_samples)
         notes += more
-    num_old = request.split.classes.num_old
     context = RunContext(
         recipe=request.recipe,
         folder=folder,
@@ -104,16 +107,24 @@ def assemble(
         device=device,
         group=group,
         train=train,
-        validator=None if val is None else Validator(val, num_old, teachers.validation, student.precision),
+        validator=None if val is None else parts.validator(partial(_validator, request, val, teachers)),
         total_steps=plan.total_steps,
         notes=notes,
         bias_control=control,
         resumed_from=resumed_from,
+        in_lockstep=parts.shared,
     )
     return Run(context, student, state)
 
 
-def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> RunTeachers:
+def _validator(request: RunRequest, val: Loader, teachers: RunTeachers) -> Validator:
+    precision = request.recipe.runtime.precision
+    return Validator(val, request.split.classes.num_old, teachers.validation, precision)
+
+
+def build_teachers(
+    request: RunRequest, plan: RunPlan, device: torch.device, parts: OwnParts = OWN
+) -> RunTeachers:
     """Read the teachers that the method needs, and the old model where it is given.
 
     Raises:
@@ -125,7 +136,7 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.
     refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
-    teachers = Teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
+    teachers = parts.teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
     alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
     notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
@@ -138,7 +149,12 @@ def build_teachers(request: RunRequest, plan: RunPlan, device: torch.device) -> 
 
 
 def keep_answers(
-    request: RunRequest, plan: RunPlan, teachers: RunTeachers, train: Loader, val: Loader | None
+    request: RunRequest,
+    plan: RunPlan,
+    teachers: RunTeachers,
+    train: Loader,
+    val: Loader | None,
+    parts: OwnParts = OWN,
 ) -> RunTeachers:
     """The same teachers with their answers kept on disk, where the recipe asks for it.
 
@@ -149,7 +165,7 @@ def keep_answers(
     if not recipe.runtime.cache_teachers:
         return teachers
     cache_dir = request.cache_dir or request.split.run_root / "cache"
-    budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
+    budget = parts.budget(cache_dir / "teachers", recipe.runtime)
     method, validation = teachers.method, teachers.validation
     if method is not None:
         method = CachedTeachers(method, train, recipe, plan.method.teachers, budget)

@@ -93,13 +93,19 @@ class ProcessGroup:
             self.checked_collective(dist.barrier)
 
     def checked_collective(self, communicate: Callable[[], T]) -> T:
-        """Do something that needs the other workers, and say so plainly when one is gone.
+        """Do something that needs the other workers; see `checked`."""
+        with self.checked():
+            return communicate()
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Around what needs the other workers: say plainly when one is gone.
 
         Raises:
             MptctlError: another worker died or did not answer in time.
         """
         try:
-            return communicate()
+            yield
         except RuntimeError as error:
             if self.size == 1 or not _is_communication(error):
                 raise

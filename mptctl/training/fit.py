@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
@@ -37,12 +37,26 @@ LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
-    """Train until the recipe's end.
+    """Train until the recipe's end; see `fit_by_steps`."""
+    steps = fit_by_steps(run, stop, observer)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: FitResult = end.value
+            return result
+
+
+def fit_by_steps(run: Run, stop: StopRequest, observer: Observer) -> Generator[None, None, FitResult]:
+    """Train until the recipe's end, and pause after each step, so that several runs can take turns.
 
     Args:
         run: ready to go.
         stop: set by a signal.
         observer: told how it goes.
+
+    Returns:
+        What came of it, when the last step is validated and saved.
 
     Raises:
         NonFiniteError: a loss or gradient is not finite; the weights of the step before are saved.
@@ -55,7 +69,7 @@ def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
     observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
     logger = MetricsLogger(context, state, observer)
     try:
-        _Loop(run, stop, logger).run()
+        yield from _Loop(run, stop, logger).run()
     finally:
         logger.close()
     seconds = time.monotonic() - started
@@ -98,12 +112,13 @@ class _Loop:
         self.logger = logger
         self.first_step = run.state.global_step
 
-    def run(self) -> None:
-        """From where the run stands to its end."""
+    def run(self) -> Iterator[None]:
+        """From where the run stands to its end, with a pause after each step."""
         context, state = self.context, self.state
         # A run may have been stopped at its very last step, before it was validated there.
         while state.global_step < context.total_steps or state.validation_pending:
-            context.group.checked_collective(self._train_epoch)
+            with context.group.checked():
+                yield from self._train_epoch()
             validation = self._validate()
             on = self._follow_flips(validation)
             if state.step_in_epoch >= context.train.steps_per_epoch:
@@ -115,7 +130,7 @@ class _Loop:
             self._save_best()
         self.logger.event("done", state.validation)
 
-    def _train_epoch(self) -> None:
+    def _train_epoch(self) -> Iterator[None]:
         """Train from where the run is to the end of its epoch, or to the run's last step."""
         context, state = self.context, self.state
         if state.global_step >= context.total_steps:
@@ -128,18 +143,19 @@ class _Loop:
         if (
             student.teachers is not None
             and student.method.teachers
+            and not context.in_lockstep
             and has_spare_core(context.device, context.group.size)
         ):
             teachers = TeachersAhead(student.teachers, student.method.teachers, student.accumulate)
             with closing(teachers.over(batches)) as ahead:
-                self._train_on(ahead, replace(student, teachers=teachers))
+                yield from self._train_on(ahead, replace(student, teachers=teachers))
         else:
-            self._train_on(batches, student)
+            yield from self._train_on(batches, student)
         self._stop_on_non_finite()
         self.logger.flush()
 
-    def _train_on(self, batches: Iterator[Batch], student: Student) -> None:
-        """A step for each batch."""
+    def _train_on(self, batches: Iterator[Batch], student: Student) -> Iterator[None]:
+        """A step for each batch, with a pause after it."""
         rows, group = self.context.recipe.optim.batch_size, self.context.group
         asked = time.monotonic()
         for batch in batches:
@@ -149,6 +165,7 @@ class _Loop:
             self.state.step_in_epoch += 1
             self.state.global_step += 1
             self._after_step(self.logger.step(terms, lr, rows, waited))
+            yield
             asked = time.monotonic()
 
     def _method(self, epochs: int) -> Method:

@@ -39,6 +39,7 @@ class RunContext:
         notes: what was chosen and why.
         bias_control: moves k; None where it stays, or moves by itself.
         resumed_from: the checkpoint that it goes on from; None where it starts.
+        in_lockstep: other runs take turns with it, on the same batches.
     """
 
     recipe: Recipe
@@ -52,6 +53,7 @@ class RunContext:
     notes: list[str]
     bias_control: BiasControl | None = None
     resumed_from: Path | None = None
+    in_lockstep: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ _DECISIVE: dict[str, Any] = {
 def with_own_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
     """The request with a number of threads in its recipe, where nobody has said one; torch takes it from here on.
 
+    Of more threads than there are cores, as when a run goes on on a smaller machine, torch takes as many as there are.
     Somebody has said one with ``runtime.threads``, ``runtime.tune=false``, or ``OMP_NUM_THREADS``, as `torchrun`
     and Ray do for their workers.
 
@@ -47,6 +48,11 @@ def with_own_threads(request: RunRequest, device: torch.device) -> tuple[RunRequ
         The request, and a note that says what was found; none where nothing was to be found.
     """
     runtime, cores = request.recipe.runtime, usable_cores()
+    if device.type == "cpu" and runtime.threads > (here := max(1, cores // world_size())):
+        torch.set_num_threads(here)
+        return request, [
+            f"warning: runtime.threads {runtime.threads}: there are cores for {here}, which are taken"
+        ]
     said = runtime.threads or not runtime.tune or "OMP_NUM_THREADS" in os.environ
     if said or device.type != "cpu" or cores == 1 or world_size() > 1:
         return request, []

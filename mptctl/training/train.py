@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 
+import torch
+
 from mptctl.errors import Stopped
 from mptctl.machine.device import choose_device
-from mptctl.machine.signals import stop_on_signals
+from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
-from mptctl.training.assemble import assemble
-from mptctl.training.distributed import workers
+from mptctl.training.assemble import OWN, assemble
+from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import fit
 from mptctl.training.observer import Observer
+from mptctl.training.parts import OwnParts
 from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
 from mptctl.training.run import Run
@@ -33,33 +36,61 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
-        if group.is_main:
-            refuse_own_inputs(request.folder, request.teachers)
-            folder = RunDir(request.folder)
-            stack.enter_context(folder.locked(request.existing))
+        hold(request, group, stack)
         stop = stack.enter_context(stop_on_signals())
-        stack.callback(observer.closed)  # whatever it shows while pictures are decoded
-        try:
-            with stop.breaks_off():
-                request, notes = with_own_threads(request, device)
-                run = assemble(request, device, group, observer.decoding)
-        except KeyboardInterrupt:
-            raise Stopped(
-                f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "
-                "start the same command again",
-                stop.signum or signal.SIGINT,
-            ) from None
-        run.context.notes.extend(notes)
-        stack.callback(run.context.train.close)
-        if run.context.validator is not None:
-            stack.callback(run.context.validator.loader.close)
-        validator = run.context.validator
-        for source in (run.student.teachers, validator.teachers if validator is not None else None):
-            if source is not None:
-                source.open()
-        if group.is_main:
-            _write_start(request, run)
+        run = begin(request, observer, device, group, stop, stack)
         return fit(run, stop, observer)
+
+
+def hold(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
+    """Hold the folder of a run until the stack is left.
+
+    Raises:
+        UsageError: another process writes it, what it holds forbids it, or it is a teacher's.
+        StorageError: it cannot be made.
+    """
+    if group.is_main:
+        refuse_own_inputs(request.folder, request.teachers)
+        stack.enter_context(RunDir(request.folder).locked(request.existing))
+
+
+def begin(
+    request: RunRequest,
+    observer: Observer,
+    device: torch.device,
+    group: ProcessGroup,
+    stop: StopRequest,
+    stack: contextlib.ExitStack,
+    parts: OwnParts = OWN,
+) -> Run:
+    """Assemble a run whose folder is held, and make the folder ready; what it opens is closed with the stack.
+
+    Raises:
+        MptctlError: see `assemble`.
+        Stopped: a signal came.
+    """
+    stack.callback(observer.closed)  # whatever it shows while pictures are decoded
+    try:
+        with stop.breaks_off():
+            request, notes = with_own_threads(request, device)
+            run = assemble(request, device, group, observer.decoding, parts)
+    except KeyboardInterrupt:
+        raise Stopped(
+            f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "
+            "start the same command again",
+            stop.signum or signal.SIGINT,
+        ) from None
+    run.context.notes.extend(notes)
+    stack.callback(run.context.train.close)
+    if run.context.validator is not None:
+        stack.callback(run.context.validator.loader.close)
+    validator = run.context.validator
+    for source in (run.student.teachers, validator.teachers if validator is not None else None):
+        if source is not None:
+            source.open()
+    if group.is_main:
+        _write_start(request, run)
+    return run
 
 
 def _write_start(request: RunRequest, run: Run) -> None:

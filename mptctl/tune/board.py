@@ -74,17 +74,19 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update(report)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial begins, or goes on."""
-        name = self._name(trial)
-        self._before[name] = self._trials[name].seconds
-        self._update(name, status="running", error=None)
+        """A process of one trial, or of several in lock-step, begins or goes on."""
+        for name in self._names(trial):
+            self._before[name] = self._trials[name].seconds
+            if self._trials[name].status != "done":
+                self._update(name, status="running", error=None)
         self.write()
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """An epoch is done, or the whole trial, or it failed."""
-        name = self._name(trial)
+        """An epoch of a trial is done, or the whole trial, or it failed."""
+        self._names(trial)  # a trial that a searcher proposed may be new
+        name = result["trial"]
         seconds = round(self._before[name] + result["seconds"], 3)
         if result.get("error") is not None:
             self._update(name, status="failed", error=result["error"], seconds=seconds)
@@ -98,28 +100,32 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         self._on_update(self.report())
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial came to its end, or was given up early."""
-        name = self._name(trial)
-        if self._trials[name].status == "running":
-            self._update(name, status="stopped")
+        """A process came to its end, or was given up early."""
+        for name in self._names(trial):
+            if self._trials[name].status == "running":
+                self._update(name, status="stopped")
         self.write()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process died, and another one goes on."""
-        name = self._name(trial)
-        self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
+        """A process died, and another one goes on."""
+        for name in self._names(trial):
+            if self._trials[name].status != "done":
+                self._update(name, status="waiting", restarts=self._trials[name].restarts + 1)
         self.write()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process died too often."""
+        """A process died too often."""
         text = (trial.get_ray_actor_error() or trial.get_error() or "") if trial else ""
         lines = str(text).strip().splitlines()
         reason = lines[0] if lines else "unknown"
-        self._update(self._name(trial), status="failed", error=f"its process died: {reason[:300]}")
+        for name in self._names(trial):
+            if self._trials[name].status != "done":
+                self._update(name, status="failed", error=f"its process died: {reason[:300]}")
         self.write()
 
-    def _name(self, trial: Any) -> str:
-        return self.add(self._plan.settings(trial.config))
+    def _names(self, trial: Any) -> list[str]:
+        """The trials of a process of Ray's, which Ray calls a trial."""
+        return [self.add(settings) for settings in self._plan.settings(trial.config)]
 
     def _figures(self, result: dict[str, Any]) -> dict[str, Any]:
         return {

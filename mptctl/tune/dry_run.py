@@ -19,8 +19,9 @@ class TuneDryRun(Model):
 
     trials: int = Field(description="how many")
     names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")
-    cpus_per_trial: int = Field(description="CPU cores of a trial")
-    gpus_per_trial: float = Field(description="GPUs of a trial; may be a fraction")
+    lockstep: int = Field(description="trials that one process trains in turn")
+    cpus_per_trial: int = Field(description="CPU cores of a process")
+    gpus_per_trial: float = Field(description="GPUs of a process; may be a fraction")
     first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
 
 
@@ -36,6 +37,7 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
+        lockstep=request.lockstep,
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
         first=dry_run_of_run(first_run(request, points)),

@@ -29,7 +29,8 @@ class TuneRequest:
         budget: what the choice has to keep to: an error that is at most so much above the reference's, or an NFR.
         ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
         cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
-        max_concurrent: most trials at once; None: as many as fit.
+        max_concurrent: most processes at once; None: as many as fit.
+        lockstep: trials that a process trains step by step in turn.
         resume, overwrite: what to do with a search that is in the folder.
     """
 
@@ -47,6 +48,7 @@ class TuneRequest:
     cpus_per_trial: int = 1
     gpus_per_trial: float = 0.0
     max_concurrent: int | None = None
+    lockstep: int = 1
     resume: bool = False
     overwrite: bool = False
 
@@ -83,6 +85,12 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         )
     if request.budget.max_nfr is not None:
         _refuse_what_looks(request)
+    if request.lockstep > 1 and (request.search == "optuna" or request.asha):
+        which = "--search optuna" if request.search == "optuna" else "--asha"
+        raise UsageError(
+            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {which} decides on each "
+            "by how others went; leave one of the two out"
+        )
     split = request.split
     rows = split.indices("val")
     if not len(rows) or not (split.labels[rows] < split.classes.num_old).any():

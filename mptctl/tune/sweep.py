@@ -192,12 +192,13 @@ def _fit(
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
-    from mptctl.tune.trial import run_trial
+    from mptctl.tune.trial import run_trials
 
     space: dict[str, Any] = {}
     searcher = None
     if left is not None:
-        space = {"point": tune.grid_search(left)}
+        together = range(0, len(left), request.lockstep)
+        space = {"points": tune.grid_search([left[i : i + request.lockstep] for i in together])}
     else:
         searcher = _optuna(request, plan, earlier)
     epochs = board.report().epochs
@@ -213,7 +214,7 @@ def _fit(
             reduction_factor=ASHA_REDUCTION,
         )
     trainable = tune.with_resources(
-        tune.with_parameters(run_trial, plan=plan),
+        tune.with_parameters(run_trials, plan=plan),
         {"cpu": request.cpus_per_trial, "gpu": request.gpus_per_trial},
     )
     tune.Tuner(

@@ -1,10 +1,11 @@
-"""One trial: the same training as `mptctl train-mpt`, in a process of Ray's, which tells the search how it goes."""
+"""Trials: the training of `mptctl train-mpt` in a process of Ray's, of one or of several in lock-step."""
 
 from __future__ import annotations
 
 import time
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
+from mptctl.training.lockstep import train_in_lockstep
 from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
 from mptctl.training.train import train
@@ -54,10 +56,10 @@ class TrialPlan:
     samples_old: int
     max_er_increase: float | None
 
-    def settings(self, config: dict[str, Any]) -> TrialSettings:
-        """A trial's complete settings, from what Ray gives it."""
-        point = config["point"] if "point" in config else rounded_point(config)
-        return complete_settings(self.recipe, point)
+    def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
+        """Complete settings of the trials that one process trains, from what Ray gives it."""
+        points = config["points"] if "points" in config else [rounded_point(config)]
+        return [complete_settings(self.recipe, point) for point in points]
 
     def job(self, settings: TrialSettings) -> RunRequest:
         """The run of a trial; it goes on where one of these settings has begun."""
@@ -87,28 +89,48 @@ class TrialPlan:
         return rate(found.errors, found.samples), rate(found.flips or 0, found.samples_old)
 
 
-def run_trial(config: dict[str, Any], plan: TrialPlan) -> None:
-    """Train one trial, or go on with it, and report after every epoch.
+def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
+    """Train one trial, or several in lock-step, or go on with them, and report after every epoch of each.
 
     A trial that fails reports why and ends, so that the others go on and it is not started again; only one whose
     process dies is.
     """
-    started = time.monotonic()
-    settings = plan.settings(config)
-    folder = RunDir(plan.folder / name_of(settings))
+    started, together = time.monotonic(), plan.settings(config)
+    ended: dict[str, FitResult | Exception] = {}
     try:
-        wait_until_free(folder.path)
-        if not is_finished(folder):
-            (folder.path / ERROR_NAME).unlink(missing_ok=True)
-            train(plan.job(settings), _Reporter(plan, folder, started))
-        tune.report(_report(plan, folder, started, finished=True))
+        left = []
+        for settings in together:
+            folder = RunDir(plan.folder / name_of(settings))
+            wait_until_free(folder.path)
+            if not is_finished(folder):
+                (folder.path / ERROR_NAME).unlink(missing_ok=True)
+                left.append(settings)
+        observers = [_Reporter(plan, name_of(settings), started, len(together)) for settings in left]
+        requests = [plan.job(settings) for settings in left]
+        if len(together) == 1 and left:
+            train(requests[0], observers[0])
+        elif left:
+            results = train_in_lockstep(requests, observers)
+            ended = {name_of(settings): result for settings, result in zip(left, results, strict=True)}
     except Exception as error:
-        if not isinstance(error, MptctlError):
-            folder.path.mkdir(parents=True, exist_ok=True)
-            (folder.path / ERROR_NAME).write_text(traceback.format_exc(), encoding="utf-8")
-        text, kind = one_line(error), type(error).__name__
-        message = text if isinstance(error, MptctlError) or text == kind else f"{kind}: {text}"
-        tune.report({"error": message[:500], "seconds": time.monotonic() - started, **_worst()})
+        ended = {name_of(settings): error for settings in together}
+    for name in map(name_of, together):
+        result = ended.get(name)
+        if isinstance(result, Exception):
+            tune.report(_failed(plan, name, started, result))
+        else:
+            tune.report(_report(plan, name, started, len(together), finished=True))
+
+
+def _failed(plan: TrialPlan, name: str, started: float, error: Exception) -> dict[str, Any]:
+    folder = plan.folder / name
+    if not isinstance(error, MptctlError):
+        folder.mkdir(parents=True, exist_ok=True)
+        text = "".join(traceback.format_exception(error))
+        (folder / ERROR_NAME).write_text(text, encoding="utf-8")
+    text, kind = one_line(error), type(error).__name__
+    message = text if isinstance(error, MptctlError) or text == kind else f"{kind}: {text}"
+    return {"trial": name, "error": message[:500], "seconds": time.monotonic() - started, **_worst()}
 
 
 def is_finished(folder: RunDir) -> bool:
@@ -123,12 +145,10 @@ def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
 
 
 class _Reporter:
-    """Tells Ray after every validation, once its checkpoint is on the disk."""
+    """Tells Ray of a trial after every validation, once its checkpoint is on the disk."""
 
-    def __init__(self, plan: TrialPlan, folder: RunDir, started: float) -> None:
-        self._plan = plan
-        self._folder = folder
-        self._started = started
+    def __init__(self, plan: TrialPlan, name: str, started: float, together: int) -> None:
+        self._report = partial(_report, plan, name, started, together)
         self._validated = False
 
     def decoding(self, done: int, total: int) -> None:
@@ -143,7 +163,7 @@ class _Reporter:
             self._validated = True
         elif line.event == "checkpoint" and self._validated:
             self._validated = False
-            tune.report(_report(self._plan, self._folder, self._started, finished=False))
+            tune.report(self._report(finished=False))
 
     def validating(self, done: int, total: int) -> None:
         """Nothing: the table shows whole epochs."""
@@ -155,20 +175,22 @@ class _Reporter:
         """Nothing: there is no display."""
 
 
-def _report(plan: TrialPlan, folder: RunDir, started: float, *, finished: bool) -> dict[str, Any]:
-    lines = read_metrics(folder.metrics)
+def _report(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:
+    """How a trial stands; of the seconds since its start it has its part, where several take turns."""
+    lines = read_metrics(RunDir(plan.folder / name).metrics)
     best = best_epoch(lines)
     assert best is not None, "a search has a validation part"
     latest = [line for line in lines if line.event == "epoch"][-1]
     error, nfr = plan.figures(best)
     return {
+        "trial": name,
         "finished": finished,
         "epoch": latest.epoch,
         "latest_nfr": latest.val_nfr,
         "errors": error.count,
         "flips": nfr.count,
         "objective": objective(error, nfr, plan.reference, plan.max_er_increase),
-        "seconds": time.monotonic() - started,
+        "seconds": (time.monotonic() - started) / together,
     }
 
 
