@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 # Parameters of mallopt, from glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 # Bytes. Kept: blocks up to a gigabyte come from the heap, which does not shrink and grows by 64 MB at a time.
-_KEEP = {_MMAP_THRESHOLD: 2**30, _TRIM_THRESHOLD: 2**31 - 1, _TOP_PAD: 2**26}
-# Afterwards what glibc itself comes to once a program has freed a block of 32 MB (DEFAULT_MMAP_THRESHOLD_MAX).
-_GIVE_BACK = {_MMAP_THRESHOLD: 2**25, _TRIM_THRESHOLD: 2**26, _TOP_PAD: 2**17}
+# A glibc that takes no larger one refuses the gigabyte and gets the 32 MB, its DEFAULT_MMAP_THRESHOLD_MAX.
+_KEEP = {_MMAP_THRESHOLD: (2**30, 2**25), _TRIM_THRESHOLD: (2**31 - 1,), _TOP_PAD: (2**26,)}
+# Afterwards what glibc itself comes to once a program has freed a block of those 32 MB.
+_GIVE_BACK = {_MMAP_THRESHOLD: (2**25,), _TRIM_THRESHOLD: (2**26,), _TOP_PAD: (2**17,)}
 
 # Blocks that are open, in all threads.
 _open: list[object] = []
@@ -42,11 +43,12 @@ def freed_memory_kept() -> Iterator[None]:
                 _give_back()
 
 
-def _set_options(options: Mapping[int, int]) -> None:
+def _set_options(options: Mapping[int, Sequence[int]]) -> None:
+    """Set each option to the first of its values that is taken."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        for option, value in options.items():
-            set_option(option, value)
+        for option, values in options.items():
+            any(set_option(option, value) for value in values)
 
 
 def _give_back() -> None:

@@ -29,10 +29,13 @@ class ThreadsFile(Model):
     found: list[KeptThreads] = Field(description="one for each model and machine")
 
 
-def threads_file() -> Path:
-    """Where it is kept: ``$XDG_CACHE_HOME/mptctl/threads.json``, or below ``~/.cache``."""
+def threads_file() -> Path | None:
+    """Where it is kept: ``$XDG_CACHE_HOME/mptctl/threads.json``, or below ``~/.cache``; None without a home folder."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(folder) if folder else Path.home() / ".cache") / "mptctl" / "threads.json"
+    try:
+        return (Path(folder) if folder else Path.home() / ".cache") / "mptctl" / "threads.json"
+    except RuntimeError:  # a user who is in no list of users, as in some containers
+        return None
 
 
 def machine_key() -> str:
@@ -50,12 +53,15 @@ def keep(found: KeptThreads) -> None:
     """Keep what was found in place of what was kept for that model on that machine; a full disk is no failure."""
     others = [kept for kept in _read() if (kept.machine, kept.model) != (found.machine, found.model)]
     content = ThreadsFile(found=[*others, found]).model_dump_json(indent=2)
-    with suppress(StorageError):
-        write_atomically(threads_file(), content.encode())
+    path = threads_file()
+    if path is not None:
+        with suppress(StorageError):
+            write_atomically(path, content.encode())
 
 
 def _read() -> list[KeptThreads]:
+    path = threads_file()
     try:
-        return ThreadsFile.model_validate_json(threads_file().read_bytes()).found
+        return [] if path is None else ThreadsFile.model_validate_json(path.read_bytes()).found
     except (OSError, ValidationError):
         return []

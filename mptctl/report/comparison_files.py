@@ -18,6 +18,7 @@ from mptctl.report.comparison_wording import (
     calibration_text,
     cost_text,
     counts_text,
+    equal_error_sentence,
     mark,
     marks_sentence,
     parameters_text,
@@ -73,7 +74,7 @@ class ComparisonFiles:
 
 def render_csv(comparison: Comparison) -> str:
     """One line a row: rates as fractions in full precision, values over seeds divided by spaces, n/a empty or nan."""
-    columns = ["name", "method", "split", "old", "seeds"]
+    columns = ["name", "method", "split", "old", "part", "equal_error", "seeds"]
     columns += [f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")]
     columns += [
         "flips",
@@ -84,26 +85,30 @@ def render_csv(comparison: Comparison) -> str:
         "parameters",
         "best",
         "within_noise_of_best",
+        "bias_values",
     ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [row.name, row.method, row.split, row.old, _joined(row.seeds)]
+        cells: list[object] = [row.name, row.method, row.split, row.old]
+        cells += [comparison.part, comparison.equal_error, _joined(row.seeds)]
         for spread in spreads:
             values = ["nan" if value is None else value for value in spread.values]
             cells += [spread.mean, spread.std, _joined(values)]
         for counted in (row.flips, row.errors):
             cells += [_joined([pair[i] for pair in counted.values]) for i in (0, 1)]
         cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
+        cells.append("" if row.bias is None else _joined(row.bias.values))
         writer.writerow(cells)
     return out.getvalue()
 
 
 def render_latex(comparison: Comparison) -> str:
-    """A table for booktabs; the marks are said in its caption."""
+    """A table for booktabs; its caption says what the rows and the marks are, and comments say the notes."""
     lines = [
+        *(f"% {' '.join(note.split())}" for note in comparison.notes),
         "% \\usepackage{booktabs}",
         "\\begin{table}",
         "\\centering",
@@ -194,10 +199,13 @@ def _markdown_cells(row: ComparisonRow) -> list[str]:
 
 
 def _caption(comparison: Comparison) -> str:
-    return marks_sentence(comparison).replace(f"{BEST} is", "Bold is", 1)
+    marks = marks_sentence(comparison).replace(f"{BEST} is", "Bold is", 1)
+    return (
+        marks if comparison.equal_error is None else f"{equal_error_sentence(comparison.equal_error)} {marks}"
+    )
 
 
-def _joined(values: list[object] | list[int] | list[Column] | list[float | str]) -> str:
+def _joined(values: Sequence[object]) -> str:
     return " ".join(map(str, values))
 
 

@@ -109,6 +109,14 @@ def conclusion(comparison: Comparison) -> str:
     return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
 
 
+def equal_error_sentence(row: str) -> str:
+    """What every row is, where all are compared at the error of one."""
+    return (
+        "Every row is what a bias leaves of it: the largest off the new classes' logits, or the smallest on them, "
+        f"with which it errs on validation no more than {row} as it is."
+    )
+
+
 def remarks(comparison: Comparison) -> list[str]:
     """Sentences on the old models, on the row of the bias, and the notes."""
     lines = []
@@ -120,10 +128,7 @@ def remarks(comparison: Comparison) -> list[str]:
             "old classes."
         )
     if comparison.equal_error is not None:
-        lines.append(
-            "Every row is what a bias leaves of it: the largest off the new classes' logits, or the smallest on them, "
-            f"with which it errs on validation no more than {comparison.equal_error} as it is."
-        )
+        lines.append(equal_error_sentence(comparison.equal_error))
     for section, row in comparison.bias_held_against.items():
         where = "" if section == "all" else f" of {section}"
         lines.append(

@@ -142,10 +142,10 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:
     old_of: dict[Path, str] = {}
     by_digest: dict[str, Path] = {}
     for run in folders:
+        by_digest[checkpoint_digest(run)] = run
         if (state := unfinished(run)) is not None:
             notes.append(f"{run}: left out: {state}")
             continue
-        by_digest[checkpoint_digest(run)] = run
         if (old := recorded_teachers(run).get(Role.OLD.value)) is not None:
             old_of[run] = old
     replaced = set(old_of.values())
@@ -161,6 +161,11 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:
                     "holds it too"
                 )
             chain.insert(0, by_digest[digest])
+            if (state := unfinished(chain[0])) is not None:
+                raise CheckpointError(
+                    f"{chain[1]}: its old model {chain[0]} has not come to its end ({state}); go on with that run with "
+                    "--resume"
+                )
         yield chain
 
 

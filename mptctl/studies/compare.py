@@ -33,7 +33,7 @@ from mptctl.studies.comparison import (
     OldModels,
     Spread,
 )
-from mptctl.studies.equal_error import at_equal_error
+from mptctl.studies.equal_error import at_equal_error, refuse_unknown_row
 from mptctl.studies.free_rival import take_bias_off
 from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.updates import Update, find_updates
@@ -77,20 +77,26 @@ def compare_runs(
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
     groups = group_updates(found.updates, by)
+    if equal_error is not None:
+        refuse_unknown_row(groups, equal_error)
     notes, held_against = list(found.notes), {}
     rows: list[ComparisonRow] = []
+    seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
         inside = [group for group in groups if group.section == section]
-        notes += missing_seeds(inside)
         if equal_error is not None:
             inside, more = at_equal_error(inside, equal_error)
+            if not inside:
+                notes += more
+                continue
         else:
             rival, target, more = take_bias_off(inside)
             if rival is not None and target is not None:
                 held_against[section or "all"] = target
                 at = next(i for i, group in enumerate(inside) if group.is_plain)
                 inside.insert(at + 1, rival)
-        notes += more
+        notes += [*missing_seeds(inside), *more]
+        seeds = max(seeds, *(len(group.updates) for group in inside))
         rows += _rows(inside, by, moved=equal_error is not None)
     return Comparison(
         rows=rows,
@@ -100,7 +106,7 @@ def compare_runs(
         old=_old_models(groups, by),
         calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,
         noise=Noise(
-            over="seeds and samples" if any(len(g.updates) > 1 for g in groups) else "samples",
+            over="seeds and samples" if seeds > 1 else "samples",
             resamples=RESAMPLES,
             level=LEVEL,
         ),

@@ -13,6 +13,17 @@ from mptctl.studies.free_rival import bias_at_error
 from mptctl.studies.groups import Group
 
 
+def refuse_unknown_row(groups: Sequence[Group], name: str) -> None:
+    """Refuse a name that no row has.
+
+    Raises:
+        UsageError: names the nearest one.
+    """
+    names = [group.name for group in groups]
+    if name not in names:
+        raise UsageError(f"--equal-error {name}: no such row{nearest(name, names)}")
+
+
 def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], list[str]]:
     """The same updates, each with the largest bias at which it errs no more on validation than one row does.
 
@@ -24,16 +35,22 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row has not, and notes.
+        The groups, without runs of seeds that the row has not, and notes; no group where the section has no such row.
 
     Raises:
-        UsageError: no such row; the nearest is named.
+        UsageError: several rows have that name.
         DataError: there is no validation part to choose a bias on.
     """
-    target = next((group for group in groups if group.name == name), None)
-    if target is None:
-        names = [group.name for group in groups]
-        raise UsageError(f"--equal-error {name}: no such row{nearest(name, names)}")
+    named = [group for group in groups if group.name == name]
+    if not named:
+        return [], [f"{groups[0].section}: left out: it has no row {name}"]
+    if len(named) > 1:
+        folders = ", ".join(str(group.updates[0].run.folder) for group in named)
+        raise UsageError(
+            f"--equal-error {name}: {len(named)} rows of other settings have that name ({folders}); name folders "
+            "that hold one of them"
+        )
+    target = named[0]
     for group in groups:
         for update in group.updates:
             if not len(update.run.val):
@@ -52,6 +69,11 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
         if not updates:
             notes.append(f"{group.name} is left out: it has no seed in common with {name}")
             continue
+        if len(updates) < len(group.updates):
+            notes.append(
+                f"{group.name}: {len(group.updates) - len(updates)} of its {len(group.updates)} seeds left out: "
+                f"{name} has none of them"
+            )
         if missed:
             notes.append(
                 f"{group.name}: in {missed} of {len(updates)} seeds no bias brings it to the validation error of "

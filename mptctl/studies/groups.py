@@ -15,6 +15,8 @@ from mptctl.studies.comparison import By
 from mptctl.studies.updates import Update
 
 PLAIN = "no-treatment"
+# Keys of a recipe's runtime with which a run of another value is another row.
+MORE_THAN_ROUNDING = ("precision", "teacher_precision", "sync_batchnorm")
 
 
 class Group(NamedTuple):
@@ -62,8 +64,8 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
 def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     """Put together what differs in its seed alone, in the order of the table of methods.
 
-    Settings are the whole recipe but `runtime`, and how many teachers there are. Two runs of the same settings, split
-    and seed, as with two references, are told apart by their names.
+    Settings are the whole recipe, of `runtime` only what changes more than rounding, and how many teachers there are.
+    Two runs of the same settings, split and seed, as with two references, are told apart by their names.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
@@ -137,7 +139,8 @@ def _split_key(run: RunAnswers) -> dict[str, object]:
 
 
 def _settings(run: RunAnswers) -> str:
-    recipe = run.recipe.model_dump(mode="json", exclude={"runtime"})
+    recipe = run.recipe.model_dump(mode="json")
     free = may_change_between_starts()
+    recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
     recipe["data"] = {key: value for key, value in recipe["data"].items() if f"data.{key}" not in free}
     return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)

@@ -144,6 +144,8 @@ def find_updates(
         updates += [
             replace(_against(answers, each, part, device, progress), old_name=each.name) for each in several
         ]
+    updates, more = _once_each(updates)
+    notes += more
     found: dict[str, list[RunAnswers]] = {}
     for models in beside.values():
         for folder, model in models.items():
@@ -155,6 +157,18 @@ def find_updates(
             f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
         )
     return Found(updates, notes, found)
+
+
+def _once_each(updates: Sequence[Update]) -> tuple[list[Update], list[str]]:
+    """Each model once against each old one on a split, and notes on folders that hold a model again."""
+    first: dict[tuple[str, ...], Update] = {}
+    notes = []
+    for update in updates:
+        head = update.run.head
+        same = first.setdefault((head.digest, head.split_fingerprint, update.old.head.digest), update)
+        if same is not update:
+            notes.append(f"{update.run.folder}: left out: is the model of {same.run.folder}")
+    return list(first.values()), notes
 
 
 def _old_models(

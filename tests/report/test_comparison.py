@@ -169,3 +169,17 @@ def test_files_are_written_where_they_were_asked_for(comparison: Comparison, tmp
     assert files.write(comparison) == [tmp_path / "t.csv", tmp_path / "t.html"]
     assert (tmp_path / "t.csv").read_text() == render_csv(comparison)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.html"]
+
+
+def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path) -> None:
+    made_seed(tmp_path, 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
+    found = compare_runs([tmp_path], part="val", equal_error="mpt-kl")
+    lines = list(csv.DictReader(io.StringIO(render_csv(found))))
+    assert {(line["part"], line["equal_error"]) for line in lines} == {("val", "mpt-kl")}
+    biases = [row.bias.values for row in found.rows if row.bias is not None]
+    assert [[float(value) for value in line["bias_values"].split()] for line in lines] == biases
+    text = LatexNodes2Text().latex_to_text(render_latex(found))
+    assert "with which it errs on validation no more than mpt-kl as it is. Bold is" in text
+    assert "on validation samples" in text
+    plain = list(csv.DictReader(io.StringIO(render_csv(compare_runs([tmp_path])))))
+    assert {(line["part"], line["equal_error"]) for line in plain} == {("test", "")}

@@ -122,3 +122,13 @@ def test_a_run_that_is_not_finished_is_left_out_and_named(tmp_path: Path) -> Non
     assert [row.generation for row in report.rows] == [1]
     assert len(report.notes) == 1
     assert "2/mpt-kl: left out: its run is not finished (epoch 1)" in report.notes[0]
+
+
+def test_an_update_of_a_model_that_is_not_finished_says_so(tmp_path: Path) -> None:
+    root = made_chain(tmp_path)
+    line = b'{"event":"epoch","epoch":1,"step":3}\n'
+    write_atomically(root / "1" / "1" / "old" / "metrics.jsonl", line)
+    with pytest.raises(
+        CheckpointError, match=r"1/old has not come to its end \(its run is not finished \(epoch 1\)\)"
+    ):
+        report_chains(runs_of_chain(root))

@@ -118,3 +118,34 @@ def test_the_validation_part_is_counted_where_something_is_to_be_chosen(
     assert "of the validation samples of old classes." in text
     assert "with which it errs on validation no more than mpt-kl as it is." in text
     assert "Least NFR at the error of mpt-kl: " in text
+
+
+def test_seeds_that_the_row_has_not_are_left_out_and_noise_is_judged_on_what_is_left(tmp_path: Path) -> None:
+    for seed, methods in ((1, ("no-treatment", "mpt-kl")), (2, ("no-treatment", "pct-kl"))):
+        made_seed(tmp_path / str(seed), seed, dict.fromkeys(methods, 2.0))
+    found = compare_runs([tmp_path / "1", tmp_path / "2"], equal_error="mpt-kl")
+    assert [(row.name, row.seeds) for row in found.rows] == [("no-treatment", [1]), ("mpt-kl", [1])]
+    assert found.noise.over == "samples"
+    assert found.notes == [
+        "no-treatment: 1 of its 2 seeds left out: mpt-kl has none of them",
+        "pct-kl is left out: it has no seed in common with mpt-kl",
+    ]
+
+
+def test_a_name_that_two_rows_have_is_refused(tmp_path: Path) -> None:
+    made_seed(tmp_path / "a", 1, {"mpt-kl": 2.0})
+    made_seed(tmp_path / "b", 1, {"mpt-kl": 2.0}, settings={"method.k": 2.5}, digest="b")
+    with pytest.raises(
+        UsageError, match=r"--equal-error mpt-kl: 2 rows of other settings have that name \(.*a/mpt-kl"
+    ):
+        compare_runs([tmp_path / "a", tmp_path / "b"], equal_error="mpt-kl")
+
+
+def test_sections_that_have_no_such_row_are_left_out_and_named(tmp_path: Path) -> None:
+    made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
+    other = {"split": {"old_fraction": 0.25}, "fingerprint": "other", "digest": "b"}
+    made_seed(tmp_path / "b", 1, {"no-treatment": 2.0, "mpt-lm": 3.0}, **other)
+    found = compare_runs([tmp_path / "a", tmp_path / "b"], by="split", equal_error="mpt-kl")
+    assert [row.name for row in found.rows] == ["no-treatment", "mpt-kl"]
+    assert len(found.notes) == 1
+    assert found.notes[0].endswith("left out: it has no row mpt-kl")

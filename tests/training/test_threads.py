@@ -111,13 +111,15 @@ def test_where_something_else_computes_what_is_found_is_for_this_run_alone(
     made_up(nobody_says, dict.fromkeys(range(1, usable_cores()), 2.0) | {usable_cores(): 1.0})
     quiet, _ = with_own_threads(request_of, CPU)
     assert quiet.recipe.runtime.threads == usable_cores()
-    before = threads_file().read_bytes()
+    path = threads_file()
+    assert path is not None
+    before = path.read_bytes()
 
     nobody_says.setattr(os, "getloadavg", lambda: (usable_cores() * 0.5, 0.0, 0.0))
     made_up(nobody_says, dict.fromkeys(range(1, usable_cores()), 2.0) | {usable_cores(): 9.0})
     busy, _ = with_own_threads(request_of, CPU)
     assert 1 <= busy.recipe.runtime.threads < usable_cores()
-    assert threads_file().read_bytes() == before
+    assert path.read_bytes() == before
     torch.set_num_threads(1)
 
 
@@ -151,8 +153,33 @@ def test_what_is_kept_is_of_this_machine_one_for_each_model_and_a_damaged_file_i
     for each in (found(here, "a", 1), found("other", "a", 8), found(here, "b", 2), found(here, "a", 4)):
         keep(each)
     assert [(kept.model, kept.threads) for kept in kept_here()] == [("b", 2), ("a", 4)]
-    threads_file().write_text("{}")
+    path = threads_file()
+    assert path is not None
+    path.write_text("{}")
     assert kept_here() == []
     nobody_says.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     keep(found(here, "a", 1))  # a cache that cannot be written is none
     assert kept_here() == []
+
+
+def test_a_user_without_a_home_folder_keeps_nothing(nobody_says: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    nobody_says.delenv("XDG_CACHE_HOME")
+    nobody_says.setattr(Path, "home", nowhere)
+    keep(KeptThreads(machine=machine_key(), model="a", name="a", threads=1, step_ms={1: 1.0}))
+    assert kept_here() == []
+
+
+def test_no_more_threads_are_taken_than_there_are_cores(
+    nobody_says: pytest.MonkeyPatch, request_of: RunRequest
+) -> None:
+    many = replace(request_of, recipe=change_recipe(request_of.recipe, {"runtime.threads": 512}, ""))
+    cores = usable_cores()
+    assert with_own_threads(many, CPU) == (
+        many,
+        [f"warning: runtime.threads 512: there are cores for {cores}, which are taken"],
+    )
+    assert torch.get_num_threads() == cores
+    torch.set_num_threads(1)
