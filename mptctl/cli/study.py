@@ -53,6 +53,15 @@ def study(
             help="Most runs at once; they share the cores. (default: one a GPU, or one a core where there is none)",
         ),
     ] = None,
+    lockstep: Annotated[
+        int,
+        typer.Option(
+            "--lockstep",
+            metavar="N",
+            min=1,
+            help="Updates that one process trains in turn, on the same batches and answers of teachers.",
+        ),
+    ] = 1,
     ray_address: Annotated[
         str | None,
         typer.Option(
@@ -101,6 +110,7 @@ def study(
         data_root=data_root,
         ray_address=ray_address,
         parallel=parallel,
+        lockstep=lockstep,
         results=results,
     )
     if dry_run:

@@ -15,6 +15,7 @@ from mptctl.recipe.nearest_preset import NearestPreset, nearest_preset
 from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, not_said, preset_names
 from mptctl.recipe.validation import (
+    batch_differences,
     differences,
     keys_called,
     keys_of,
@@ -38,6 +39,7 @@ __all__ = [
     "OptimRecipe",
     "Recipe",
     "RuntimeRecipe",
+    "batch_differences",
     "change_recipe",
     "differences",
     "keys_called",

@@ -114,6 +114,15 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
     return found
 
 
+def batch_differences(one: Recipe, other: Recipe) -> list[tuple[str, Any, Any]]:
+    """What keeps two runs on one split from learning from the same batches in one process; as `differences`."""
+    return [
+        found
+        for found in differences(one, other)
+        if found[0].partition(".")[0] in ("data", "runtime") or found[0] == "optim.batch_size"
+    ]
+
+
 def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
     """Keys of one group of a recipe whose fields carry a mark: ``SPEED``, ``ROUNDING`` or ``TRAINING``."""
     return {

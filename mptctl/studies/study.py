@@ -50,6 +50,7 @@ class StudyRequest:
         data_root: folder of the data; None: the study's own.
         ray_address: of a Ray cluster that shares the run root; None for this machine alone.
         parallel: most runs at once; None: one a GPU, or one a core where there is none.
+        lockstep: most runs that one process trains step by step in turn.
         results: where recipe, metrics and answers of each finished run are copied to; None: nowhere.
         flat: split and runs of its one seed lie in the run root itself.
     """
@@ -60,6 +61,7 @@ class StudyRequest:
     data_root: Path | None = None
     ray_address: str | None = None
     parallel: int | None = None
+    lockstep: int = 1
     results: Path | None = None
     flat: bool = False
 
@@ -205,7 +207,7 @@ def _train(
         pool = WorkerPool(request.run_root, size, cpus, gpus)
         device = "cuda" if gpus else "cpu"
         try:
-            _drive(pool, board, lambda run: on_machine(run, cpus, device), keep)
+            _drive(pool, board, request.lockstep, lambda run: on_machine(run, cpus, device), keep)
         except KeyboardInterrupt:
             log("stopping: every run saves where it is")
             pool.stop()
@@ -215,14 +217,16 @@ def _train(
 def _drive(
     pool: WorkerPool,
     board: ProgressBoard,
+    lockstep: int,
     settled: Callable[[PlannedRun], PlannedRun],
     keep: Callable[[PlannedRun], None],
 ) -> None:
     """Give runs to workers until there is none that could still be trained."""
     while True:
-        while not pool.is_full and (run := board.next_run()) is not None:
-            board.begins(run)
-            pool.start(settled(run))
+        while pool.free and (runs := board.next_runs(lockstep, pool.free)):
+            for run in runs:
+                board.begins(run)
+            pool.start(list(map(settled, runs)))
         if pool.is_idle:
             return
         for run, outcome in pool.finished(LOOK_EVERY):

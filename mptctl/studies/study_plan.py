@@ -11,7 +11,7 @@ from mptctl.errors import UsageError
 from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
-from mptctl.recipe import Recipe, change_recipe
+from mptctl.recipe import Recipe, batch_differences, change_recipe
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_pieces import ENSEMBLE, REF, Update
 from mptctl.training.request import (
@@ -117,6 +117,15 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
         for generation, stage in enumerate(study.file.splits, start=1)
         for run in _plan_generation(study, seed, generation, stage)
     ]
+
+
+def go_together(one: PlannedRun, other: PlannedRun) -> bool:
+    """Whether two runs see the same batches and have the same old model, so that they can go in lock-step."""
+    return (one.place, one.old, one.only_old_classes) == (
+        other.place,
+        other.old,
+        other.only_old_classes,
+    ) and not batch_differences(one.recipe, other.recipe)
 
 
 def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:

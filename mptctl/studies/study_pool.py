@@ -1,4 +1,4 @@
-"""Workers of Ray's for a study: each trains one run after the other; they save and stop when they are told to."""
+"""Workers of Ray's for a study: each trains what it is given, and saves and stops when it is told to."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ class WorkerPool:
         # A worker that dies is not started again by Ray: the run that it had is given to another one.
         self._kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0)(StudyWorker)
         self._idle: list[_Worker] = []
-        self._busy: dict[Any, tuple[PlannedRun, _Worker]] = {}
+        self._busy: dict[Any, tuple[list[PlannedRun], _Worker]] = {}
 
     @property
-    def is_full(self) -> bool:
-        """Whether every worker has a run."""
-        return len(self._busy) >= self._size
+    def free(self) -> int:
+        """Workers that have nothing to do."""
+        return self._size - len(self._busy)
 
     @property
     def is_idle(self) -> bool:
         """Whether none has."""
         return not self._busy
 
-    def start(self, run: PlannedRun) -> None:
-        """Give a run to a worker."""
+    def start(self, runs: list[PlannedRun]) -> None:
+        """Give a run, or several to go in lock-step, to a worker."""
         if not self._idle:
             actor = self._kind.remote(self._run_root)
             self._idle.append(_Worker(actor, actor.where.remote()))
         worker = self._idle.pop()
-        self._busy[worker.actor.train.remote(run)] = (run, worker)
+        self._busy[worker.actor.train.remote(runs)] = (runs, worker)
 
     def finished(self, timeout: float | None) -> Iterator[tuple[PlannedRun, Outcome | str]]:
         """Runs that have ended since, each with its outcome, or with why its process died.
@@ -68,13 +68,14 @@ class WorkerPool:
         """
         done, _ = ray.wait(list(self._busy), timeout=timeout)
         for ended in done:
-            run, worker = self._busy.pop(ended)
+            runs, worker = self._busy.pop(ended)
+            outcomes: list[Outcome] | list[str]
             try:
-                outcome: Outcome | str = ray.get(ended)
+                outcomes = ray.get(ended)
                 self._idle.append(worker)
             except RayError as error:
-                outcome = first_line(error)
-            yield run, outcome
+                outcomes = [first_line(error)] * len(runs)
+            yield from zip(runs, outcomes, strict=True)
         self._hand_over()
 
     def _hand_over(self) -> None:
@@ -82,11 +83,11 @@ class WorkerPool:
 
         Where a machine was lost, a new worker waits for the room that an idle one takes, and would for ever.
         """
-        for promise, (run, worker) in list(self._busy.items()):
+        for promise, (runs, worker) in list(self._busy.items()):
             if self._idle and not ray.wait([worker.where], timeout=0)[0]:
                 del self._busy[promise]
                 ray.kill(worker.actor)  # if it has begun since, the other one goes on with what it has saved
-                self.start(run)
+                self.start(runs)
 
     def stop(self) -> None:
         """Let every run save and stop, and wait for it."""

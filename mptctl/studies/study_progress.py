@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from mptctl.data.split import Split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study_plan import PlannedRun, total_steps
+from mptctl.studies.study_plan import PlannedRun, go_together, total_steps
 from mptctl.studies.study_report import Board, RunProgress, Status, StudyRow
 from mptctl.studies.study_state import Standing
 
@@ -61,10 +61,17 @@ class ProgressBoard:
         """Runs of one status, in their order."""
         return [progress.run for progress in self._runs.values() if progress.status == status]
 
-    def next_run(self) -> PlannedRun | None:
-        """The first run that waits and whose teachers are done."""
+    def next_runs(self, lockstep: int = 1, workers: int = 1) -> list[PlannedRun]:
+        """The first run that waits and whose teachers are done, and those that can go in lock-step with it.
+
+        Args:
+            lockstep: most runs of one process.
+            workers: that have nothing to do, among which such runs are divided.
+        """
         done = {run.key for run in self.runs_of("done")}
-        return next((run for run in self.runs_of("waiting") if done.issuperset(run.teachers)), None)
+        ready = [run for run in self.runs_of("waiting") if done.issuperset(run.teachers)]
+        alike = [run for run in ready if go_together(ready[0], run)]
+        return alike[: min(lockstep, -(-len(alike) // workers))]
 
     def begins(self, run: PlannedRun) -> None:
         """A run has been given to a worker."""

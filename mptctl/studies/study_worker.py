@@ -1,4 +1,4 @@
-"""A process of Ray's that trains one run of a study after the other, and ends when whoever started it has ended."""
+"""A process of Ray's that trains runs of a study one after the other, and ends when whoever started it has ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +20,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
+from mptctl.training.lockstep import Ended, train_in_lockstep
 from mptctl.training.observer import Silent
 from mptctl.training.train import train
 
@@ -54,18 +56,41 @@ class StudyWorker:
         """On which of Ray's machines it is, and the number of its process."""
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
-    def train(self, run: PlannedRun) -> Outcome:
-        """Train a run, or go on with it, and keep its answers.
+    def train(self, runs: Sequence[PlannedRun]) -> list[Outcome]:
+        """Train a run, or several in lock-step, or go on with them, and keep their answers.
 
-        Whatever keeps it from its end is an outcome, not an exception.
+        Whatever keeps one from its end is an outcome, not an exception.
         """
-        folder = RunDir(self._run_root / run.key)
         try:
-            wait_until_free(folder.path)
+            ended = self._train(runs)
+            return [self._outcome(run, ended.get(run.key)) for run in runs]
+        finally:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()  # the next runs may be another's
+
+    def _train(self, runs: Sequence[PlannedRun]) -> dict[str, Ended]:
+        """Train what is not finished; why runs ended early, by their keys."""
+        try:
+            for run in runs:
+                wait_until_free(self._run_root / run.key)
+            left = [run for run in runs if not RunDir(self._run_root / run.key).is_finished()]
+            requests = [run.request(load_split(self._run_root / run.place)) for run in left]
+            if len(left) == 1:
+                train(requests[0], Silent())
+            elif left:
+                ended = train_in_lockstep(requests, [Silent() for _ in left])
+                return {run.key: each for run, each in zip(left, ended, strict=True)}
+        except Exception as error:
+            return {run.key: error for run in runs}
+        return {}
+
+    def _outcome(self, run: PlannedRun, ended: Ended | None) -> Outcome:
+        """Ask a run that came to its end for its answers."""
+        try:
+            if isinstance(ended, Exception):
+                raise ended
             split = load_split(self._run_root / run.place)
-            if not folder.is_finished():
-                train(run.request(split), Silent())
-            run_answers(folder.path, split=split, device=run.recipe.runtime.device)
+            run_answers(self._run_root / run.key, split=split, device=run.recipe.runtime.device)
         except Stopped:
             return Outcome("stopped")
         except MptctlError as error:
@@ -76,9 +101,6 @@ class StudyWorker:
             return Outcome(
                 "failed", f"unexpected {type(error).__name__}: {one_line(error)[:300]}; see {path}"
             )
-        finally:
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()  # the next run may be another's
         return Outcome("done")
 
 

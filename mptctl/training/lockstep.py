@@ -13,7 +13,7 @@ from mptctl.errors import Stopped, UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import world_size
 from mptctl.machine.signals import stop_on_signals
-from mptctl.recipe import change_recipe, differences
+from mptctl.recipe import batch_differences, change_recipe
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.fit import fit_by_steps
 from mptctl.training.observer import Observer
@@ -24,9 +24,6 @@ from mptctl.training.run import Run
 from mptctl.training.threads import with_own_threads
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import begin, hold
-
-# What runs on the same batches have in common, beside their split, their classes and their old model.
-COMMON_GROUPS, COMMON_KEYS = ("data", "runtime"), ("optim.batch_size",)
 
 Ended = FitResult | Exception
 
@@ -110,8 +107,7 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
     for request in others:
         differs = [
             f"{key} ({was} and {is_now})"
-            for key, was, is_now in differences(first.recipe, request.recipe)
-            if key.split(".")[0] in COMMON_GROUPS or key in COMMON_KEYS
+            for key, was, is_now in batch_differences(first.recipe, request.recipe)
         ]
         if request.split.fingerprint != first.split.fingerprint:
             differs.append("split")

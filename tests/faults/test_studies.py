@@ -124,10 +124,11 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [("--parallel", "2"), ("--parallel", "2", "--lockstep", "3")])
 def test_row_33_what_is_printed_is_what_a_study_without_kills_prints(
-    killed: dict[str, Any], tmp_path: Path
+    killed: dict[str, Any], tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    report, _ = finished(start(tmp_path, "--parallel", "2"))
+    report, _ = finished(start(tmp_path, *words))
     one, other = json.dumps(report), json.dumps(killed["report"])
     assert one.replace(str(tmp_path), "") == other.replace(str(killed["folder"]), "")
     for run in ("old", "ref", "no-treatment", "mpt-kl"):

@@ -15,7 +15,7 @@ from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
 from mptctl.studies.study_file import Study, StudyFile, settle
 from mptctl.studies.study_pieces import StudySplit
-from mptctl.studies.study_plan import plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
 from mptctl.studies.study_state import existing_split, make_splits, standings
 from mptctl.training.train import train
 
@@ -249,3 +249,15 @@ def test_runs_share_a_gpu_on_one_machine_alone(
     parallel: int | None, gpus: int, cluster: bool, expected: tuple[int, int, float]
 ) -> None:
     assert gpu_shares(parallel, gpus, 16, 20, cluster=cluster) == expected
+
+
+def test_updates_on_the_same_batches_with_the_same_old_model_go_together() -> None:
+    other = {"name": "larger", "method": "pct-kl", "set": {"optim.batch_size": 32}}
+    runs = {run.key: run for run in plan_study(study("no-treatment", "pct-kl", "mpt-kl", other), [1, 2])}
+    plain = runs["1/no-treatment"]
+    assert [key for key, run in runs.items() if go_together(plain, run)] == [
+        "1/no-treatment",
+        "1/pct-kl",
+        "1/mpt-kl",
+    ]
+    assert not go_together(runs["1/old"], runs["1/ref"])

@@ -24,17 +24,18 @@ def board_of(
 def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:
     runs, board = board_of(tmp_path, [])
     order = []
-    while (run := board.next_run()) is not None:
+    while runs_now := board.next_runs():
+        (run,) = runs_now
         order.append(run.name)
         board.begins(run)
     assert order == ["old", "ref"]
     board.ends(runs["old"])
-    following = board.next_run()
+    (following,) = board.next_runs()
     assert following is runs["no-treatment"]
     board.begins(following)
-    assert board.next_run() is None
+    assert board.next_runs() == []
     board.ends(runs["ref"])
-    assert board.next_run() is runs["mpt-kl"]
+    assert board.next_runs() == [runs["mpt-kl"]]
 
 
 def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_what_learns_from_a_failed_run_is_blocked_and_the_others_go_on(tmp_path:
     runs, board = board_of(tmp_path, seen, done="old")
     board.begins(runs["ref"])
     board.fails(runs["ref"], "out of luck")
-    assert board.next_run() is runs["no-treatment"]
+    assert board.next_runs() == [runs["no-treatment"]]
     assert {row.run: (row.status, row.error) for row in board.rows()} == {
         "old": ("done", None),
         "ref": ("failed", "out of luck"),
@@ -57,7 +58,7 @@ def test_a_run_whose_process_died_goes_on_but_not_for_ever(tmp_path: Path) -> No
     for _ in range(2):
         board.begins(runs["old"])
         board.died(runs["old"], "killed", 2)
-        assert board.next_run() is runs["old"]
+        assert board.next_runs() == [runs["old"]]
     board.died(runs["old"], "killed", 2)
     (row, *_) = board.rows()
     assert (row.status, row.error) == ("failed", "its process died 3 times: killed")
@@ -83,3 +84,19 @@ def test_time_is_not_promised_before_a_step_was_seen(tmp_path: Path) -> None:
     seen: list[Board] = []
     board_of(tmp_path, seen, done="old")
     assert seen[-1].seconds_left is None
+
+
+def test_runs_that_can_go_in_lockstep_are_divided_among_the_workers(tmp_path: Path) -> None:
+    split = make_split("digits", run_root=tmp_path / "1", seed=1)
+    names = ["no-treatment", "pct-kl", "mpt-kl", "mpt-lm", "mpt-nodistill"]
+    runs = plan_study(study(*names), [1])
+    found = {run.key: "done" if run.only_old_classes or run.name == "ref" else "missing" for run in runs}
+    board = ProgressBoard(runs, {"1": split}, found, lambda _: None)  # type: ignore[arg-type]
+    assert [run.name for run in board.next_runs(8, 1)] == names
+    assert [run.name for run in board.next_runs(2, 1)] == names[:2]
+    # Five runs for two workers: three and two, though eight could go together.
+    first = board.next_runs(8, 2)
+    assert [run.name for run in first] == names[:3]
+    for run in first:
+        board.begins(run)
+    assert [run.name for run in board.next_runs(8, 1)] == names[3:]
