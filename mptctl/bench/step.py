@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 
 from mpt_kernels import backend_for
-from mptctl.bench.ways_to_train import STEP_ROWS, Way, ways_to_train
+from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, Way, ways_to_train
 from mptctl.errors import UsageError
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.device import Precision
@@ -34,7 +34,8 @@ class StepRow(Model):
         "teachers, which no step with teachers can do without; published: the usual loop of published code, with "
         "teachers in it, autograd through the loss, torch's default optimizer and memory format, one look at the loss "
         "a step; ours: the training loop's own step; ours-cached: the same with teachers' logits read from disk, as "
-        "with runtime.cache_teachers"
+        f"with runtime.cache_teachers; ours-lockstep: one of {LOCKSTEP} students that take turns on the batch and ask "
+        "their teachers once, as with --lockstep"
     )
     precision: Precision = Field(description="of student and teachers: fp32, or bf16 under autocast")
     images_per_s: float = Field(description="median over the repeats")
@@ -59,6 +60,7 @@ class StepRatios(Model):
     ours_to_floor: Ratio | None = Field(description="ours over floor")
     cached_to_student: Ratio | None = Field(description="ours-cached over student")
     ours_to_published: Ratio | None = Field(description="ours over published")
+    lockstep_to_ours: Ratio | None = Field(None, description="ours-lockstep over ours")
     ours_to_fp32: Ratio | None = Field(description="ours over ours in fp32; null for fp32 itself")
 
 
@@ -175,6 +177,7 @@ def step_ratios(seconds: Seconds) -> list[StepRatios]:
             ours_to_floor=ratio((precision, "ours"), (precision, "floor")),
             cached_to_student=ratio((precision, "ours-cached"), (precision, "student")),
             ours_to_published=ratio((precision, "ours"), (precision, "published")),
+            lockstep_to_ours=ratio((precision, "ours-lockstep"), (precision, "ours")),
             ours_to_fp32=ratio((precision, "ours"), ("fp32", "ours")),
         )
         for precision in dict.fromkeys(precision for precision, _ in seconds)
@@ -210,7 +213,8 @@ def _measure(
     for repeat in range(repeats):
         # There and back, so that a machine that slows down does so for each row once early and once late.
         for key in list(ways)[:: -1 if repeat % 2 else 1]:
-            seconds[key].append(timed(ways[key], steps))
+            together = LOCKSTEP if key[1] == "ours-lockstep" else 1
+            seconds[key].append(timed(ways[key], steps) / together)
     return seconds
 
 

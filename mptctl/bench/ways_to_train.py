@@ -25,18 +25,21 @@ from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer, in_memory_order
+from mptctl.training.parts import KnownAnswers, SharedTeachers
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 
 # In the order in which they take turns; each is described in `StepRow`.
-STEP_ROWS = ("student", "floor", "published", "ours", "ours-cached")
+STEP_ROWS = ("student", "floor", "published", "ours", "ours-cached", "ours-lockstep")
+# Students of ours-lockstep.
+LOCKSTEP = 4
 Way = Callable[[], None]
 
 
 def ways_to_train(
     recipe: Recipe, num_classes: int, device: torch.device, scratch: Path, rows: Collection[str] = STEP_ROWS
 ) -> tuple[dict[str, Way], dict[str, str]]:
-    """A function for each row; each call is one step on the same batch.
+    """A function for each row; each call is one step on the same batch, of ours-lockstep one of each student.
 
     Weights never move, since the learning rate is 0: every step computes the same numbers, and none becomes NaN.
 
@@ -76,7 +79,7 @@ def ways_to_train(
         else:
             skipped["published"] = reason
     if not set(rows) <= {"published"}:
-        ways |= _own_ways(recipe, method, num_classes, batch, scratch)
+        ways |= _own_ways(recipe, method, num_classes, batch, scratch, rows)
     return {name: ways[name] for name in STEP_ROWS if name in rows and name in ways}, skipped
 
 
@@ -90,9 +93,14 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
 
 
 def _own_ways(
-    recipe: Recipe, method: Method, num_classes: int, batch: Batch, scratch: Path
+    recipe: Recipe,
+    method: Method,
+    num_classes: int,
+    batch: Batch,
+    scratch: Path,
+    rows: Collection[str],
 ) -> dict[str, Way]:
-    """Those that are built as a run builds them; they share one student, so that memory serves all alike."""
+    """Those that are built as a run builds them; but for lock-step on one student, so that memory serves all alike."""
     device = batch.images.device
     teachers = _Untrained(recipe, method, num_classes, device)
     kept = _Kept(recipe, method, batch, teachers, scratch)
@@ -120,7 +128,34 @@ def _own_ways(
     def ours(source: TeacherSource) -> Way:
         return _our_step(recipe, student, optimizer, method, source, batch)
 
-    return {"student": alone, "floor": floor, "ours": ours(teachers), "ours-cached": ours(kept)}
+    ways: dict[str, Way] = {
+        "student": alone,
+        "floor": floor,
+        "ours": ours(teachers),
+        "ours-cached": ours(kept),
+    }
+    if "ours-lockstep" in rows:
+        ways["ours-lockstep"] = _lockstep(recipe, method, num_classes, teachers, batch)
+    return ways
+
+
+def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: TeacherSource, batch: Batch) -> Way:
+    """A step of each of several students, which ask their teachers once."""
+    known: KnownAnswers = {}
+    steps = []
+    for _ in range(LOCKSTEP):
+        model = build_model(recipe.model, num_classes, recipe.data.image_size)
+        model = place(model, batch.images.device, channels_last=recipe.runtime.channels_last)
+        set_training_mode(model, recipe.model)
+        source = SharedTeachers(teachers, known)
+        steps.append(_our_step(recipe, model, build_optimizer(recipe.optim, model), method, source, batch))
+
+    def step_of_each() -> None:
+        known.clear()
+        for step in steps:
+            step()
+
+    return step_of_each
 
 
 def _our_step(
@@ -157,7 +192,7 @@ class _Untrained:
     """Teachers with fresh weights: they cost what trained ones cost."""
 
     def __init__(self, recipe: Recipe, method: Method, num_classes: int, device: torch.device) -> None:
-        self.digests: dict[str, str] = {}
+        self.digests = {role.value: "untrained" for role in method.teachers}
         self._models: dict[Role, Teacher] = {}
         widths = {Role.OLD: method.settings.num_old, Role.REF: num_classes}
         for role in sorted(method.teachers):

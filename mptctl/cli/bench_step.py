@@ -47,7 +47,7 @@ def step(
 ) -> None:
     """How fast a training step is on pictures that are already there, beside its floor and a published loop.
 
-    Rows are student, floor (student and its teachers' forward passes), published, ours and ours-cached.
+    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached and ours-lockstep.
 
     Examples:
 
@@ -116,6 +116,7 @@ def _print(found: StepBench) -> None:
             ("ours / floor", of_one.ours_to_floor),
             ("ours-cached / student", of_one.cached_to_student),
             ("ours / published", of_one.ours_to_published),
+            ("ours-lockstep / ours", of_one.lockstep_to_ours),
             ("ours / ours in fp32", of_one.ours_to_fp32),
         )
         if ratio is not None

@@ -21,6 +21,8 @@ from mptctl.teachers.source import TeacherSource, role_of
 from mptctl.training.validate import Validator
 
 Loaders = tuple[Loader, Loader | None]
+# Answers of teachers to parts of a batch, by role, digests of the teachers, and place and length of the part.
+KnownAnswers = dict[tuple[Role, tuple[str, ...], int, int], Tensor]
 
 
 class OwnParts:
@@ -102,7 +104,7 @@ class SharedParts(OwnParts):
     def answers(self, teachers: TeacherSource) -> TeacherSource:
         """The same, where no other run has asked for them yet."""
         assert self._loaders is not None, "teachers are asked of a loader's batches"
-        return SharedTeachers(teachers, self._loaders[0])
+        return SharedTeachers(teachers, self._loaders[0].answers)
 
     def validator(self, build: Callable[[], Validator]) -> Validator:
         """That of the first run, which knows the old model's answers from its first pass on."""
@@ -119,13 +121,13 @@ class SharedLoader(Loader):
         loader: which brings the pictures.
 
     Attributes:
-        answers: of teachers to parts of the batch it is at, by role, digests, and place and length of the part.
+        answers: of teachers to parts of the batch it is at.
     """
 
     def __init__(self, loader: Loader) -> None:
         super().__init__(loader.plan, loader.reason, loader.cache_dir)
         self.name, self.stats = loader.name, loader.stats
-        self.answers: dict[tuple[Role, tuple[str, ...], int, int], Tensor] = {}
+        self.answers: KnownAnswers = {}
         self._loader = loader
         self._source: Iterator[Batch] = iter(())
         self._at: tuple[int, int] | None = None
@@ -164,16 +166,16 @@ class SharedTeachers:
 
     Args:
         teachers: who answer, where nobody has asked yet.
-        loader: whose batches they are asked about.
+        known: answers to the batch at hand, of all who share them; whoever brings the next batch empties it.
 
     Attributes:
         digests: of the teachers.
     """
 
-    def __init__(self, teachers: TeacherSource, loader: SharedLoader) -> None:
+    def __init__(self, teachers: TeacherSource, known: KnownAnswers) -> None:
         self.digests = teachers.digests
         self._teachers = teachers
-        self._known = loader.answers
+        self._known = known
         self._names = {
             role: tuple(digest for name, digest in self.digests.items() if role_of(name) is role)
             for role in map(role_of, self.digests)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, _time, bench_step, step_ratios
-from mptctl.bench.ways_to_train import STEP_ROWS, ways_to_train
+from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, ways_to_train
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
+from mptctl.teachers.ensemble import Teacher
+from mptctl.training.run import Student
 from tests.common import CPU, CommandLine, short_recipe
 
 
@@ -60,6 +65,32 @@ def test_each_way_is_timed_in_both_precisions() -> None:
         ratio = ratios.ours_to_floor
         assert ratio is not None
         assert 0 < ratio.smallest <= ratio.median <= ratio.largest
+        assert ratios.lockstep_to_ours is not None
+
+
+def test_students_in_lockstep_ask_their_teachers_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    real, step = Teacher.forward, ways_module.train_step
+
+    def forward(self: Teacher, images: Tensor) -> Tensor:
+        asked.append(len(images))
+        return real(self, images)
+
+    learnt: list[int] = []
+
+    def counted(student: Student, *rest: Any) -> Any:
+        learnt.append(id(student.model))
+        return step(student, *rest)
+
+    recipe = short_recipe("optim.batch_size=8", method="mpt-kl")
+    ways, _ = ways_to_train(recipe, 10, CPU, tmp_path, ("ours-lockstep",))
+    monkeypatch.setattr(Teacher, "forward", forward)
+    monkeypatch.setattr(ways_module, "train_step", counted)
+    ways["ours-lockstep"]()
+    assert asked == [8, 8]  # the old model and the reference
+    assert len(learnt) == len(set(learnt)) == LOCKSTEP
 
 
 def test_the_recipes_threads_are_taken_and_given_back() -> None:
@@ -105,7 +136,7 @@ def test_the_clock_of_the_process_does_not_run_while_it_sleeps() -> None:
 def test_a_loss_that_no_published_loop_has_is_said_to_be_left_out() -> None:
     recipe = short_recipe("optim.batch_size=4", "method.elodi_start_epoch=0", method="elodi-topk")
     found = bench_step(recipe, num_classes=12, steps=1, repeats=1, device=CPU)
-    assert [row.name for row in found.rows] == ["student", "floor", "ours", "ours-cached"]
+    assert [row.name for row in found.rows] == [name for name in STEP_ROWS if name != "published"]
     assert list(found.skipped) == ["published"]
     assert PublishedLoop.refuses(build_method("mpt-lm", num_old=2)) is None
 
@@ -163,6 +194,7 @@ def test_the_screen_has_rows_ratios_and_a_sentence(mptctl: CommandLine) -> None:
     assert "A step takes in fp32 " in out.stdout
     found = json.loads(mptctl("bench", "step", *words, *some, "--json").stdout)
     assert set(found["ratios"][0]) == {
-        "precision", "ours_to_floor", "cached_to_student", "ours_to_published", "ours_to_fp32"
+        "precision", "ours_to_floor", "cached_to_student", "ours_to_published", "lockstep_to_ours",
+        "ours_to_fp32",
     }  # fmt: skip
     assert found["limit"] == 1.05
