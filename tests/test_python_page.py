@@ -24,7 +24,7 @@ VALUE = re.compile(r"(None|True|False|[\d.]+|'.*'|[\[(<].*[\])>]|\w+\('.*'\))")
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the page takes for granted: a run called mpt-kl and a folder of pictures, one of them damaged."""
     monkeypatch.chdir(tmp_path)
-    recipe = load_recipe("digits", ["data.image_size=16", "data.threads=1"])
+    recipe = load_recipe("digits", ["data.image_size=16", "data.threads=1"], {"method.name": "mpt-kl"})
     torch.manual_seed(0)
     model = build_model(recipe.model, 2, recipe.data.image_size)
     meta = CheckpointMeta(recipe=recipe, class_names=("cat", "dog"), num_old=1)
