@@ -34,8 +34,8 @@ from mptctl.studies.comparison import (
     Spread,
 )
 from mptctl.studies.equal_error import at_equal_error, refuse_unknown_row
-from mptctl.studies.free_rival import take_bias_off
 from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
+from mptctl.studies.post_hoc_bias import take_bias_off
 from mptctl.studies.updates import Update, find_updates
 
 # What of an old model's calibration has a mean over seeds.

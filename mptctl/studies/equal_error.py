@@ -9,8 +9,8 @@ import numpy as np
 
 from mptctl.errors import DataError, UsageError
 from mptctl.recipe.validation import nearest
-from mptctl.studies.free_rival import bias_at_error
 from mptctl.studies.groups import Group
+from mptctl.studies.post_hoc_bias import bias_at_error
 
 
 def refuse_unknown_row(groups: Sequence[Group], name: str) -> None:

@@ -1,4 +1,4 @@
-"""The free rival of a trained update: a constant taken off the new classes' logits of the plain one."""
+"""What costs no training: a constant taken off the new classes' logits of the plain update, after training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.studies.updates import Update
 
 
 def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, list[str]]:
-    """The free rival: a constant taken off the new classes' logits of the plain update, chosen on validation.
+    """The plain update with a constant taken off its new classes' logits, chosen on validation.
 
     It is chosen for each seed at the validation error of the best MPT row, which is the one with the lowest mean NFR
     on validation: the test part chooses nothing.

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptctl.studies.free_rival import bias_at_error
+from mptctl.studies.post_hoc_bias import bias_at_error
 from tests.studies.made_runs import CLASSES, random_part
 
 
