@@ -78,6 +78,7 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
                 turns.append(_Turn(place, run, steps, _random_state(device)))
             except Exception as error:
                 ended[place] = error
+        parts.open()
         while turns:
             turn = min(turns, key=lambda turn: turn.run.state.global_step)
             _set_random_state(turn.random, device)

@@ -101,6 +101,11 @@ class SharedParts(OwnParts):
         self._budget = self._budget or super().budget(folder, runtime)
         return self._budget
 
+    def open(self) -> None:
+        """Make room for the answers of all runs once more: one that failed on its way has left more to be made."""
+        if self._budget is not None:
+            self._budget.evict()
+
     def answers(self, teachers: TeacherSource) -> TeacherSource:
         """The same, where no other run has asked for them yet."""
         assert self._loaders is not None, "teachers are asked of a loader's batches"

@@ -13,7 +13,7 @@ from torch import Tensor
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.split import Split
-from mptctl.errors import NonFiniteError, Stopped, UsageError
+from mptctl.errors import CheckpointError, NonFiniteError, Stopped, UsageError
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
@@ -131,6 +131,29 @@ def test_a_run_that_fails_leaves_the_others_alone(taught: Split, tmp_path: Path)
     assert isinstance(fine, FitResult)
     train(request_of(taught, tmp_path / "alone", good), Log())
     assert_same_run(RunDir(tmp_path / "good"), RunDir(tmp_path / "alone"))
+
+
+def test_a_run_that_cannot_begin_leaves_the_kept_answers_of_the_others_alone(
+    taught: Split, tmp_path: Path
+) -> None:
+    keeping = ("runtime.cache_teachers=true", "optim.max_steps=3")
+    other = short_recipe(*keeping, "optim.lr=0.2", method="mpt-kl")
+    train(request_of(taught, tmp_path / "other", other, cache_dir=tmp_path / "cache"), Log())
+    requests = [
+        request_of(
+            taught, tmp_path / "good", short_recipe(*keeping, method="mpt-kl"), cache_dir=tmp_path / "cache"
+        ),
+        request_of(
+            taught,
+            tmp_path / "other",
+            short_recipe(*keeping, method="pct-kl"),
+            cache_dir=tmp_path / "cache",
+            resume=True,
+        ),
+    ]
+    fine, refused = in_lockstep(requests)
+    assert isinstance(fine, FitResult)
+    assert isinstance(refused, CheckpointError)
 
 
 def test_a_signal_saves_all_of_them(taught: Split, tmp_path: Path) -> None:
