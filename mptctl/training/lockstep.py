@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mptctl.errors import Stopped, UsageError
+from mptctl.errors import UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import world_size
 from mptctl.machine.signals import stop_on_signals
@@ -123,11 +123,6 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
                 f"{request.folder}: cannot go in lock-step with {first.folder}, since these differ: "
                 f"{', '.join(differs)}; give them the same, or train them one by one"
             )
-
-
-def stopped(ended: Sequence[Ended]) -> Stopped | None:
-    """The first run's word that a signal stopped them; None where none was stopped."""
-    return next((one for one in ended if isinstance(one, Stopped)), None)
 
 
 def _with_threads_of_first(requests: Sequence[RunRequest], device: torch.device) -> list[RunRequest]:
