@@ -136,7 +136,9 @@ def build_teachers(
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.
     refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
-    teachers = parts.teachers(request.old, refs, request.split.classes, recipe.data, recipe.runtime, device)
+    classes, data = request.split.classes, recipe.data
+    build = partial(Teachers, request.old, refs, classes, data, recipe.runtime, device)
+    teachers = parts.teachers((request.old, *refs), build)
     alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
     notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
-from mptctl.data.classes import ClassSplit
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob
 from mptctl.names import Role
-from mptctl.recipe import DataRecipe, RuntimeRecipe
+from mptctl.recipe import RuntimeRecipe
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource, role_of
@@ -34,17 +32,9 @@ class OwnParts:
 
     shared: ClassVar[bool] = False
 
-    def teachers(
-        self,
-        old: Path | None,
-        refs: Sequence[Path],
-        classes: ClassSplit,
-        data: DataRecipe,
-        runtime: RuntimeRecipe,
-        device: torch.device,
-    ) -> Teachers:
-        """The teachers as models; see `Teachers`."""
-        return Teachers(old, refs, classes, data, runtime, device)
+    def teachers(self, paths: tuple[Path | None, ...], build: Callable[[], Teachers]) -> Teachers:
+        """The teachers as models, by the paths of the old model and of the references."""
+        return build()
 
     def loaders(self, build: Callable[[], Loaders]) -> Loaders:
         """Loaders of the training part and of the validation part."""
@@ -69,25 +59,16 @@ class SharedParts(OwnParts):
     shared = True
 
     def __init__(self) -> None:
-        self._models: dict[tuple[Path | None, tuple[Path, ...]], Teachers] = {}
+        self._models: dict[tuple[Path | None, ...], Teachers] = {}
         self._loaders: tuple[SharedLoader, Loader | None] | None = None
         self._budget: CacheBudget | None = None
         self._validator: Validator | None = None
 
-    def teachers(
-        self,
-        old: Path | None,
-        refs: Sequence[Path],
-        classes: ClassSplit,
-        data: DataRecipe,
-        runtime: RuntimeRecipe,
-        device: torch.device,
-    ) -> Teachers:
+    def teachers(self, paths: tuple[Path | None, ...], build: Callable[[], Teachers]) -> Teachers:
         """Those of the first run that has the same ones."""
-        key = (old, tuple(refs))
-        if key not in self._models:
-            self._models[key] = super().teachers(old, refs, classes, data, runtime, device)
-        return self._models[key]
+        if paths not in self._models:
+            self._models[paths] = build()
+        return self._models[paths]
 
     def loaders(self, build: Callable[[], Loaders]) -> Loaders:
         """Those of the first run."""
