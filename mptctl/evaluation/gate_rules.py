@@ -34,14 +34,12 @@ def judge(
         identical, unfinished: as `check_gate`.
 
     Raises:
-        DataError: an id that no sample has, or a slice without a sample of an old class.
+        DataError: an id or a slice without a sample of an old class.
     """
     keep = rules.must_keep
-    named = [*keep.ids, *(waiver.id for waiver in rules.waivers if waiver.id is not None)]
-    if named and (unknown := source.unknown(list(dict.fromkeys(named)))):
-        raise DataError(
-            f"--gate: {len(unknown)} ids are not in the test set ({first(unknown)}); correct them, or remove them"
-        )
+    _refuse_strangers(
+        source, list(dict.fromkeys([*keep.ids, *(w.id for w in rules.waivers if w.id is not None)]))
+    )
     for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
         if by is not None and source.one(by) is None:
             raise DataError(
@@ -89,6 +87,20 @@ def judge(
     return gate, frozenset(waived)
 
 
+def _refuse_strangers(source: SliceSource, ids: Sequence[str]) -> None:
+    """Refuse ids that cannot flip: a rule on them would hold whatever the new model does."""
+    if not ids:
+        return
+    for found, what in (
+        (source.unknown(ids), "not in the test set"),
+        (source.of_new_classes(ids), "of new classes, which cannot flip"),
+    ):
+        if found:
+            raise DataError(
+                f"--gate: {len(found)} ids are {what} ({first(found)}); correct them, or remove them"
+            )
+
+
 def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[set[str]]:
     """The flips that each waiver is for, expired or not."""
     single = [waiver.id for waiver in waivers if waiver.id is not None]
@@ -113,21 +125,27 @@ def _expired(row: WaiverRow, flips: set[str]) -> GateCheck:
 
 
 def _kept(source: SliceSource, rules: GateFile, waived: set[str]) -> GateCheck:
-    """No flip at all among what must be kept."""
+    """No flip at all among what must be kept; it fails where OLD gets none of that right, as an n/a rate does."""
     keep = rules.must_keep
     flips = {*(source.flips_among(keep.ids) if keep.ids else ()), *(source.flips(keep.by) if keep.by else ())}
     left = sorted(flips - waived)
+    samples, right = source.count(keep.ids, keep.by)
+    if left:
+        message = f"{len(left):,} of the samples that must be kept flipped ({first(left)})"
+    elif not right:
+        message = f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the list"
+    elif right < samples:
+        message = f"every sample that must be kept and that OLD gets right is kept ({right:,} of {samples:,})"
+    else:
+        message = "every sample that must be kept is kept"
+    passed = right > 0 and not left
     return GateCheck(
         name="must-keep",
         limit=0,
-        value=len(left) / source.count(keep.ids, keep.by),
+        value=len(left) / samples if right else None,
         tested=None,
-        answer="fail" if left else "pass",
+        answer="pass" if passed else "fail",
         waived=len(flips & waived),
-        passed=not left,
-        message=(
-            f"{len(left):,} of the samples that must be kept flipped ({first(left)})"
-            if left
-            else "every sample that must be kept is kept"
-        ),
+        passed=passed,
+        message=message,
     )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.columns import first, shown
@@ -179,10 +180,12 @@ class SliceSource:
         )
         return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
 
-    def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> int:
-        """How many samples of old classes have one of these ids, or lie in the slice; at least 1."""
-        rows = current().fetch(f"SELECT count(*) FROM {self._from} AND {self._among(ids, by)}")
-        return max(1, int(rows[0][0]))
+    def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
+        """How many samples of old classes have one of these ids, or lie in the slice; how many OLD gets right."""
+        rows = current().fetch(
+            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._from} AND {self._among(ids, by)}"
+        )
+        return int(rows[0][0]), int(rows[0][1])
 
     def _among(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
         """SQL: whether a sample has one of these ids, or lies in the slice."""
@@ -197,8 +200,12 @@ class SliceSource:
         """Which of these ids no sample has."""
         relation = self.answers.pairing.join.relations["old"]
         rows = current().fetch(f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({_list(ids)})")
-        known = {row[0] for row in rows}
-        return [sample for sample in ids if sample not in known]
+        return _without(ids, rows)
+
+    def of_new_classes(self, ids: Sequence[str]) -> list[str]:
+        """Which of these ids no sample of an old class has: they cannot flip."""
+        rows = current().fetch(f"SELECT old.id::VARCHAR FROM {self._from} AND {self._among(ids, None)}")
+        return _without(ids, rows)
 
     def _ids(self, where: str) -> list[str]:
         rows = current().fetch(
@@ -207,6 +214,11 @@ class SliceSource:
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
         return [row[0] for row in rows]
+
+
+def _without(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    found = {row[0] for row in rows}
+    return [sample for sample in ids if sample not in found]
 
 
 def _cell(old_right: bool, new_right: bool) -> str:

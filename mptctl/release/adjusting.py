@@ -17,6 +17,7 @@ from mptctl.evaluation.mixture import Mixture, mix_old_in
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import choose_old_classes, pair
 from mptctl.evaluation.readers import is_predictions_file
+from mptctl.evaluation.sanity import IDENTICAL, same_content
 from mptctl.evaluation.temperature import fit_temperature
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.facts import git_commit, versions
@@ -94,8 +95,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
         progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
-        UsageError: nothing to do, no old model for a budget, no validation part, a run that is not finished or was
-            adjusted before, a name that is taken, or a classifier without a bias.
+        UsageError: nothing to do, no old model for a budget, one that is the new model, no validation part, a run that
+            is not finished or was adjusted before, a name that is taken, or a classifier without a bias.
         CheckpointError: no such run, or one of another split.
         DataError: what `load_predictions` says of the models, no validation picture of an old class, or no temperature
             that fits best.
@@ -122,6 +123,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
         request.names, request.run_root, part="val", device=request.device, progress=progress
     )
     answers, remarks = _answers(found, split)
+    if request.budget is not None:
+        _refuse_no_comparison(found, answers)
     remarks += below_chance(request.budget, answers)
     samples = held_out(answers)
     choice = None if request.budget is None else choose_bias(samples, request.budget)
@@ -190,6 +193,14 @@ def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]
         return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
     chosen, remarks = choose_old_classes(models["old"], models["new"])
     return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
+
+
+def _refuse_no_comparison(found: NamedModels, answers: PairedAnswers) -> None:
+    """Refuse models between which flips say nothing: one model twice, or one whose training is not finished."""
+    if found.identical or same_content(answers.pairing):
+        raise UsageError(f"--old: {IDENTICAL}; name the model that is in production")
+    for sentence in found.unfinished:
+        raise UsageError(f"{sentence}; finish it first, with the verb that began it and --resume")
 
 
 def _temperature(samples: HeldOut, biases: FloatArray) -> float:

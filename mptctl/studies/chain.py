@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -115,7 +115,8 @@ def report_chains(
         device, progress: for models that did not answer yet; see `run_answers`.
 
     Raises:
-        CheckpointError: no update among them, one whose old model is not, or generations of other classes or pictures.
+        CheckpointError: no update among them, none whose old model is there too, or generations of other classes or
+            pictures.
     """
     notes: list[str] = []
     asked: dict[Path, RunAnswers] = {}
@@ -137,8 +138,8 @@ def report_chains(
     )
 
 
-def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:
-    """Folders of each chain, generation after generation; a note on each run that is not finished."""
+def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
+    """Folders of each chain, generation after generation; a note on each run that is left out."""
     old_of: dict[Path, str] = {}
     by_digest: dict[str, Path] = {}
     for run in folders:
@@ -152,21 +153,36 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> Iterator[list[Path]]:
     ends = [run for run in old_of if checkpoint_digest(run) not in replaced]
     if not ends:
         raise CheckpointError("no update among these runs; train a chain with mptctl study chain")
+    chains = []
     for end in ends:
-        chain = [end]
-        while (digest := old_of.get(chain[0])) is not None:
-            if digest not in by_digest:
-                raise CheckpointError(
-                    f"{chain[0]}: its old model ({digest[:12]}) is not among these runs; name a folder that "
-                    "holds it too"
-                )
-            chain.insert(0, by_digest[digest])
-            if (state := unfinished(chain[0])) is not None:
-                raise CheckpointError(
-                    f"{chain[1]}: its old model {chain[0]} has not come to its end ({state}); go on with that run with "
-                    "--resume"
-                )
-        yield chain
+        chain, broken = _back_to_first(end, old_of, by_digest)
+        if broken is None:
+            chains.append(chain)
+        else:
+            notes.append(f"{end}: left out: {broken}")
+    if not chains:
+        raise CheckpointError(f"no chain of updates is whole ({'; '.join(notes)})")
+    return chains
+
+
+def _back_to_first(
+    end: Path, old_of: dict[Path, str], by_digest: dict[str, Path]
+) -> tuple[list[Path], str | None]:
+    """The chain that ends with a run, and what is missing in it; None for one that is whole."""
+    chain = [end]
+    while (digest := old_of.get(chain[0])) is not None:
+        now, before = chain[0], by_digest.get(digest)
+        whose = "its" if now == end else f"{now}'s"
+        if before is None:
+            return chain, (
+                f"{whose} old model ({digest[:12]}) is not among these runs; name a folder that holds it too"
+            )
+        if (state := unfinished(before)) is not None:
+            return chain, (
+                f"{whose} old model {before} has not come to its end ({state}); go on with it with --resume"
+            )
+        chain.insert(0, before)
+    return chain, None
 
 
 def _first(model: RunAnswers) -> FirstModel:

@@ -125,7 +125,14 @@ def find_updates(
             continue
         if run in beside.get(run.parent, {}):
             continue
-        replaced = _old_of(run, teachers.get(Role.OLD), old)
+        recorded = teachers.get(Role.OLD)
+        replaced = _old_of(run, recorded, old)
+        if replaced is None:
+            lost = _lost(run, recorded)
+            if named:
+                raise CheckpointError(f"{run}: {lost}")
+            notes.append(f"{run}: left out: {lost}")
+            continue
         if replaced.resolve() == run:
             if named:
                 raise CheckpointError(f"{run}: is the old model itself; name updates of it")
@@ -218,23 +225,25 @@ def unfinished(run: Path) -> str | None:
     return f"its run is not finished (epoch {lines[-1].epoch})"
 
 
-def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path:
-    """The folder of the old model of a run."""
-    if old is not None:
-        for folder in (old, run.parent / old):
-            if is_run_folder(folder):
-                return folder
-        raise CheckpointError(
-            f"--old {old}: no run of that name beside {run}, and no such folder; train-old makes one"
-        )
+def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path | None:
+    """The folder of the old model of a run; None where it records none, or one that is not there any more."""
+    if old is None:
+        return None if recorded is None else find_by_digest(recorded, run)
+    for folder in (old, run.parent / old):
+        if is_run_folder(folder):
+            return folder
+    raise CheckpointError(
+        f"--old {old}: no run of that name beside {run}, and no such folder; train-old makes one"
+    )
+
+
+def _lost(run: Path, recorded: str | None) -> str:
+    """What to say of a run without an old model beside it."""
     if recorded is None:
-        raise CheckpointError(f"{run}: records no old model; name it with --old RUN")
+        return "records no old model; name it with --old RUN"
     usual = run.parent / Role.OLD.value
-    found = find_by_digest(recorded, run)
-    if found is None:
-        state = "is another one" if is_run_folder(usual) else "is not there"
-        raise CheckpointError(
-            f"{run}: its old model ({recorded[:12]}) is missing in {run.parent} ({usual.name} {state}); "
-            "name it with --old RUN"
-        )
-    return found
+    state = "is another one" if is_run_folder(usual) else "is not there"
+    return (
+        f"its old model ({recorded[:12]}) is missing in {run.parent} ({usual.name} {state}); "
+        "name it with --old RUN"
+    )

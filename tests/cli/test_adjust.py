@@ -156,6 +156,10 @@ def test_the_figure_goes_where_it_is_asked_for(root: Path, mptctl: CommandLine, 
         (["--old", "old", "--max-nfr", "2", "--max-er-increase", "1"], "give one"),
         (["--old", "old"], "nothing to adjust"),
         (["--max-nfr", "2"], "name it with --old"),
+        (
+            ["--old", "new", "--max-nfr", "9"],
+            "one and the same model: nothing was compared; name the model that is",
+        ),
         (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
         (["--old", "old", "--max-nfr", "2", "--confidence", "1"], "--confidence"),
         (["--old", "old", "--max-nfr", "2", "--figure", "front.pdf"], "neither .svg nor .png"),
@@ -198,12 +202,21 @@ def test_what_was_adjusted_or_is_not_finished_is_refused(root: Path, mptctl: Com
     assert done.returncode == 2
     assert "was adjusted before" in done.stderr
     assert mptctl("adjust", "new-adjusted", "--temperature", "--run-root", root).returncode == 0
-    metrics = root / "new" / "metrics.jsonl"
-    lines = metrics.read_text().splitlines()
-    metrics.write_text("\n".join(line for line in lines if '"done"' not in line) + "\n")
-    done = mptctl("adjust", "new", *budget, "--overwrite")
-    assert done.returncode == 2
-    assert "not finished" in done.stderr
+    for name in ("old", "new"):
+        whole = _without_its_end(root / name)
+        done = mptctl("adjust", "new", *budget, "--overwrite")
+        assert done.returncode == 2
+        assert f"{name}/best.pt" in done.stderr
+        assert "not finished" in done.stderr
+        (root / name / "metrics.jsonl").write_text(whole)
+
+
+def _without_its_end(run: Path) -> str:
+    """Make a run one that is not finished; returns its log as it was."""
+    whole = (run / "metrics.jsonl").read_text()
+    lines = [line for line in whole.splitlines() if '"done"' not in line]
+    (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return whole
 
 
 def test_the_test_part_is_not_read(root: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

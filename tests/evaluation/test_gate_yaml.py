@@ -171,6 +171,51 @@ def test_ids_from_a_file_beside_the_gate_file(judged: Any, tmp_path: Path) -> No
     assert "1 of the samples that must be kept flipped (test/00037)" in gate.checks[0].message
 
 
+class TestWhatCannotFlip:
+    """Ten samples: 0 to 7 of old class x, of which OLD gets 0 to 3 right; 8 and 9 of new class y. NEW breaks 3."""
+
+    @pytest.fixture
+    def verdict(self, tmp_path: Path) -> Any:
+        def judge(text: str) -> Gate:
+            (tmp_path / "gate.yaml").write_text(text)
+            ids, labels = np.array([str(i) for i in range(10)]), np.array(["x"] * 8 + ["y"] * 2)
+            old = np.array(["x"] * 4 + ["z"] * 6)
+            new = np.array(["x"] * 3 + ["y"] * 7)
+            return compare(
+                build_predictions("old", ids, labels, old, classes=("x", "z")),
+                build_predictions("new", ids, labels, new, classes=("x", "y", "z")),
+                gate_file=read_gate_file(tmp_path / "gate.yaml"),
+                today=TODAY,
+            ).gate
+
+        return judge
+
+    @pytest.mark.parametrize(
+        ("ids", "answer", "message"),
+        [
+            ("0, 1", "pass", "every sample that must be kept is kept"),
+            ("0, 5", "pass", "that OLD gets right is kept (1 of 2)"),
+            ("3, 5", "fail", "1 of the samples that must be kept flipped (3)"),
+            ("5, 6, 7", "fail", "OLD is wrong on all 3 samples that must be kept"),
+        ],
+    )
+    def test_samples_that_old_gets_wrong(self, verdict: Any, ids: str, answer: str, message: str) -> None:
+        gate = verdict(f"must_keep: {{ids: [{ids}]}}")
+        assert gate.answer == answer
+        assert message in gate.checks[0].message
+
+    def test_nothing_to_keep_has_no_rate(self, verdict: Any) -> None:
+        assert verdict("must_keep: {ids: [5]}").limits[0].value is None
+        assert verdict("must_keep: {ids: [3, 5]}").limits[0].value == pytest.approx(1 / 2)
+
+    @pytest.mark.parametrize(
+        "text", ["must_keep: {ids: [0, 8, 9]}", "limits: {max_nfr: 50}\n" + waiver("id: 9")]
+    )
+    def test_samples_of_new_classes_are_refused(self, verdict: Any, text: str) -> None:
+        with pytest.raises(DataError, match=r"ids are of new classes, which cannot flip \((8, )?9\)"):
+            verdict(text)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -94,11 +94,22 @@ def test_a_first_model_that_is_never_right_has_no_flips(tmp_path: Path) -> None:
 def test_an_update_whose_old_model_is_not_there_is_named(tmp_path: Path) -> None:
     root = made_chain(tmp_path)
     with pytest.raises(
-        CheckpointError, match=r"2/mpt-kl: its old model \(mpt-kl-1\) is not among these runs"
+        CheckpointError, match=r"2/mpt-kl: left out: its old model \(mpt-kl-1\) is not among these runs"
     ):
         report_chains(runs_of_chain(root / "1" / "2"))
     with pytest.raises(CheckpointError, match="no update among these runs"):
         report_chains([root / "1" / "1" / "old"])
+
+
+def test_an_update_whose_old_model_was_overwritten_leaves_the_other_chains(tmp_path: Path) -> None:
+    root = made_chain(tmp_path / "whole")
+    rows = report_chains(runs_of_chain(root)).rows
+    part = made_part(LABEL[:TESTED], logits(SECOND, 4), 3)
+    lost = made_run(tmp_path / "lost", "no-treatment", 1, part, part, old="gone", num_known=4, classes=4)
+    report = report_chains([*runs_of_chain(root), lost.folder])
+    assert report.rows == rows
+    said = "its old model (gone-1) is not among these runs; name a folder that holds it too"
+    assert report.notes == [f"{lost.folder}: left out: {said}"]
 
 
 def test_generations_of_other_pictures_are_refused(tmp_path: Path) -> None:

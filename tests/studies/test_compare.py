@@ -305,6 +305,20 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
         compare_runs([tmp_path])
 
 
+def test_a_run_whose_old_model_was_overwritten_is_left_out_and_named(tmp_path: Path) -> None:
+    by_hand(tmp_path / "1")
+    whole = compare_runs([tmp_path])
+    where = tmp_path / "2"
+    part = part_of(MPT, LABEL)
+    made_run(where / "mpt-kl", "mpt-kl", 2, part, part, old="old", refs=1)
+    left = compare_runs([tmp_path])
+    assert left.rows == whole.rows
+    note = f"its old model (old-2) is missing in {where} (old is not there); name it with --old RUN"
+    assert left.notes == [*whole.notes, f"{where / 'mpt-kl'}: left out: {note}"]
+    with pytest.raises(CheckpointError, match=r"2/mpt-kl: its old model \(old-2\) is missing"):
+        compare_runs([tmp_path / "2" / "mpt-kl"])
+
+
 def test_an_old_model_that_is_named_takes_the_place_of_the_recorded_one(tmp_path: Path) -> None:
     by_hand(tmp_path)
     better = made_part(np.array(LABEL), np.eye(CLASSES)[LABEL][:, :NUM_OLD])
