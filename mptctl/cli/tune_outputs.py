@@ -59,6 +59,7 @@ def search_and_print(request: TuneRequest, as_json: bool) -> None:
 
 def say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
     from mptctl.cli.training_verbs import describe
+    from mptctl.report.numbers import duration
     from mptctl.tune.dry_run import dry_run
 
     plan = dry_run(request)
@@ -71,7 +72,10 @@ def say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
     else:
         typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
     if plan.lockstep > 1:
-        typer.echo(f"{plan.lockstep} of them at a time go in lock-step in one process")
+        typer.echo(
+            f"{plan.lockstep} of them at a time go in lock-step in one process: about "
+            f"{duration(plan.process_seconds)} and {plan.process_mb:,.0f} MB of memory without pictures"
+        )
     each = "process" if plan.lockstep > 1 else "of them"
     typer.echo(
         f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "

@@ -106,8 +106,11 @@ def print_plan(plan: StudyDryRun, console: Console) -> None:
         )
     console.print(table)
     count = sum(row.standing != "done" for row in plan.runs)
+    at_a_time = f"{plan.parallel} at a time"
+    if plan.lockstep > 1:
+        at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     said = (
-        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {plan.parallel} at a time on "
+        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
         f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
         f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )

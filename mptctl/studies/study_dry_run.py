@@ -39,7 +39,10 @@ class PlannedRow(Model):
     )
     steps: int = Field(description="optimizer steps that are left")
     step_seconds: float = Field(description="of an optimizer step, teachers included; 0 where none is left")
-    seconds: float = Field(description="to its end")
+    seconds: float = Field(description="to its end, by itself")
+    teacher_seconds: float = Field(
+        description="of these, its teachers' answers, which runs in lock-step ask for once"
+    )
 
 
 class StudyDryRun(Model):
@@ -50,8 +53,9 @@ class StudyDryRun(Model):
     run_root: str = Field(description="folder of the seeds, each with its split and its runs")
     runs: list[PlannedRow] = Field(description="all runs, each after its teachers")
     device: str = Field(description="what computes: cpu or cuda")
-    parallel: int = Field(description="runs at a time, on this machine")
-    seconds: float = Field(description="about how long the rest will take, so many runs at a time")
+    parallel: int = Field(description="processes at a time, on this machine")
+    lockstep: int = Field(description="most runs that one process trains in turn")
+    seconds: float = Field(description="about how long the rest will take, so many processes at a time")
     disk_mb: float = Field(description="what the rest will write at most, in megabytes")
     free_mb: float = Field(description="free where the run root is, in megabytes")
 
@@ -87,7 +91,17 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         runs=rows,
         device=device.type,
         parallel=parallel,
-        seconds=round(makespan(left, {f"{row.seed}/{row.run}": row.seconds for row in rows}, parallel), 3),
+        lockstep=request.lockstep,
+        seconds=round(
+            makespan(
+                left,
+                {f"{row.seed}/{row.run}": row.seconds for row in rows},
+                parallel,
+                lockstep=request.lockstep,
+                teachers={f"{row.seed}/{row.run}": row.teacher_seconds for row in rows},
+            ),
+            3,
+        ),
         disk_mb=round(disk_bytes([run for run in left if standing[run.key] == "missing"], sizes) / 1e6, 1),
         free_mb=round(free_bytes(root) / 1e6, 1),
     )
@@ -132,6 +146,7 @@ def _rows(
                 steps=steps,
                 step_seconds=estimate.step_seconds if estimate else 0.0,
                 seconds=estimate.seconds if estimate else 0.0,
+                teacher_seconds=estimate.teacher_seconds if estimate else 0.0,
             )
         )
     return rows

@@ -16,7 +16,7 @@ from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.studies.study_pieces import StudySplit
-from mptctl.studies.study_plan import PlannedRun
+from mptctl.studies.study_plan import PlannedRun, in_lockstep
 from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
 from mptctl.training.torch_settings import torch_settings
 
@@ -129,25 +129,38 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def makespan(runs: Sequence[PlannedRun], seconds: Mapping[str, float], parallel: int) -> float:
-    """Seconds to the end of all runs, when so many are trained at a time, each after its teachers.
+def makespan(
+    runs: Sequence[PlannedRun],
+    seconds: Mapping[str, float],
+    parallel: int,
+    *,
+    lockstep: int = 1,
+    teachers: Mapping[str, float] | None = None,
+) -> float:
+    """Seconds to the end of all runs, when so many processes train at a time, each run after its teachers.
 
     Args:
         runs: in the order in which they are preferred.
         seconds: of each run, by its key.
-        parallel: workers.
+        parallel: processes.
+        lockstep: most runs of one process, which ask their teachers once.
+        teachers: of the seconds of each run those in which its teachers answer.
     """
     waiting, done, now = list(runs), set[str](), 0.0
-    running: list[tuple[float, str]] = []
+    running: list[tuple[float, list[str]]] = []
     planned = {run.key for run in runs}
     while waiting or running:
-        ready = next((run for run in waiting if planned.intersection(run.teachers) <= done), None)
-        if ready is not None and len(running) < parallel:
-            waiting.remove(ready)
-            heapq.heappush(running, (now + seconds[ready.key], ready.key))
+        ready = [run for run in waiting if planned.intersection(run.teachers) <= done]
+        if ready and len(running) < parallel:
+            together = in_lockstep(ready, lockstep, parallel - len(running))
+            waiting = [run for run in waiting if run not in together]
+            keys = [run.key for run in together]
+            asked = [(teachers or {}).get(key, 0.0) for key in keys]
+            taken = sum(seconds[key] for key in keys) - sum(asked) + max(asked)
+            heapq.heappush(running, (now + taken, keys))
         else:
-            now, key = heapq.heappop(running)
-            done.add(key)
+            now, ended = heapq.heappop(running)
+            done.update(ended)
     return now
 
 

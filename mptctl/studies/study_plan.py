@@ -128,6 +128,18 @@ def go_together(one: PlannedRun, other: PlannedRun) -> bool:
     ) and not batch_differences(one.recipe, other.recipe)
 
 
+def in_lockstep(ready: Sequence[PlannedRun], lockstep: int, workers: int) -> list[PlannedRun]:
+    """The first of some runs, and those that go in lock-step with it in one process.
+
+    Args:
+        ready: runs that could begin.
+        lockstep: most runs of one process.
+        workers: that have nothing to do, among which such runs are divided.
+    """
+    alike = [run for run in ready if go_together(ready[0], run)]
+    return alike[: min(lockstep, -(-len(alike) // workers))]
+
+
 def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:
     """Folder of a split below the run root of a study; empty where it lies in the run root itself."""
     return "/".join(part for part in ("" if flat else str(seed), stage) if part)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from mptctl.data.split import Split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study_plan import PlannedRun, go_together, total_steps
+from mptctl.studies.study_plan import PlannedRun, in_lockstep, total_steps
 from mptctl.studies.study_report import Board, RunProgress, Status, StudyRow
 from mptctl.studies.study_state import Standing
 
@@ -70,8 +70,7 @@ class ProgressBoard:
         """
         done = {run.key for run in self.runs_of("done")}
         ready = [run for run in self.runs_of("waiting") if done.issuperset(run.teachers)]
-        alike = [run for run in ready if go_together(ready[0], run)]
-        return alike[: min(lockstep, -(-len(alike) // workers))]
+        return in_lockstep(ready, lockstep, workers)
 
     def begins(self, run: PlannedRun) -> None:
         """A run has been given to a worker."""

@@ -17,7 +17,7 @@ from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.recipe import Recipe, change_recipe
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.memory import step_bytes
+from mptctl.training.memory import step_bytes, student_bytes
 from mptctl.training.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
@@ -45,10 +45,17 @@ class Estimate(Model):
 
     step_seconds: float = Field(description="of an optimizer step, teachers included")
     seconds: float = Field(description="to the end of the run, validation included")
+    teacher_seconds: float = Field(
+        0.0, description="of these, the teachers' answers, which runs in lock-step ask for once"
+    )
     memory_mb: float = Field(
         0.0,
         description="of a training step, from sizes, in megabytes: weights, gradients, optimizer, what the backward "
         "pass needs, teachers; not pictures that are kept in memory",
+    )
+    student_mb: float = Field(
+        0.0,
+        description="of that, weights, gradients and optimizer, which each run in lock-step has of its own",
     )
     disk_mb: float = Field(description="of the run folder, in megabytes, where nothing is written yet")
 
@@ -68,13 +75,16 @@ def estimate_run(
     """
     recipe, classes = student
     batch_size = recipe.optim.batch_size
-    asked = sum(answer_seconds(*teacher, device) for teacher in teachers)
-    step = step_seconds(recipe, classes, device) + asked * batch_size
+    per_weight = OPTIMIZER_STATE[recipe.optim.name]
+    asked = batch_size * sum(answer_seconds(*teacher, device) for teacher in teachers)
+    step = step_seconds(recipe, classes, device) + asked
     validation = answer_seconds(recipe, classes, device) * validated
     return Estimate(
         step_seconds=round(step, 6),
         seconds=round(step * steps + validation, 3),
-        memory_mb=round(step_bytes(recipe, classes, teachers, OPTIMIZER_STATE[recipe.optim.name]) / 1e6, 1),
+        teacher_seconds=round(asked * steps, 3),
+        memory_mb=round(step_bytes(recipe, classes, teachers, per_weight) / 1e6, 1),
+        student_mb=round(student_bytes(recipe, classes, per_weight) / 1e6, 1),
         disk_mb=round(run_bytes(recipe, classes) / 1e6, 1),
     )
 

@@ -26,9 +26,20 @@ def step_bytes(
     """
     model = _outline(recipe, num_classes)
     set_training_mode(model, recipe.model)
-    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
     weights = sum(_size(_outline(*teacher)) for teacher in teachers)
-    return _size(model) + trained * (1 + per_weight) + _kept_bytes(model, recipe) + weights
+    return student_bytes(recipe, num_classes, per_weight) + _kept_bytes(model, recipe) + weights
+
+
+def student_bytes(recipe: Recipe, num_classes: int, per_weight: int) -> int:
+    """Bytes of weights, gradients and the optimizer's state: what a run keeps while another has its turn.
+
+    Args:
+        recipe, num_classes, per_weight: as `step_bytes`.
+    """
+    model = _outline(recipe, num_classes)
+    set_training_mode(model, recipe.model)
+    trained = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    return _size(model) + trained * (1 + per_weight)
 
 
 def _outline(recipe: Recipe, num_classes: int) -> nn.Module:

@@ -20,6 +20,8 @@ class TuneDryRun(Model):
     trials: int = Field(description="how many")
     names: list[str] | None = Field(description="of the trials; null where they are chosen as they go")
     lockstep: int = Field(description="trials that one process trains in turn")
+    process_seconds: float = Field(description="about how long a process takes for so many trials")
+    process_mb: float = Field(description="its memory, as that of the first trial is counted, in megabytes")
     cpus_per_trial: int = Field(description="CPU cores of a process")
     gpus_per_trial: float = Field(description="GPUs of a process; may be a fraction")
     first: DryRun = Field(description="the first trial, or one with the recipe's own settings")
@@ -34,11 +36,15 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
     points = checked_points(request)
     if request.existing != "refuse":
         refuse_unusable(request.folder, SEARCH, request.existing)
+    first = dry_run_of_run(first_run(request, points))
+    one, others = first.estimate, request.lockstep - 1
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
         lockstep=request.lockstep,
+        process_seconds=round(one.seconds + others * (one.seconds - one.teacher_seconds), 3),
+        process_mb=round(one.memory_mb + others * one.student_mb, 1),
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
-        first=dry_run_of_run(first_run(request, points)),
+        first=first,
     )

@@ -212,6 +212,19 @@ def test_the_end_of_all_runs_follows_from_their_order_and_teachers() -> None:
     assert makespan([run for run in runs if run.name == "mpt-kl"], seconds, 2) == 6.0
 
 
+def test_runs_in_lockstep_ask_their_teachers_once() -> None:
+    runs = plan_study(study("pct-kl", "no-treatment", "mpt-kl"), [1])
+    seconds = {"1/old": 2.0, "1/ref": 5.0, "1/pct-kl": 4.0, "1/no-treatment": 3.0, "1/mpt-kl": 6.0}
+    teachers = {"1/old": 0.0, "1/ref": 0.0, "1/pct-kl": 1.0, "1/no-treatment": 0.0, "1/mpt-kl": 2.5}
+    # ref, then pct-kl and no-treatment, which need no reference, then mpt-kl by itself; then all three together.
+    assert makespan(runs, seconds, 1, lockstep=2, teachers=teachers) == 20.0
+    left = [run for run in runs if run.name not in ("old", "ref")]
+    assert makespan(left, seconds, 1, lockstep=3, teachers=teachers) == 12.0
+    assert makespan(left, seconds, 1, lockstep=2, teachers=teachers) == 13.0
+    # Two processes: one of two runs, one of one.
+    assert makespan(left, seconds, 2, lockstep=3, teachers=teachers) == 7.0
+
+
 @pytest.mark.parametrize(
     ("parallel", "runs", "cluster", "expected"),
     [

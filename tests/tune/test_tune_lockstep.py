@@ -72,5 +72,12 @@ def test_a_dry_run_says_how_many_go_together(runs: Path) -> None:
     )
     done = mptctl_process(*words)
     assert done.returncode == 0, done.stderr
-    assert "2 of them at a time go in lock-step in one process\neach process takes 1 CPU" in done.stdout
-    assert json.loads(mptctl_process(*words, "--json").stdout)["lockstep"] == 2
+    assert "2 of them at a time go in lock-step in one process: about " in done.stdout
+    assert "MB of memory without pictures\neach process takes 1 CPU" in done.stdout
+    plan = json.loads(mptctl_process(*words, "--json").stdout)
+    one = plan["first"]["estimate"]
+    assert plan["lockstep"] == 2
+    # Two trials: each has its steps and its weights, and the teachers answer both at once.
+    assert 0 < one["teacher_seconds"] < one["seconds"]
+    assert plan["process_seconds"] == pytest.approx(2 * one["seconds"] - one["teacher_seconds"], abs=2e-3)
+    assert plan["process_mb"] == pytest.approx(one["memory_mb"] + one["student_mb"], abs=0.11)
