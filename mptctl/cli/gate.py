@@ -50,7 +50,8 @@ def init(
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
     from mptctl.files import read_names, writing
-    from mptctl.inference.named_models import load_predictions, pictures_of
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.inference.when_needed import pictures_of
     from mptctl.report.progress_bars import progress_bars
 
     keys = slices.columns(by)
