@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mptctl.cli import evaluate_one as one
 from mptctl.cli import gate_flags as gate
 from mptctl.cli import options as opt
 from mptctl.cli import report_flags as out
 from mptctl.cli import slice_flags as slices
-from mptctl.cli.evaluate_one import Temperature, evaluate_one, refuse_flags
+from mptctl.cli.evaluate_many import conclude_updates, refuse_flags
 from mptctl.cli.flip_outputs import (
     add_to_history,
     check_outputs,
@@ -24,22 +25,28 @@ from mptctl.cli.json_models import prints
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import LOGGED_FLIPS, SortKey
 
+if TYPE_CHECKING:
+    from mptctl.evaluation.flip_report import FlipReport
+
 MODEL = f"run name, run folder, .pt, .onnx or .pt2, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
 
 @prints(
     {
         "--json": "mptctl.evaluation.flip_report:FlipReport",
+        "OLD NEW1 NEW2 ... --json": "mptctl.evaluation.flip_reports:FlipReports",
         "MODEL --json": "mptctl.evaluation.calibration_report:CalibrationReport",
     }
 )
 def evaluate(
     context: typer.Context,
     old: Annotated[str, typer.Argument(metavar="OLD", help=f"The model in production: {MODEL}.")],
-    new: Annotated[
-        str | None,
+    news: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="NEW", help="Its replacement, in the same forms; without it OLD is measured by itself."
+            metavar="NEW...",
+            help="Its replacement, in the same forms, or several; without one OLD is measured by itself.",
+            show_default=False,
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
@@ -100,23 +107,8 @@ def evaluate(
             "--rows", metavar="N", min=0, help="Rows of each list, and all tables; 0: all. (default: 10)"
         ),
     ] = None,
-    temperature: Annotated[
-        Temperature | None,
-        typer.Option(
-            "--temperature",
-            help="One model: fit a temperature on the validation part, and show figures with it.",
-            rich_help_panel="One model by itself",
-        ),
-    ] = None,
-    validation: Annotated[
-        str | None,
-        typer.Option(
-            "--validation",
-            metavar="FILE",
-            help="Predictions to fit it on; default: of the run's validation part.",
-            rich_help_panel="One model by itself",
-        ),
-    ] = None,
+    temperature: one.Fit = None,
+    validation: one.Validation = None,
     memory_limit: Annotated[
         str | None,
         typer.Option(
@@ -130,8 +122,9 @@ def evaluate(
 ) -> None:
     """Compare the model in production with its replacement, and gate the release; or measure one model.
 
-    Prints the flip table over test samples of the old classes. With one model: accuracy, calibration errors,
-    likelihood and Brier score over test samples of the classes that it knows.
+    Prints the flip table over test samples of the old classes. With several NEW: one row and one verdict for each.
+    With one model: accuracy, calibration errors, likelihood and Brier score over test samples of the classes that it
+    knows.
 
     Exits with 3 where a limit is exceeded, the rate that it limits is not defined, or --confidence leaves it undecided
     (but for --undecided pass); with any limit also where OLD and NEW are one model, where one of them is of an
@@ -145,11 +138,13 @@ def evaluate(
 
         mptctl evaluate old.npz new.csv --by country --metadata meta.csv
 
+        mptctl evaluate old no-treatment mpt-kl mpt-lm --max-nfr 2
+
         mptctl evaluate mpt-kl --temperature fit --report calibration.html
     """
-    refuse_flags(context, alone=new is None)
-    if new is None:
-        evaluate_one(
+    refuse_flags(context, replacements=len(news or ()))
+    if not news:
+        one.evaluate_one(
             old,
             run_root,
             temperature=temperature,
@@ -172,7 +167,8 @@ def evaluate(
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
     from mptctl.files import read_names
-    from mptctl.inference.named_models import load_predictions, pictures_of, validation_part
+    from mptctl.inference.named_models import load_updates
+    from mptctl.inference.when_needed import pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flip_list import MOST_FLIPS
     from mptctl.report.flips_files import FlipFiles
@@ -181,13 +177,13 @@ def evaluate(
     from mptctl.report.trackers.tracker import require_trackers
 
     trackers = require_trackers(log)
-    names = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
+    names = {"old": old, "noise_floor": noise_floor, "baseline": baseline}
     given = {role: name for role, name in names.items() if name is not None}
     markdown_file = None if markdown in (None, "-") else Path(str(markdown))
     files = FlipFiles(report, figures, markdown_file, save_predictions, junit, append_history)
     check_outputs(
         files,
-        list(given.values()),
+        [*given.values(), *news],
         run_root,
         [old_classes, metadata, gate_file, class_map, superclasses],
         as_json,
@@ -220,55 +216,67 @@ def evaluate(
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()
     stop, today = StopRequest(), date.today()
+    results: dict[str, FlipReport] = {}
     try:
         with (
             interruptible(stop),
             progress_bars() as progress,
             workspace(memory, progress if watched else None),
         ):
-            found = load_predictions(
+            updates = load_updates(
                 given,
+                news,
                 run_root,
                 part="test",
                 device=device,
                 progress=progress,
                 renamed=frozenset() if mapped is None else frozenset(mapped.old),
             )
-            sources = None if report is None else Gathering(found, sys.argv, today)
-            whole = compare(
-                **found.models,
-                old_classes=labels,
-                limits=limits,
-                class_map=mapped,
-                slicing=SliceRequest(
-                    keys,
-                    slices.files(found.models, metadata),
-                    min_slice,
-                    fdr,
-                    superclasses=above,
-                    pictures=pictures_of(found, progress),
-                ),
-                weight=weight,
-                gate_file=rules,
-                today=today,
-                nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-                worst=max(gallery, LOGGED_FLIPS if trackers else 0, MOST_FLIPS if report is not None else 0),
-                validation=validation_part(found, new, run_root, device=device, progress=progress),
-                identical=found.identical,
-                unfinished=found.unfinished,
-                warnings=found.warnings,
-            )
-            if found.split is not None:
-                whole = whole.model_copy(update={"class_labels": found.split.file.class_labels or {}})
-            if trackers:
-                log_flips(whole, trackers, new, run_root)
-            result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
-            for path in files.write(result, found.models, data_root, found.split, whole.worst_flips, sources):
-                typer.echo(f"wrote {path}", err=True)
-            if append_history is not None:
-                add_to_history(append_history, result, today)
+            pictures = pictures_of(next((found for found in updates if found.split), updates[0]), progress)
+            for new, found in zip(news, updates, strict=True):
+                sources = None if report is None else Gathering(found, sys.argv, today)
+                whole = compare(
+                    **found.models,
+                    old_classes=labels,
+                    limits=limits,
+                    class_map=mapped,
+                    slicing=SliceRequest(
+                        keys,
+                        slices.files(found.models, metadata),
+                        min_slice,
+                        fdr,
+                        superclasses=above,
+                        pictures=pictures,
+                    ),
+                    weight=weight,
+                    gate_file=rules,
+                    today=today,
+                    nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
+                    worst=max(
+                        gallery, LOGGED_FLIPS if trackers else 0, MOST_FLIPS if report is not None else 0
+                    ),
+                    validation=validation_part(found, new, run_root, device=device, progress=progress),
+                    identical=found.identical,
+                    unfinished=found.unfinished,
+                    warnings=found.warnings,
+                )
+                if found.split is not None:
+                    whole = whole.model_copy(update={"class_labels": found.split.file.class_labels or {}})
+                if trackers:
+                    log_flips(whole, trackers, new, run_root)
+                results[new] = result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
+                # Of several updates none is written: `refuse_flags` saw to that.
+                for path in files.write(
+                    result, found.models, data_root, found.split, whole.worst_flips, sources
+                ):
+                    typer.echo(f"wrote {path}", err=True)
+                if append_history is not None:
+                    add_to_history(append_history, result, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
+    if len(results) > 1:
+        conclude_updates(results, as_json)
+        return
     print_comparison(result, as_json, markdown == "-", sort, rows, full)
     if github:
         print_annotations(result)

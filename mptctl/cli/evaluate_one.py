@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 if TYPE_CHECKING:
     from mptctl.evaluation.predictions import Predictions
 
+PANEL = "One model by itself"
 Temperature = Literal["fit"]
-# Flags that measuring one model has: those of both, and those that a comparison has not.
-SHARED = frozenset({"old", "run_root", "as_json", "report", "device", "full"})
-ALONE = frozenset({"temperature", "validation"})
-
-
-def refuse_flags(context: typer.Context, *, alone: bool) -> None:
-    """Refuse flags that say something about two models where one is given, and the other way round.
-
-    Args:
-        context: of the call.
-        alone: whether one model is given.
-
-    Raises:
-        UsageError: names the flag.
-    """
-    from mptctl.errors import UsageError
-
-    for param in context.command.params:
-        source = context.get_parameter_source(param.name or "")
-        if source is None or source.name != "COMMANDLINE" or param.name in SHARED:
-            continue
-        if alone and param.name not in ALONE:
-            raise UsageError(f"{param.opts[0]}: is for a comparison; name NEW, the replacement, as well")
-        if not alone and param.name in ALONE:
-            raise UsageError(f"{param.opts[0]}: is for one model by itself; name OLD or NEW alone")
+Fit = Annotated[
+    Temperature | None,
+    typer.Option(
+        "--temperature",
+        help="One model: fit a temperature on the validation part, and show figures with it.",
+        rich_help_panel=PANEL,
+    ),
+]
+Validation = Annotated[
+    str | None,
+    typer.Option(
+        "--validation",
+        metavar="FILE",
+        help="Predictions to fit it on; default: of the run's validation part.",
+        rich_help_panel=PANEL,
+    ),
+]
 
 
 def evaluate_one(

@@ -10,7 +10,13 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli import slice_flags as slices
 
-app = typer.Typer(help="The gate file, which `mptctl evaluate --gate FILE` takes.", no_args_is_help=True)
+app = typer.Typer(help="The gate file, which `mptctl evaluate --gate FILE` takes.")
+
+
+@app.callback(invoke_without_command=True)
+def _root(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command("init")
@@ -47,10 +53,12 @@ def init(
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate_draft import draft_gate_file
     from mptctl.evaluation.own_columns import read_superclasses
+    from mptctl.evaluation.sanity import IDENTICAL
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
     from mptctl.files import read_names, writing
-    from mptctl.inference.named_models import load_predictions, pictures_of
+    from mptctl.inference.named_models import load_predictions
+    from mptctl.inference.when_needed import pictures_of
     from mptctl.report.progress_bars import progress_bars
 
     keys = slices.columns(by)
@@ -88,6 +96,8 @@ def init(
             identical=found.identical,
             unfinished=found.unfinished,
         )
+    if report.identical:
+        raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     with writing(out) as stream:
         stream.write(draft_gate_file(report, date.today()).encode())
     typer.echo(f"wrote {out}", err=True)

@@ -9,6 +9,15 @@ from pathlib import Path
 
 from mptctl.errors import UsageError
 
+# What a file that is replaced by an option ends in: with another ending it is no earlier output of that option.
+ENDINGS = {
+    "--report": (".html", ".htm"),
+    "--markdown": (".md", ".markdown"),
+    "--junit": (".xml",),
+    "--csv": (".csv",),
+    "--latex": (".tex",),
+}
+
 
 class Outputs:
     """The files that one call will write, each with the option that named it."""
@@ -42,7 +51,7 @@ class Outputs:
 
         Raises:
             UsageError: an output is an input, another output, where standard output goes, a folder, a link that
-                leads out of its folder, or what cannot be written into.
+                leads out of its folder, what cannot be written into, or a file of another kind that is there.
         """
         from mptctl.files import output_file
 
@@ -65,10 +74,17 @@ class Outputs:
                 if printed is not None and os.path.samestat(found, printed):
                     if prints:
                         raise UsageError(f"{option} {path}: is where standard output goes; name another file")
-                    if stat.S_ISREG(found.st_mode) and not str(path).startswith(("/dev/", "/proc/")):
+                    if not stream and not _is_system(path):
                         raise UsageError(
                             f"{option} {path}: is where standard output goes; name /dev/stdout for it"
                         )
+            endings = ENDINGS.get(option, (target.suffix.lower(),))
+            # An empty file is nobody's work: a runner or `mktemp` makes one, of any name, to be written into.
+            holds = found is not None and not stream and found.st_size > 0
+            if holds and target.suffix.lower() not in endings and not _is_system(path):
+                raise UsageError(
+                    f"{option} {path}: is there and does not end in {endings[0]}; name another file, or remove it"
+                )
             if found is not None and os.path.samestat(found, os.stat(os.devnull)):
                 continue
             place = target if stream else Path(os.path.realpath(target))
@@ -101,6 +117,11 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
     for root in roots:
         files += [root / "split.json", *root.glob("manifest*.npz")]
     return files
+
+
+def _is_system(path: Path) -> bool:
+    """Whether a path names what a process was given, such as /dev/stdout, which may lead into any file."""
+    return str(path).startswith(("/dev/", "/proc/"))
 
 
 def _standard_output() -> os.stat_result | None:

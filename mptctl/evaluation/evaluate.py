@@ -32,7 +32,7 @@ from mptctl.evaluation.report_sections import (
     margins_of,
     summarise,
 )
-from mptctl.evaluation.sanity import doubts, same_answers, same_content
+from mptctl.evaluation.sanity import doubts, idle_models, same_answers, same_content
 from mptctl.evaluation.slice_rows import SliceRequest, rank
 from mptctl.evaluation.slices import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, mcnemar, nfr, score_interval
@@ -223,4 +223,8 @@ def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     n = len(answers.pairing)
     alike = f"old and new answer all {n:,} samples alike, though they are not known to be one model"
     choices = len(answers.pairing.models["old"].classes or answers.old_classes)
-    return [alike] * (same_answers(answers.pairing) and not identical) + doubts(answers.counts(), choices)
+    return [
+        *[alike] * (same_answers(answers.pairing) and not identical),
+        *doubts(answers.counts(), choices),
+        *idle_models(answers.pairing),
+    ]

@@ -8,10 +8,10 @@ from datetime import date
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.columns import shown
+from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import LIMITS, Limits
 from mptctl.files import Model, read_names
 
@@ -79,6 +79,7 @@ class GateFile(Model):
     slices: list[SliceLimits] = Field(default_factory=list, description="limits of single slices")
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
+    _name: str = PrivateAttr(default="the gate file")
 
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of them, that its slices need."""
@@ -102,7 +103,7 @@ class GateFile(Model):
             content["confidence"] = max(self.confidence, flags.confidence or 0)
         found = Limits(**content)
         if not (found.given() or self.slices or self.must_keep != MustKeep()):
-            raise UsageError("--gate: the file sets no limit; give limits, slices or must_keep in it")
+            raise UsageError(f"--gate {self._name}: sets no limit; give limits, slices or must_keep in it")
         return found
 
 
@@ -111,6 +112,14 @@ _KEYS: Mapping[str, type[Model]] = {
     "slices": SliceLimits,
     "must_keep": MustKeep,
     "waivers": Waiver,
+}
+
+
+# What is said of values of the wrong form, where the library would name classes of this program.
+_MEANT = {
+    "dict_type": "must be a mapping of columns to values, such as country: de",
+    "list_type": "must be a list, such as [test/00042]",
+    "string_type": "must be text",
 }
 
 
@@ -139,6 +148,7 @@ def read_gate_file(path: Path) -> GateFile:
         found = GateFile.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{path}: {_explain(error)}") from error
+    found._name = str(path)
     _check_ranges(path, found)
     if found.must_keep.file is None:
         return found
@@ -171,6 +181,9 @@ def _explain(error: ValidationError) -> str:
         return f"unknown key {where}; " + (
             f"did you mean {close[0]}?" if close else f"valid: {', '.join(keys)}"
         )
-    said = str(problem["msg"]).removeprefix("Value error, ")
+    keys = list(_KEYS.get(str(place[0]), GateFile).model_fields)
+    meant = {**_MEANT, "model_type": f"must be a mapping of keys such as {first(keys)}"}
+    said = meant.get(problem["type"]) or str(problem["msg"]).removeprefix("Value error, ")
+    said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
     got = "" if problem["type"] in ("missing", "value_error") else f", got {shown(repr(problem['input']))}"
     return f"{where}: {said[:1].lower()}{said[1:]}{got}"

@@ -11,6 +11,8 @@ from mptctl.evaluation.flip_report import MarginGroup, Margins
 from mptctl.evaluation.statistics import rate
 
 BINS = 30
+# Margins beyond it count as infinite: sums and differences of them would leave the range of numbers.
+LARGEST = 1e100
 Group = tuple[Literal["old", "new"], Literal["old classes", "new classes"], NDArray[np.float64]]
 
 
@@ -18,12 +20,12 @@ def margin_summary(groups: list[Group]) -> Margins | None:
     """Histograms with common edges, and quantiles.
 
     Args:
-        groups: (model, samples, margins (n,)); margins that are not finite are left out.
+        groups: (model, samples, margins (n,)); margins that are not finite, or beyond `LARGEST`, are left out.
 
     Returns:
         None where no group has a finite margin.
     """
-    finite = [(model, samples, values[np.isfinite(values)]) for model, samples, values in groups]
+    finite = [(model, samples, values[np.abs(values) <= LARGEST]) for model, samples, values in groups]
     everything = np.concatenate([values for *_, values in finite]) if finite else np.empty(0)
     if not everything.size:
         return None

@@ -38,7 +38,8 @@ def read_rows(parts: Sequence[Path]) -> Columns:
         missing = [key for key in ("id", "label") if key not in columns]
         if missing:
             raise DataError(
-                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(headers(part))}"
+                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; found {first(headers(part))}; "
+                "name them `id`, `label`, and `pred` or `logits`"
             )
         if "pred" not in columns and "logits" not in columns:
             raise DataError(

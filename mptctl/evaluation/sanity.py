@@ -15,18 +15,20 @@ HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
 NEARLY_ALL = 0.9  # of the right answers
 
 
-def same_answers(pairing: Pairing) -> bool:
-    """Whether old and new model give one answer to every sample."""
-    return bool(pairing.cells.same["new"].all())
+def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
+    """Whether the models in two roles give one answer to every sample."""
+    if one == "old":
+        return bool(pairing.cells.same[other].all())
+    return np.array_equal(pairing.answers[one], pairing.answers[other])
 
 
-def same_content(pairing: Pairing) -> bool:
-    """Whether predictions of old and new model are equal: answers, logits where there are any, and classes.
+def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
+    """Whether predictions in two roles are equal: answers, logits where there are any, and classes.
 
     The order of samples and of columns does not matter; a file that names no classes may be of any.
     """
-    old, new = pairing.models["old"], pairing.models["new"]
-    if not same_answers(pairing) or (old.logits is None) != (new.logits is None):
+    old, new = pairing.models[one], pairing.models[other]
+    if (old.logits is None) != (new.logits is None) or not same_answers(pairing, one, other):
         return False
     if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
         return False
@@ -35,11 +37,32 @@ def same_content(pairing: Pairing) -> bool:
         return True
     place = {label: i for i, label in enumerate(new.classes)}
     columns = [place[label] for label in old.classes]
-    first, second = pairing.rows["old"], pairing.rows["new"]
+    first, second = pairing.rows[one], pairing.rows[other]
     return all(
         np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
         for rows in row_blocks(old.logits)
     )
+
+
+def idle_models(pairing: Pairing) -> list[str]:
+    """Warnings on a noise floor that is the old model itself, and on a baseline that is the new one."""
+    models, found = pairing.models, []
+    if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
+        found.append(
+            f"--noise-floor {models['noise_floor'].name} is the old model itself, whose floor of no flips says "
+            "nothing; name another training of it"
+        )
+    # Of a baseline without logits nothing is shown.
+    if (
+        "baseline" in models
+        and models["baseline"].logits is not None
+        and same_content(pairing, "new", "baseline")
+    ):
+        found.append(
+            f"--baseline {models['baseline'].name} is the new model itself, whose bias is shown anyway; "
+            "name an untreated model"
+        )
+    return found
 
 
 def never_right(counts: Counts) -> str:

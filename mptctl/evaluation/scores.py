@@ -62,7 +62,8 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
                 at[rows] = columns[here]
                 value[rows] = np.take_along_axis(part, here[:, None], axis=1)[:, 0]
         top = np.maximum(best[True][0][rows], best[False][0][rows])[:, None]
-        confidence[rows] = 1 / np.exp(block - top).sum(axis=1)
+        with np.errstate(over="ignore"):  # a distance beyond what a number can say is infinite
+            confidence[rows] = 1 / np.exp(block - top).sum(axis=1)
         known = np.flatnonzero(truth[rows] >= 0)
         if known.size and block.shape[1] > 1:
             right = truth[rows][known]
@@ -71,9 +72,9 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
             other = block.max(axis=1)[known]
             # Two minus infinities: the model can answer neither, and there is no margin to speak of.
             both = np.isinf(own) & np.isinf(other)
-            margin[rows.start + known] = np.where(
-                both, np.nan, np.where(both, 0, own) - np.where(both, 0, other)
-            )
+            with np.errstate(over="ignore"):
+                gap = np.where(both, 0, own) - np.where(both, 0, other)
+            margin[rows.start + known] = np.where(both, np.nan, gap)
 
     order = pairing.rows[role]
     return Scores(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.evaluation.predictions import Predictions, read_predictions
-from mptctl.evaluation.readers import is_predictions_file, names_files
+from mptctl.evaluation.readers import is_predictions_file
+from mptctl.inference.model_names import file_of, refuse_foreign, refuse_twice, refuse_without_split
 from mptctl.names import Part
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
-    from mptctl.evaluation.own_columns import PictureFacts
     from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
 
 # Whom a comparison judges: it says itself where their runs are not finished.
@@ -68,18 +67,97 @@ def load_predictions(
         CheckpointError: no such model, a damaged one, or one of classes that the split does not know.
         UsageError: there is no split, or no such device.
     """
+    loaded = _load(names, run_root, part, device, progress, renamed)
+    return loaded.under({role: role for role in names})
+
+
+def load_updates(
+    names: Mapping[str, str],
+    news: Sequence[str],
+    run_root: Path,
+    *,
+    part: Part,
+    device: str = "auto",
+    progress: Callable[[str, int, int], None] | None = None,
+    renamed: frozenset[str] = frozenset(),
+) -> list[NamedModels]:
+    """What `load_predictions` finds with each of several new models; all others are read or computed once.
+
+    Args:
+        names: the other models by role, `old` among them.
+        news: the new models, each for the role `new`.
+        run_root, part, device, progress, renamed: as for `load_predictions`, whose errors it raises.
+
+    Raises:
+        UsageError: one new model is named twice.
+    """
+    if len(news) > 1:
+        refuse_twice(news, run_root)
+    numbered = {f"new {number}": new for number, new in enumerate(news)}
+    every = {
+        "old": names["old"],
+        **numbered,
+        **names,
+    }  # what is wrong with NEW is said before that of the rest
+    loaded = _load(every, run_root, part, device, progress, renamed)
+    return [loaded.under({"old": "old", "new": new} | {role: role for role in names}) for new in numbered]
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """Models under names of their own: predictions, the split of those that are ours, and these themselves."""
+
+    models: Mapping[str, Predictions]
+    split: Split | None
+    checkpoints: Mapping[str, Checkpoint]
+
+    def under(self, roles: Mapping[str, str]) -> NamedModels:
+        """Some of them.
+
+        Args:
+            roles: what each of them is called here, by the role that it gets.
+        """
+        models = {role: self.models[name] for role, name in roles.items()}
+        ours = {role: self.checkpoints[name] for role, name in roles.items() if name in self.checkpoints}
+        if self.split is None or not ours:
+            return NamedModels(models)
+        from mptctl.inference.predict import one_model
+
+        warnings, unfinished = _doubts(ours, self.split)
+        return NamedModels(
+            models,
+            self.split,
+            tuple(warnings),
+            tuple(unfinished),
+            all(role in ours for role in JUDGED) and one_model(ours["old"], ours["new"]),
+            {role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in ours.items()},
+        )
+
+
+def _load(
+    names: Mapping[str, str],
+    run_root: Path,
+    part: Part,
+    device: str,
+    progress: Callable[[str, int, int], None] | None,
+    renamed: frozenset[str],
+) -> _Loaded:
+    """Read or compute every model once."""
     ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
     if ours:
-        _refuse_without_split(list(ours.values()), run_root)
-    files = {role: _read_file(name, run_root) for role, name in names.items() if role not in ours}
+        refuse_foreign(ours.values(), run_root)
+        refuse_without_split(list(ours.values()), run_root)
+    files = {
+        role: read_predictions(file_of(name, run_root)) for role, name in names.items() if role not in ours
+    }
     if not ours:
-        return NamedModels(files)
+        return _Loaded(files, None, {})
 
     from mptctl.models.run_folder import find_checkpoint
 
     paths = {role: find_checkpoint(name, run_root) for role, name in ours.items()}
     # torch is slow to import: files need none of it, nor does a name that is nobody's.
-    from mptctl.inference.predict import one_model, predict
+    from mptctl.inference.predict import predict
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
@@ -87,59 +165,7 @@ def load_predictions(
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
     computed = predict(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
-    warnings, unfinished = _doubts(checkpoints, split)
-    return NamedModels(
-        {role: (files | computed)[role] for role in names},
-        split,
-        tuple(warnings),
-        tuple(unfinished),
-        all(role in checkpoints for role in JUDGED) and one_model(checkpoints["old"], checkpoints["new"]),
-        {role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in checkpoints.items()},
-    )
-
-
-def validation_part(
-    found: NamedModels,
-    new: str,
-    run_root: Path,
-    *,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Callable[[], Predictions | None] | None:
-    """What asks for a new model's validation part when it is needed; None where old or new is no model of ours.
-
-    Args:
-        found: the models on the test part.
-        new: what a person called the new one.
-        run_root, device, progress: as for `load_predictions`.
-    """
-    split = found.split
-    if split is None or any(found.models[role].origin == "file" for role in JUDGED):
-        return None
-
-    def ask() -> Predictions | None:
-        if not len(split.indices("val")):
-            return None
-        asked = load_predictions({"new": new}, run_root, part="val", device=device, progress=progress)
-        return asked.models["new"]
-
-    return ask
-
-
-def pictures_of(
-    found: NamedModels, progress: Callable[[str, int, int], None] | None = None
-) -> Callable[[], PictureFacts] | None:
-    """What looks at the test pictures when it is asked; None where no model of ours was."""
-    split = found.split
-    if split is None:
-        return None
-
-    def look() -> PictureFacts:
-        from mptctl.inference.picture_facts import picture_facts
-
-        return picture_facts(split, "test", progress)
-
-    return look
+    return _Loaded({role: (files | computed)[role] for role in names}, split, checkpoints)
 
 
 def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, Checkpoint], Split]:
@@ -153,7 +179,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
         CheckpointError: no such model, or a damaged one.
         UsageError, DataError: there is no split, or a damaged one.
     """
-    _refuse_without_split(names, run_root)
+    refuse_without_split(names, run_root)
     from mptctl.models.run_folder import find_checkpoint
 
     paths = {name: find_checkpoint(name, run_root) for name in names}
@@ -161,12 +187,6 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 
     checkpoints = {name: load_checkpoint(path) for name, path in paths.items()}
     return checkpoints, split_of(list(paths.values()), run_root)
-
-
-def _read_file(name: str, run_root: Path) -> Predictions:
-    path = Path(name).expanduser()
-    below = run_root / path
-    return read_predictions(below if names_files(below) and not names_files(path) else path)
 
 
 def split_of(paths: list[Path], run_root: Path) -> Split:
@@ -196,27 +216,6 @@ def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[s
     warnings += [end.sentence for end in ends.values() if not end.certain]
     warnings += [end.sentence for role, end in ends.items() if end.certain and role not in JUDGED]
     return warnings, [ends[role].sentence for role in JUDGED if role in ends and ends[role].certain]
-
-
-def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
-    """Say at once, before torch is imported, that there is no split or that the only one there is cannot be read."""
-    from mptctl.data.split import SPLIT_NAME, load_split
-
-    # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
-    named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
-    if not all(
-        os.path.exists(path) or os.path.exists(run_root / name)
-        for path, name in zip(named, names, strict=True)
-    ):
-        return  # a model that is not there is said first
-    roots = {
-        Path(os.path.realpath(run_root)),
-        *(path.parent for path in named),
-        *(path.parent.parent for path in named),
-    }
-    found = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
-    if len(found) <= 1:
-        load_split(found[0] if found else run_root)
 
 
 def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:

@@ -9,11 +9,12 @@ from mptctl.evaluation.bias_choice import Budget
 from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing import pair
+from mptctl.evaluation.sanity import idle_models
 from mptctl.inference.named_models import load_predictions
 
 
 def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
-    """A sentence where a budget is below what another training of the old model flips; none where it is not.
+    """A sentence where a budget is below what another training of the old model flips, or where no other is named.
 
     Args:
         budget: what was asked for.
@@ -26,6 +27,8 @@ def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
     if "noise_floor" not in models:
         return []
     refuse_other_classes(models["old"], models["noise_floor"])
+    if idle := idle_models(answers.pairing):
+        return idle
     floor = noise_floor_of(answers)
     if floor is None or budget is None or budget.max_nfr is None:
         return []

@@ -100,7 +100,14 @@ def test_a_small_net_needs_no_torchvision(
 
 
 @pytest.mark.parametrize(
-    ("words", "named"), [([], VERBS), (["--debug"], VERBS), (["bench"], ("loader", "kernel", "step"))]
+    ("words", "named"),
+    [
+        ([], VERBS),
+        (["--debug"], VERBS),
+        (["bench"], ("loader", "kernel", "step")),
+        (["figure"], ("embedding",)),
+        (["gate"], ("init",)),
+    ],
 )
 def test_without_a_verb_the_help_is_printed(
     words: list[str],

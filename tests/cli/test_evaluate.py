@@ -136,6 +136,21 @@ def test_a_model_that_is_not_there(call: Call) -> None:
     assert "nowhere" in done.err
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "doc.json", "conf.yaml", "empty"])
+def test_a_file_that_is_neither_a_model_nor_predictions(call: Call, name: str) -> None:
+    Path(name).write_text("" if name == "empty" else "{}")
+    said = f"{name}: is neither a model nor predictions; name a run, a model (.pt, .onnx, .pt2, .safetensors), or"
+    for words in ((name, "new.npz"), ("old.npz", name), (name,)):
+        done = call(*words)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        assert said in done.err
+        assert all(suffix in done.err for suffix in READERS)
+    # What looks like weights is said to be no checkpoint of ours, whatever it is called.
+    Path("split.json").write_text("{}")
+    Path("weights.bin").write_bytes(b"PK\x03\x04")
+    assert call("weights.bin", "new.npz").code in (4, 5)
+
+
 def test_a_file_below_the_run_root_is_found(call: Call) -> None:
     Path("elsewhere").mkdir()
     Path("old.npz").rename("elsewhere/prod.npz")

@@ -165,6 +165,13 @@ class TestInit:
         assert "--out gate.yaml: is there already" in done.err
         assert call("gate", "init", "old.npz", "new.npz", "--out", "old.npz").code == 2
 
+    def test_limits_of_a_model_against_itself_are_not_written(self, call: Call) -> None:
+        done = call("gate", "init", "old.npz", "old.npz")
+        assert (done.code, done.out) == (2, "")
+        assert "old.npz: old and new are one and the same model: nothing was compared" in done.err
+        assert "name the replacement as NEW" in done.err
+        assert not Path("gate.yaml").exists()
+
     def test_the_commented_parts_are_gate_file_too(self, call: Call) -> None:
         assert call("gate", "init", "old.npz", "new.npz").code == 0
         text = Path("gate.yaml").read_text()

@@ -142,6 +142,25 @@ class TestOtherModels:
         assert "Training the old model again" not in said
         assert [line.meaning for line in rate_lines(report)][-1] == "NFR of the third model"
 
+    def test_old_as_its_own_noise_floor_and_new_as_its_own_baseline_are_said(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old, new = twenty
+        again = build_predictions(
+            "copy", old.ids[::-1], old.labels[::-1], None, old.logits[::-1], classes=old.classes
+        )
+        floor = compare(old, new, noise_floor=again).warnings
+        assert floor == [
+            "--noise-floor copy is the old model itself, whose floor of no flips says nothing; "
+            "name another training of it"
+        ]
+        free = compare(old, new, baseline=new).warnings
+        assert free == [
+            f"--baseline {new.name} is the new model itself, whose bias is shown anyway; name an untreated model"
+        ]
+        other = build_predictions("seed-1", old.ids, old.labels, None, old.logits + 0.5, classes=old.classes)
+        assert compare(old, new, noise_floor=other, baseline=old).warnings == []
+
     def test_a_baseline_brings_its_own_curve(self, twenty: tuple[Predictions, Predictions]) -> None:
         old, new = twenty
         report = compare(old, new, baseline=new)

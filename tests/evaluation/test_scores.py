@@ -98,3 +98,24 @@ def test_a_comparison_holds_no_copy_of_mapped_logits(tmp_path: Path) -> None:
         tracemalloc.stop()
     # Blocks of 8 MB in double precision, and three or four of them at a time while they are looked at.
     assert peak < 48e6
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e307, 1.7e308])
+def test_margins_beyond_any_model_count_as_infinite(size: float) -> None:
+    ids, labels = np.arange(4), np.array(["a", "a", "b", "c"])
+    logits = np.array([[size, -size], [3.0, 1.0], [size, -size], [0.0, 0.0]])
+    old = build_predictions("old", ids, labels, logits=logits, classes=("a", "b"))
+    # New is right on the first, by an infinite margin, and on the second by 2; on the third it is wrong by 4.
+    more = np.array([[size, -size, 0.0], [2.0, 0.0, 0.0], [5.0, 1.0, -size], [0.0, 0.0, size]])
+    new = build_predictions("new", ids, labels, logits=more, classes=("a", "b", "c"))
+    report = compare(old, new)
+    assert (report.n_old, report.counts.negative_flips) == (3, 0)
+    assert report.margins is not None
+    groups = {(group.model, group.samples): group for group in report.margins.groups}
+    assert groups["old", "old classes"].mean == 2.0
+    assert (groups["new", "old classes"].n, groups["new", "old classes"].mean) == (2, -1.0)
+    assert groups["new", "old classes"].negative.value == 0.5
+    assert ("new", "new classes") not in groups
+    assert all(abs(edge) <= 4 for edge in report.margins.edges)
+    assert report.new.ece is not None

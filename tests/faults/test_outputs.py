@@ -30,6 +30,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez("old.npz", id=ids, label=labels, logits=logits[:, :2], classes=[0, 1])
     np.savez("new.npz", id=ids, label=labels, logits=logits, classes=[0, 1, 2])
     Path("labels.txt").write_text("0\n1\n")
+    Path("notes.csv").write_text("mine")
     Path("folder").mkdir()
     Path("folder/precious").write_text("precious")
     Path("link.npz").symlink_to("old.npz")
@@ -71,6 +72,11 @@ def contents(folder: Path) -> dict[str, bytes]:
         ("--markdown nowhere.html", "--markdown nowhere.html: is a link to"),
         ("--figures inside", "--figures inside/margins.png: is a link to"),
         ("--save-predictions inside", "--save-predictions inside/old.npz: is a link to"),
+        # What is there is of another kind than what would be written.
+        ("--report labels.txt", "--report labels.txt: is there and does not end in .html; name another file"),
+        ("--report notes.csv", "--report notes.csv: is there and does not end in .html"),
+        ("--markdown notes.csv", "--markdown notes.csv: is there and does not end in .md"),
+        ("--junit folder/precious", "--junit folder/precious: is there and does not end in .xml"),
         # Where one object goes already.
         ("--json --report /dev/fd/1", "--report /dev/fd/1: is where standard output goes"),
         ("--markdown - --report /dev/fd/1", "--report /dev/fd/1: is where standard output goes"),
@@ -132,6 +138,18 @@ def test_row_37_what_goes_nowhere_may_go_there_twice() -> None:
     outputs.file("--report", Path(os.devnull))
     outputs.file("--markdown", Path(os.devnull))
     outputs.check([Path(os.devnull)])
+
+
+def test_row_37_an_earlier_output_an_empty_file_and_a_new_one_of_any_name_are_written(
+    mptctl: CommandLine, files: Path
+) -> None:
+    Path("page.HTM").write_text("old page")
+    Path("step_summary_0815").touch()
+    words = ("--report", "page.HTM", "--markdown", "step_summary_0815", "--junit", "gate")
+    assert mptctl("evaluate", "old.npz", "new.npz", *words).returncode == 0
+    assert Path("page.HTM").read_text().startswith("<!")
+    assert Path("step_summary_0815").read_text().startswith("###")
+    assert Path("gate").read_text().startswith("<testsuites")
 
 
 def test_row_37_a_link_to_a_file_beside_it_is_followed(mptctl: CommandLine, files: Path) -> None:

@@ -1,0 +1,181 @@
+"""`mptctl evaluate OLD NEW1 NEW2 ...`: each as if it were evaluated alone, one table, one verdict each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.split import Split, make_split
+from mptctl.inference.named_models import load_updates
+from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.networks import build_model
+from mptctl.recipe import load_recipe
+from tests.cli.conftest import IDS, LABELS, OLD, Call, Outcome
+
+# No flip and one positive one; of the new class one of two is right.
+BETTER = np.array([0, 0, 0, 0, 1, 1, 2, 0])
+
+
+@pytest.fixture
+def evaluate(call: Call) -> Call:
+    """`mptctl evaluate` beside old.npz, new.npz with two flips, and better.npz with none."""
+    np.savez("better.npz", id=IDS, label=LABELS, pred=BETTER, classes=[0, 1, 2])
+    return call
+
+
+def reports(done: Outcome) -> list[dict]:
+    page = json.loads(done.out)
+    assert list(page) == ["reports"]
+    return page["reports"]
+
+
+def test_counts_by_hand_and_each_report_is_that_of_the_model_alone(evaluate: Call) -> None:
+    more = ("--max-nfr", "50", "--by", "class", "--min-slice", "1", "--json")
+    done = evaluate("old.npz", "new.npz", "better.npz", *more)
+    assert (done.code, done.err) == (0, "")
+    found = reports(done)
+    assert [page["new"]["name"] for page in found] == ["new.npz", "better.npz"]
+    cells = ("both_right", "negative_flips", "positive_flips", "both_wrong")
+    assert [[page["counts"][cell] for cell in cells] for page in found] == [[3, 2, 1, 0], [5, 0, 1, 0]]
+    assert [page["new"]["er_all"] for page in found] == [2 / 8, 1 / 8]
+    alone = [json.loads(evaluate("old.npz", name, *more).out) for name in ("new.npz", "better.npz")]
+    assert found == alone
+
+
+def test_one_row_for_each_fits_80_columns_and_is_plain_in_a_pipe(evaluate: Call) -> None:
+    done = evaluate("old.npz", "new.npz", "better.npz")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in done.out
+    rows = {
+        line.split()[0]: " ".join(line.split()) for line in lines if line.startswith(("new.npz ", "better"))
+    }
+    assert rows["new.npz"] == "new.npz 2 of 6 33.33 % 9.68 to 70.00 % 33.33 % 25.00 %"
+    assert rows["better.npz"].startswith("better.npz 0 of 6 0.00 % 0.00 to ")
+    assert rows["better.npz"].endswith(" % 0.00 % 12.50 %")
+    assert "gate" not in done.out
+    assert lines[-1] == "fewest flips: better.npz, 0 of 6"
+
+
+def test_a_gate_that_one_fails_names_it_and_exits_3(evaluate: Call) -> None:
+    words = ("old.npz", "new.npz", "better.npz", "--max-nfr", "20")
+    done = evaluate(*words)
+    assert done.code == 3
+    assert done.err == ("mptctl: new.npz: gate failed: --max-nfr: NFR 33.33 % exceeds the limit of 20 %\n")
+    lines = done.out.splitlines()
+    assert lines[-1] == "FAILED: new.npz; PASSED: better.npz"
+    assert [line.split()[-1] for line in lines if " of 6 " in line and ":" not in line] == [
+        "failed",
+        "passed",
+    ]
+    told = evaluate(*words, "--json")
+    assert told.code == 3
+    assert [page["gate"]["passed"] for page in reports(told)] == [False, True]
+    assert evaluate("old.npz", "new.npz", "better.npz", "--max-nfr", "34").code == 0
+
+
+def test_several_that_do_not_pass_are_all_named(evaluate: Call) -> None:
+    np.savez("copy.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
+    words = ("old.npz", "new.npz", "better.npz", "copy.npz", "--max-nfr", "69", "--confidence", "0.95")
+    done = evaluate(*words)
+    assert done.code == 3
+    assert done.err.count("\n") == 1
+    assert "new.npz: gate undecided: --max-nfr: NFR 33.33 %" in done.err
+    assert "; copy.npz: gate failed: old and new are one and the same model" in done.err
+    assert "better.npz" not in done.err
+    assert done.out.splitlines()[-1] == "FAILED: copy.npz; UNDECIDED: new.npz; PASSED: better.npz"
+    assert [page["identical"] for page in reports(evaluate(*words, "--json"))] == [False, False, True]
+
+
+def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
+    np.savez("narrow.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
+    np.savez("plain.npz", id=IDS, label=LABELS, pred=OLD)
+    done = evaluate("old.npz", "narrow.npz", "better.npz", "--allow-identical")
+    assert "Note (narrow.npz): narrow.npz cannot answer 1 classes of the test set: 2." in " ".join(
+        done.out.split()
+    )
+    both = " ".join(evaluate("plain.npz", "new.npz", "better.npz").out.split())
+    assert both.count("Note: plain.npz does not say which classes it knows") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--report page.html", "--report: is for one NEW, and 2 are given; evaluate one at a time"),
+        ("--markdown -", "--markdown: is for one NEW"),
+        ("--figures out", "--figures: is for one NEW"),
+        ("--junit out.xml", "--junit: is for one NEW"),
+        ("--github", "--github: is for one NEW"),
+        ("--append-history h.jsonl", "--append-history: is for one NEW"),
+        ("--save-predictions out", "--save-predictions: is for one NEW"),
+        ("--gallery 3", "--gallery: is for one NEW"),
+        ("--data-root .", "--data-root: is for one NEW"),
+        ("--log tensorboard", "--log: is for one NEW"),
+        ("--full", "--full: is for one NEW"),
+        ("--rows 3", "--rows: is for one NEW"),
+        ("--sort nfr", "--sort: is for one NEW"),
+        ("--temperature fit", "--temperature: is for one model by itself"),
+        ("new.npz", "new.npz: is named twice as NEW; name each replacement once"),
+        ("./better.npz", "better.npz: is named twice as NEW"),
+    ],
+)
+def test_what_is_for_one_update_is_refused_and_nothing_is_written(
+    evaluate: Call, words: str, message: str
+) -> None:
+    before = sorted(Path().iterdir())
+    done = evaluate("old.npz", "new.npz", "better.npz", *words.split())
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert sorted(Path().iterdir()) == before
+
+
+def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
+    split = make_split("digits", run_root=Path("runs"))
+    run_folder(split, "old", split.classes.old, seed=1)
+    run_folder(split, "mpt-kl", split.classes.names, seed=2)
+    run_folder(split, "plain", split.classes.names, seed=3, last="epoch")
+    shown: list[tuple[str, int, int]] = []
+    updates = load_updates(
+        {"old": "old"},
+        ["mpt-kl", "plain"],
+        Path("runs"),
+        part="test",
+        device="cpu",
+        progress=lambda what, done, total: shown.append((what, done, total)),
+    )
+    assert updates[0].models["old"] is updates[1].models["old"]
+    # One pass over the test part for all three.
+    n = len(split.indices("test"))
+    assert [step[1:] for step in shown if step[0] == "test pictures"][-1] == (n, n)
+    found = reports(call("old", "mpt-kl", "plain", "--device", "cpu", "--json"))
+    alone = [json.loads(call("old", name, "--device", "cpu", "--json").out) for name in ("mpt-kl", "plain")]
+    assert found == alone
+    assert [len(page["unfinished"]) for page in found] == [0, 1]
+    gated = call("old", "mpt-kl", "plain", "--device", "cpu", "--max-nfr", "100", "--json")
+    assert "plain: gate failed: runs/plain/best.pt: its run is not finished" in gated.err
+    assert "mpt-kl: " not in gated.err
+    twice = call("old", "plain", "runs/plain", "--device", "cpu")
+    assert (twice.code, "runs/plain: is named twice as NEW (as plain before)" in twice.err) == (2, True)
+    nobody = call("old", "plain", "nobody", "--device", "cpu")
+    assert (nobody.code, nobody.err.count("\n")) == (5, 1)
+    assert "nobody: no such run or file" in nobody.err
+
+
+def run_folder(split: Split, name: str, classes: tuple[str, ...], seed: int, last: str = "done") -> None:
+    """A run folder with an untrained model; `last` is the last event of its metrics."""
+    recipe = load_recipe("digits")
+    torch.manual_seed(seed)
+    model = build_model(recipe.model, len(classes), recipe.data.image_size)
+    meta = CheckpointMeta(recipe=recipe, class_names=classes, num_old=split.classes.num_old)
+    folder = split.run_root / name
+    folder.mkdir()
+    save_checkpoint(folder / "best.pt", meta, model.state_dict())
+    line = MetricsLine(event=last, epoch=2, step=24)  # type: ignore[arg-type]
+    (folder / "metrics.jsonl").write_text(line.model_dump_json(exclude_none=True) + "\n")
