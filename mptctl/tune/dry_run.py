@@ -32,8 +32,7 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
         MptctlError: what keeps the search, or its first trial, from starting.
     """
     points = checked_points(request)
-    if request.existing != "refuse":
-        refuse_unusable(request.folder, SEARCH, request.existing)
+    refuse_unusable(request.folder, SEARCH, request.existing)
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
