@@ -226,6 +226,17 @@ def test_a_file_of_megabytes_is_no_recipe(tmp_path: Path) -> None:
         load_recipe(str(file))
 
 
+@pytest.mark.parametrize("content", [b"PK\x03\x04\x00\x00\x08", b"optim: {lr: \xe4}", b"name: \xff\xfe"])
+def test_a_file_that_is_no_text_is_called_so(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "best.pt"
+    file.write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        load_recipe(str(file))
+    assert str(error.value) == (
+        f"recipe {file}: is not a text file in UTF-8, as YAML is; name a YAML file, or what mptctl recipes lists"
+    )
+
+
 def test_an_unknown_preset_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean cifar100"):
         load_recipe("cifar-100")

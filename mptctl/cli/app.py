@@ -15,6 +15,7 @@ from mptctl.cli.adjust import adjust
 from mptctl.cli.chain import chain
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
+from mptctl.cli.empty_values import Verb
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
@@ -112,6 +113,8 @@ def _let_help_flow(verbs: typer.Typer) -> None:
 
 for each in (app, bench.app, figure.app, gate.app):
     _let_help_flow(each)
+    for registered in each.registered_commands:
+        registered.cls = Verb
 
 
 def main() -> None:

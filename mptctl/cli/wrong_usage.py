@@ -44,7 +44,7 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
         message = f"no such verb: {verb}" + (f"; did you mean {close[0]}?" if close else "")
     elif value := re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message):
         message = _wrong_value(value[1], value[2], words)
-    return f"{message}{'' if message.endswith('?') else ';'} {_path(context)} --help lists what there is"
+    return f"{message}{'' if message.endswith('?') else ';'} {path_of(context)} --help lists what there is"
 
 
 def _wrong_value(name: str, said: str, words: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def _wrong_value(name: str, said: str, words: Sequence[str]) -> str:
         meant = f"did you mean {close[0]}?" if close else f"choose from {', '.join(choices)}"
         return f"{name}: no such value: {choice[1]!r}; {meant}"
     said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
-    given = f" {_value_of(name, words)!r}" if name.startswith("--") else ""
+    given = f" {_last_value_of(name, words)!r}" if name.startswith("--") else ""
     return f"{name}{given}: {said[:1].lower()}{said[1:]}"
 
 
@@ -76,8 +76,18 @@ def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def _last_value_of(flag: str, words: Sequence[str]) -> str:
+    """The value of a flag that takes one, of which the last counts; it may begin with a minus, as a number does."""
+    given = [
+        after if word == flag else word.partition("=")[2]
+        for word, after in zip(words, [*words[1:], ""], strict=True)
+        if word == flag or word.startswith(f"{flag}=")
+    ]
+    return given[-1] if given else "VALUE"
+
+
 def _value_of(flag: str, words: Sequence[str]) -> str:
-    """The value that a flag was given, or a word in its place."""
+    """The value that an unknown flag seems to have been given, or a word in its place."""
     for word, after in zip(words, [*words[1:], "-"], strict=True):
         if word == flag and not after.startswith("-"):
             return after
@@ -86,7 +96,7 @@ def _value_of(flag: str, words: Sequence[str]) -> str:
     return "VALUE"
 
 
-def _path(context: typer.Context) -> str:
+def path_of(context: typer.Context) -> str:
     """``mptctl train-mpt``, however the program was started."""
     verbs: list[str] = []
     level: Any = context  # a parent is of a type that typer does not show

@@ -20,6 +20,7 @@ from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
     counts_of,
+    digest_of,
     fingerprint_of,
     manifest_name,
     parse_split_file,
@@ -55,8 +56,7 @@ class Split:
         file: what stands in ``split.json``.
         manifest: every picture, one row each; the one index space of all parts.
         classes: class names, old ones first.
-        labels: (M,) int64 label of each row in class order; -1 for a class that the split does not take, whose rows
-            belong to no part.
+        labels: (M,) int64 label of each row in class order; -1 for a class that it does not take, so of no part.
         fingerprint: digest that checkpoints carry.
         run_root: the folder that holds ``split.json``.
     """
@@ -227,8 +227,7 @@ def build_split(
         quarantined: one line for each file that is kept out.
 
     Raises:
-        UsageError: classes that the source does not have.
-        DataError: a class would be left without training pictures.
+        UsageError: classes that the source does not have. DataError: a class is left without training pictures.
     """
     classes = split_classes(
         manifest.class_names,
@@ -250,6 +249,7 @@ def build_split(
         manifest=manifest_name(manifest),
         manifest_fingerprint=manifest.fingerprint,
         fingerprint=fingerprint_of(manifest, classes.names, classes.num_old),
+        request_digest=digest_of(request),
     )
     return _join(file, manifest, run_root)
 

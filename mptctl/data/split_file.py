@@ -58,6 +58,9 @@ class SplitFile(Model):
     )
     manifest_fingerprint: str = Field(description="digest of the manifest")
     fingerprint: str = Field(description="digest of the manifest and the class order")
+    request_digest: str | None = Field(
+        None, description="digest of the request without its data_root; null in splits of earlier versions"
+    )
     class_labels: dict[str, str] | None = Field(
         None, description="names for people by class id, as --class-labels gave them; shown, and nothing else"
     )
@@ -108,12 +111,24 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
         compare(f"{beside}: was edited: digest", manifest.digest[: len(in_name)], in_name)
     found = fingerprint_of(manifest, file.class_names, file.num_old)
     compare(f"{path}: class_names, num_old or fingerprint was edited: fingerprint", found, file.fingerprint)
+    if file.request_digest is not None:
+        compare(f"{path}: request was edited: digest", digest_of(file.request), file.request_digest)
     known, taken = set(manifest.class_names), file.class_names
     if not known.issuperset(taken) or (file.request.class_fraction == 1 and len(taken) != len(known)):
         raise DataError(f"{path}: its class_names are not those of {beside}; {REPAIR}")
     counts = counts_of(manifest, taken)
     if file.counts != counts:
         raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
+
+
+def digest_of(request: SplitRequest) -> str:
+    """Digest of a request, by which an edit is found.
+
+    Without the data's folder, which may be moved, and without what is as it is by default, so that a key that a later
+    version adds leaves it as it was.
+    """
+    content = request.model_dump(exclude={"data_root"}, exclude_defaults=True)
+    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def manifest_name(manifest: Manifest) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from pydantic import Field
 
@@ -67,7 +69,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         class_labels=split.file.class_labels,
         parts=parts,
         quarantined=split.file.quarantined,
-        notes=[*_folders(split), *_lacking(split)],
+        notes=[*_folders(split), *_held_out_nothing(split), *_lacking(split)],
         fingerprint=split.fingerprint,
     )
 
@@ -85,6 +87,18 @@ def _folders(split: Split) -> list[str]:
             held_out = "part of " if part == "val" and folder == "train" else ""
             found.append(f"{held_out}{folder}/ is {what}")
     return found
+
+
+def _held_out_nothing(split: Split) -> list[str]:
+    """A warning where a part was to be held out, and rounded to no picture of any class."""
+    asked = split.file.request.val_fraction
+    if not asked or len(split.indices("val")):
+        return []
+    most = int(np.bincount(split.labels[split.indices("train")]).max())
+    return [
+        f"warning: --val-fraction {asked:g} of at most {most:,} training pictures a class rounds to none, so there is "
+        f"no validation part; hold out at least {math.ceil(5000 / most) / 10000:g}"
+    ]
 
 
 def _lacking(split: Split) -> list[str]:

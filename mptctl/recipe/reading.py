@@ -22,8 +22,11 @@ DEFAULT_PRESET: dict[Source, str] = {
     "cifar100": "cifar100",
     "imagefolder": "imagenet",
 }
+# The command that lists presets and studies.
+LISTS = "mptctl recipes"
 # A recipe is a page of text; more is a mistake or an attack.
 MAX_RECIPE_BYTES = 256 * 1024
+_NO_TEXT = f"is not a text file in UTF-8, as YAML is; name a YAML file, or what {LISTS} lists"
 
 
 def preset_folder() -> Path:
@@ -178,7 +181,7 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
                     f"{where}: is a method, which a verb or method.name names; a recipe is one of "
                     f"{', '.join(preset_names())}, or a YAML file"
                 )
-            raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names())}")
+            raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names(), LISTS)}")
         path = named
     content = read_mapping(path, where)
     for group, keys in content.items():  # here, since an override would else take its place
@@ -200,8 +203,12 @@ def read_mapping(path: Path, where: str) -> dict[Any, Any]:
     try:
         with path.open("rb") as stream:
             text = stream.read(MAX_RECIPE_BYTES + 1)
+        if b"\0" in text:
+            raise UsageError(f"{where}: {_NO_TEXT}")
         content = _read_yaml(text.decode("utf-8"), where)
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{where}: {_NO_TEXT}") from error
+    except OSError as error:
         raise UsageError(f"{where}: {one_line(error)}") from error
     if content is None:
         return {}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, some
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
@@ -35,6 +35,8 @@ ALSO_CALLED = {
     "wd": "optim.weight_decay",
     "workers": "data.threads",
 }
+# Names that a message holds at most.
+MOST_NAMED = 12
 
 
 def validate_recipe(content: object, where: str) -> Recipe:
@@ -174,7 +176,16 @@ def _nearest_key(key: str) -> str:
     )
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """The end of a message on an unknown name: the one that was probably meant, or those that there are."""
+def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
+    """The end of a message on an unknown name: the one that was probably meant, or those that there are.
+
+    Args:
+        name: that there is not.
+        names: that there are.
+        lists: the command that lists all of them, where they may be too many for a message.
+    """
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else f"; valid: {', '.join(names[:12])}"
+    if close:
+        return f"; did you mean {close[0]}?"
+    how = f"; {lists} lists them" if lists and len(names) > MOST_NAMED else ""
+    return f"; valid: {some(names, MOST_NAMED)}{how}"

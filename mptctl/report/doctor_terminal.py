@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mptctl.machine.doctor import Check
-from mptctl.report.tables import make_table, say, words
+from mptctl.report.tables import make_table, words
 
 STYLES = {"ok": "green", "missing": "yellow", "unusable": "yellow"}
 
@@ -20,4 +20,5 @@ def print_doctor(checks: Sequence[Check], sentence: str, console: Console) -> No
         text = check.found + (f"; {check.advice}" if check.advice else "")
         table.add_row(check.name, Text(check.state, style=STYLES[check.state]), words(text))
     console.print(table)
-    say(words(sentence, "bold"), console)
+    # Wrapped in a pipe too: a program takes it from --json.
+    console.print(words(sentence, "bold"), highlight=False)

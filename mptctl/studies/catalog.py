@@ -9,7 +9,7 @@ from pydantic import Field
 from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.recipe import load_recipe, preset_names
-from mptctl.recipe.reading import preset_folder
+from mptctl.recipe.reading import LISTS, preset_folder
 from mptctl.recipe.validation import nearest
 from mptctl.studies.study_file import load_study, study_names
 
@@ -50,7 +50,7 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     presets, studies = preset_names(), study_names()
     if name not in presets and name not in studies:
         names = sorted({*presets, *studies})
-        raise UsageError(f"{name}: no such preset or study{nearest(name, names)}")
+        raise UsageError(f"{name}: no such preset or study{nearest(name, names, LISTS)}")
     return [*([_preset(name)] if name in presets else ()), *([_study(name)] if name in studies else ())]
 
 

@@ -95,7 +95,7 @@ def compare_runs(
                 held_against[section or "all"] = target
                 at = next(i for i, group in enumerate(inside) if group.is_plain)
                 inside.insert(at + 1, rival)
-        notes += [*missing_seeds(inside), *more]
+        notes += [*missing_seeds(inside), *_other_units(inside), *more]
         seeds = max(seeds, *(len(group.updates) for group in inside))
         rows += _rows(inside, by, moved=equal_error is not None)
     return Comparison(
@@ -123,10 +123,7 @@ def _rows(groups: Sequence[Group], by: By, *, moved: bool) -> list[ComparisonRow
         by: what rows are grouped over.
         moved: whether each has a bias of its own.
     """
-    plain: dict[tuple[str, int], Update] = {}
-    for group in groups:
-        for update in group.updates if group.is_plain else ():
-            plain.setdefault(update.replicate, update)
+    plain = _plain_of(groups)
     rows = [_row(group, plain, by, moved) for group in groups]
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
@@ -146,6 +143,27 @@ def _rows(groups: Sequence[Group], by: By, *, moved: bool) -> list[ComparisonRow
     return [
         row.model_copy(update={"best": best[i], "within_noise_of_best": noise[i]})
         for i, row in enumerate(rows)
+    ]
+
+
+def _plain_of(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
+    """The plain update of each seed, whose own work is what costs are counted in."""
+    plain: dict[tuple[str, int], Update] = {}
+    for group in groups:
+        for update in group.updates if group.is_plain else ():
+            plain.setdefault(update.replicate, update)
+    return plain
+
+
+def _other_units(groups: Sequence[Group]) -> list[str]:
+    """Which rows' costs are not counted in plain trainings, since none of their seed is there."""
+    plain = _plain_of(groups)
+    names = [group.name for group in groups if any(u.replicate not in plain for u in group.updates)]
+    if not names:
+        return []
+    return [
+        f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
+        "(no-treatment) of its seed is among these runs; name that too"
     ]
 
 

@@ -16,7 +16,7 @@ from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
-from mptctl.models.lock import is_free, locked
+from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import Kind
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
@@ -89,8 +89,7 @@ def run_study(
     """
     started = time.monotonic()
     root, stop = request.run_root, StopRequest()
-    if not is_free(root):
-        raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
+    refuse_unusable_root(root)
     with ExitStack() as stack:
         stack.enter_context(locked(root, RUN_ROOT, "keep"))
         try:
@@ -122,6 +121,18 @@ def run_study(
         chain=chain,
         seconds=round(time.monotonic() - started, 1),
     )
+
+
+def refuse_unusable_root(root: Path) -> None:
+    """Refuse a run root that a study could not write into; changes nothing.
+
+    Raises:
+        UsageError: another study writes into it, or it is a link.
+        StorageError: it is no folder.
+    """
+    if not is_free(root):
+        raise UsageError(f"{root}: another study is writing into it; wait for it, or use another --run-root")
+    refuse_unusable(root, RUN_ROOT, "keep")
 
 
 def prepare(

@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study import StudyRequest, shares
+from mptctl.studies.study import StudyRequest, refuse_unusable_root, shares
 from mptctl.studies.study_estimate import (
     Sizes,
     disk_bytes,
@@ -66,8 +66,9 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     Raises:
         MptctlError: what keeps the study from starting; see `run_study`.
     """
-    runs = plan_study(request.study, request.seeds)
     root = request.run_root
+    refuse_unusable_root(root)
+    runs = plan_study(request.study, request.seeds)
     found = {
         (place := place_of(seed, stage)): existing_split(wanted, root / place, seed, request.data_root)
         for seed in request.seeds

@@ -16,7 +16,7 @@ from mptctl.files import Model
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, load_recipe
-from mptctl.recipe.reading import preset_folder, read_mapping
+from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
 from mptctl.recipe.validation import nearest
 from mptctl.studies.study_pieces import ENSEMBLE, OLD, OldModel, RecipeChange, StudySplit, Update
 
@@ -183,7 +183,7 @@ def load_study(name_or_file: str) -> Study:
     if not path.is_file():
         path = preset_folder() / "studies" / f"{name_or_file}.yaml"
         if not path.is_file():
-            raise UsageError(f"{where}: no such file or study{nearest(name_or_file, study_names())}")
+            raise UsageError(f"{where}: no such file or study{nearest(name_or_file, study_names(), LISTS)}")
     try:
         file = StudyFile.model_validate(read_mapping(path, where))
     except ValidationError as error:

@@ -24,6 +24,7 @@ from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.ensemble import Teachers
+from mptctl.teachers.other_split import judge_splits
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import expected_decline
@@ -128,7 +129,7 @@ def build_teachers(
     """Read the teachers that the method needs, and the old model where it is given.
 
     Raises:
-        CheckpointError: a checkpoint that is damaged or does not fit the split.
+        CheckpointError: a checkpoint that is damaged or does not fit the split, or is of one that divides otherwise.
     """
     if request.old is None and not request.refs:
         return NO_TEACHERS
@@ -140,7 +141,8 @@ def build_teachers(
     build = partial(Teachers, request.old, refs, classes, data, recipe.runtime, device)
     teachers = parts.teachers((request.old, *refs), build)
     alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
-    notes = [*alike, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
+    doubts = judge_splits(request.split, teachers.metas)
+    notes = [*alike, *doubts, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,

@@ -98,6 +98,7 @@ def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
     problem: CheckpointError | None = None
     for path in (folder.last, folder.previous):
         if not path.exists():
+            notes.append(f"{path.name} is not there")
             continue
         try:
             checkpoint = load_checkpoint(path)

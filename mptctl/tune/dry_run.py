@@ -34,8 +34,7 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
         MptctlError: what keeps the search, or its first trial, from starting.
     """
     points = checked_points(request)
-    if request.existing != "refuse":
-        refuse_unusable(request.folder, SEARCH, request.existing)
+    refuse_unusable(request.folder, SEARCH, request.existing)
     first = dry_run_of_run(first_run(request, points))
     one, others = first.estimate, request.lockstep - 1
     return TuneDryRun(

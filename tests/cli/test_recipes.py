@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from mptctl.recipe import load_recipe, preset_names, validate_recipe
+from mptctl.recipe.validation import nearest
 from mptctl.studies.study_file import StudyFile, load_study, study_names
 from tests.common import CommandLine
 
@@ -60,3 +61,18 @@ def test_an_unknown_name_is_refused_with_the_nearest(mptctl: CommandLine, name: 
         assert (out.returncode, out.stdout, out.stderr.count("\n")) == (2, "", 1)
         assert f"{name}: no such preset or study" in out.stderr
         assert meant in out.stderr
+
+
+def test_a_list_of_names_that_is_cut_says_so_and_what_lists_them_all(mptctl: CommandLine) -> None:
+    entries = json.loads(mptctl("recipes", "--json").stdout)["recipes"]
+    both = {entry["name"] for entry in entries}
+    presets = {entry["name"] for entry in entries if entry["kind"] == "preset"}
+    studies = {entry["name"] for entry in entries if entry["kind"] == "study"}
+    for words, names in ((("recipes", "x"), both), (("study", "x"), studies)):
+        said = mptctl(*words).stderr
+        assert said.endswith(f" and {len(names) - 12} more; mptctl recipes lists them\n")
+        assert said.partition("valid: ")[2].partition(" and ")[0].split(", ") == sorted(names)[:12]
+    assert (
+        nearest("x", sorted(presets)[:12], "mptctl recipes") == f"; valid: {', '.join(sorted(presets)[:12])}"
+    )
+    assert nearest("x", list("abcdefghijklmn")) == "; valid: a, b, c, d, e, f, g, h, i, j, k, l and 2 more"

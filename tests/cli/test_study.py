@@ -105,6 +105,29 @@ def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     assert "nothing was written" in said.stdout
 
 
+@pytest.mark.parametrize(
+    ("kind", "code", "said"),
+    [
+        ("file", 7, "cannot be written: Not a directory"),
+        ("below a file", 7, "cannot be written: Not a directory"),
+        ("link", 2, "is a link"),
+    ],
+)
+def test_a_plan_refuses_a_run_root_that_the_study_would_refuse(
+    mptctl: CommandLine, study: Path, tmp_path: Path, kind: str, code: int, said: str
+) -> None:
+    root = tmp_path / "root"
+    if kind == "link":
+        root.symlink_to(tmp_path)
+    else:
+        root.touch()
+    flags = ("study", study, "--run-root", root / "deeper" if kind == "below a file" else root)
+    planned, begun = mptctl(*flags, "--dry-run"), mptctl(*flags)
+    assert (planned.returncode, planned.stdout, planned.stderr.count("\n")) == (code, "", 1)
+    assert said in planned.stderr
+    assert planned.stderr == begun.stderr
+
+
 def test_a_plan_reads_no_picture(mptctl: CommandLine, tmp_path: Path) -> None:
     root = make_folder(tmp_path / "pictures", classes=4, train=40, val=2, size=32)
     for path in root.rglob("*.jpg"):

@@ -48,6 +48,21 @@ def test_a_plan_names_its_trials_and_writes_nothing(mptctl: CommandLine, runs: P
     assert "30 trials, chosen as they go" in found.stdout
 
 
+def test_a_plan_refuses_a_folder_that_the_search_would_refuse(mptctl: CommandLine, runs: Path) -> None:
+    """A training run, and an earlier search that is neither gone on with nor thrown away."""
+    (runs / "tune").mkdir()
+    (runs / "tune" / "best.yaml").write_text("# Chosen by mptctl tune\n")
+    for name, said in (("ref", "and no search of mptctl's"), ("tune", "already holds a search; go on with")):
+        flags = ("tune", "--run-root", runs, "--k", "0,4", "--name", name, "--old", "old", "--ref", "ref")
+        flags = flags if name == "tune" else (*flags[:-1], shutil.copytree(runs / "ref", runs / "other"))
+        planned, begun = mptctl(*flags, "--dry-run"), mptctl(*flags)
+        assert (planned.returncode, planned.stdout) == (2, "")
+        assert said in planned.stderr
+        assert planned.stderr.splitlines()[-1] == begun.stderr.splitlines()[-1]
+    anew = mptctl("tune", "--run-root", runs, "--k", "0,4", "--dry-run", "--overwrite")
+    assert anew.returncode == 0, anew.stderr
+
+
 def test_the_common_recipe_is_printed(mptctl: CommandLine, runs: Path, tmp_path: Path) -> None:
     flags = ("--set", "optim.epochs=7", "--seed", "3", "--no-cache-teachers")
     done = mptctl("tune", "--run-root", runs, "--print-recipe", *flags)

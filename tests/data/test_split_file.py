@@ -58,6 +58,30 @@ def test_a_split_that_was_edited_is_refused(tmp_path: Path, change: dict[str, ob
         load_split(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change", [{"seed": 3}, {"val_fraction": 0.2}, {"order": "random"}, {"old_fraction": 0.3}]
+)
+def test_a_request_that_was_edited_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    made = make_split("digits", run_root=tmp_path)
+    path = tmp_path / "split.json"
+    content = json.loads(path.read_text())
+    edited = content | {"request": content["request"] | change}
+    path.write_text(json.dumps(edited))
+    with pytest.raises(DataError, match=r"request was edited: digest: .* found, .* expected; restore it"):
+        load_split(tmp_path)
+    del edited["request_digest"]  # as in a split of an earlier version, which stays as it was
+    path.write_text(json.dumps(edited))
+    assert load_split(tmp_path).fingerprint == made.fingerprint
+
+
+def test_data_that_moved_are_no_edit(tmp_path: Path, folder: Path) -> None:
+    made = make_split("imagefolder", run_root=tmp_path / "runs", data_root=folder)
+    moved = made.file.request.model_copy(update={"data_root": str(tmp_path / "moved")})
+    path = tmp_path / "runs" / "split.json"
+    path.write_text(made.file.model_copy(update={"request": moved}).model_dump_json())
+    assert load_split(tmp_path / "runs").manifest.root == tmp_path / "moved"
+
+
 @pytest.mark.parametrize("column", ["labels", "parts", "sizes", "heights", "mtimes"])
 def test_a_manifest_that_was_edited_is_refused(tmp_path: Path, folder: Path, column: str) -> None:
     made = make_split("imagefolder", run_root=tmp_path, data_root=folder)

@@ -141,6 +141,15 @@ def test_row_10_the_newest_checkpoint_is_damaged(runs: Path, mptctl: CommandLine
     one_line(mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1"), 5)
 
 
+def test_row_10_the_newest_checkpoint_is_gone(runs: Path, mptctl: CommandLine) -> None:
+    (runs / "ref" / "last.pt").unlink()
+    done = mptctl("train-ref", "--run-root", runs, "--resume", *FLAGS, "--seed", "1")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    for note in ("last.pt is not there", "goes on from previous.pt, step 12", "12 logged steps after the"):
+        assert note in said
+
+
 @pytest.mark.parametrize("names", ["0\n1\n2\n3\ncow\n", "4\n3\n2\n1\n0\n"])
 def test_row_19_classes_in_another_order_or_unknown(
     runs: Path, tmp_path: Path, mptctl: CommandLine, names: str

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
+import pytest
 import torch
+from rich.console import Console
 
-from mptctl.machine.doctor import LEAST_FREE, Check, examine, judge_storage, judge_threads
+from mptctl.machine.doctor import LEAST_FREE, Check, conclusion, examine, judge_storage, judge_threads
 from mptctl.machine.kept_threads import KeptThreads
+from mptctl.report.doctor_terminal import print_doctor
 from tests.common import CommandLine
 
 
@@ -36,6 +40,21 @@ def test_the_threads_of_the_latest_models_are_said() -> None:
     assert judge_threads([]).found == "timed before a run's first step"
     assert judge_threads(kept[:3]).found == "4 for c; 2 for b; 1 for a"
     assert judge_threads(kept).found == "8 for d; 4 for c; 2 for b; 1 more"
+
+
+def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    advice = "pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads instead"
+    checks = [
+        Check(name="GPU", state="missing", found="none"),
+        Check(name="DALI", state="missing", found="none", advice=advice),
+        Check(name="cores", state="ok", found="2"),
+    ]
+    console = Console(file=StringIO())
+    print_doctor(checks, conclusion(checks), console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= 80
+    assert " ".join(" ".join(lines).split()).endswith(conclusion(checks))
 
 
 def test_json_is_one_object(mptctl: CommandLine) -> None:

@@ -158,6 +158,18 @@ def test_a_plain_update_that_begins_with_the_reference_is_no_unit_of_cost(tmp_pa
     assert row(comparison, BIAS_ROW).bias.values == [1.0]
 
 
+def test_a_cost_that_is_not_counted_in_plain_trainings_is_said(tmp_path: Path) -> None:
+    by_hand(tmp_path)
+    assert not any("cost 1" in note for note in compare_runs([tmp_path]).notes)
+    shutil.rmtree(tmp_path / "no-treatment")
+    alone = compare_runs([tmp_path])
+    (note,) = (note for note in alone.notes if "cost 1" in note)
+    assert note.startswith(
+        "cost 1 of mpt-kl is the row's own training without teachers, since no plain training"
+    )
+    assert row(alone, "mpt-kl").cost_parts.own == 1.0
+
+
 def test_of_several_seeds_means_deviations_and_an_ensemble_are_as_pandas_finds_them(tmp_path: Path) -> None:
     strengths = {"no-treatment": 2.5, "pct-kl": 2.6, "mpt-kl": 2.8, "mpt-lm": 2.8, "elodi": 2.7}
     for seed in (1, 2, 10):
