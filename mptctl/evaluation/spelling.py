@@ -32,8 +32,9 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        Warnings: labels of which some are numbers and some are names; and how many answers of which model are
-        unknown, where these are few. Such an answer counts as wrong; it may be a class without test samples.
+        Warnings: labels of which some are numbers and some are names, and no class list holds all; and how many answers
+        of which model are unknown, where these are few. Such an answer counts as wrong; it may be a class without test
+        samples.
 
     Raises:
         DataError: names that differ only in form, places instead of names, or a model of which more than half
@@ -50,7 +51,7 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
     for model, _, names in lists:
         _check_places(model, names, labels[0][2])
     warnings = [_check_answers(model, known, spellings) for model in models if model.classes is None]
-    return [warning for warning in (_mixed_types(labels[0]), *warnings) if warning]
+    return [warning for warning in (_mixed_types(labels[0], lists), *warnings) if warning]
 
 
 def check_counted(models: Sequence[Predictions]) -> None:
@@ -119,8 +120,11 @@ def _check_types(labels: Sequence[Names]) -> None:
             )
 
 
-def _mixed_types(labels: Names) -> str | None:
+def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
+    """A warning, but where one model says that it knows them all: then they are the classes of one model."""
     model, _, names = labels
+    if any(names <= classes for _, _, classes in lists):
+        return None
     numbers = sorted(name for name in names if NUMBER.fullmatch(name))
     others = sorted(names.difference(numbers))
     if not numbers or not others:
