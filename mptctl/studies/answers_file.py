@@ -164,6 +164,11 @@ def write_answers(answers: RunAnswers) -> None:
     Raises:
         StorageError: it cannot be written; what was there stays.
     """
+    write_atomically(answers.folder / ANSWERS_NAME, answers_bytes(answers))
+
+
+def answers_bytes(answers: RunAnswers) -> bytes:
+    """The content of ``answers.npz``; the same for the same answers, whenever it is made."""
     head = np.frombuffer(answers.head.model_dump_json().encode(), dtype=np.uint8)
     parts = {"val": answers.val, "test": answers.test}
     arrays: dict[str, Any] = {
@@ -171,7 +176,7 @@ def write_answers(answers: RunAnswers) -> None:
     }
     buffer = io.BytesIO()
     np.savez_compressed(buffer, head=head, **arrays)
-    write_atomically(answers.folder / ANSWERS_NAME, buffer.getbuffer())
+    return buffer.getvalue()
 
 
 def round_answers(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
-from mptctl.errors import StorageError
+from mptctl.errors import CheckpointError, StorageError
 from mptctl.files import storage_error, write_atomically
 from mptctl.models.run_folder import EnvironmentFile, RunDir
-from mptctl.studies.answers_file import ANSWERS_NAME
+from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, answers_bytes, read_answers
 from mptctl.studies.study_plan import PlannedRun
 
 METRICS_NAME = "metrics.jsonl.gz"
@@ -25,7 +26,8 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     """Copy what is worth keeping of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
 
     Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread; of the
-    environment all but the command line, which names folders of this machine.
+    environment all but the command line, and of the answers all but where the pictures lie: these name folders of this
+    machine.
 
     Args:
         study: name of the study.
@@ -37,6 +39,7 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
         A note, where it is more than `MOST_BYTES`.
 
     Raises:
+        CheckpointError: it has no answers, or they are damaged.
         StorageError: it cannot be written.
     """
     source, target = RunDir(folder), results / study / str(run.seed) / run.name
@@ -45,7 +48,7 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
         "environment.json": environment.model_dump_json(exclude={"command"}, indent=2).encode(),
         "recipe.yaml": source.recipe.read_bytes(),
         METRICS_NAME: _zipped(thinned(source.metrics.read_bytes())),
-        ANSWERS_NAME: (folder / ANSWERS_NAME).read_bytes(),
+        ANSWERS_NAME: answers_bytes(_without_data_root(folder)),
     }
     for name, content in contents.items():
         path = target / name
@@ -55,6 +58,14 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     if size > MOST_BYTES:
         return [f"{target}: {size / 1000:.0f} kB, more than {MOST_BYTES // 1000} kB"]
     return []
+
+
+def _without_data_root(folder: Path) -> RunAnswers:
+    answers = read_answers(folder)
+    if answers is None:
+        raise CheckpointError(f"{folder}: holds no {ANSWERS_NAME}; ask the run with mptctl compare")
+    request = answers.head.request.model_copy(update={"data_root": None})
+    return replace(answers, head=answers.head.model_copy(update={"request": request}))
 
 
 def thinned(metrics: bytes) -> bytes:

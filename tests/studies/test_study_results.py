@@ -1,14 +1,22 @@
-"""What is kept of a long run."""
+"""What is kept of a run: the metrics of a long one in part, and no folder of the machine."""
 
 from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mptctl.models.metrics_log import MetricsLine
-from mptctl.studies.study_results import MOST_STEPS, thinned
+from mptctl.studies.answers_file import PARTS, read_answers
+from mptctl.studies.study_plan import plan_study
+from mptctl.studies.study_results import MOST_STEPS, keep_results, thinned
+from tests.studies.made_runs import made_part, made_run
+from tests.studies.test_study_plan import study
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def metrics(steps: int, epochs: int) -> bytes:
@@ -38,3 +46,28 @@ def test_of_a_long_run_all_epochs_stay_and_steps_from_its_beginning_to_its_end()
     apart = {later - earlier for earlier, later in pairwise(steps)}
     assert apart == {6, 7}  # 2,999 steps in 499 equal parts are 6.01 each
     assert all(line in whole.splitlines() for line in thinned(whole).splitlines())
+
+
+def test_where_the_pictures_lay_is_not_kept(tmp_path: Path) -> None:
+    part = made_part(np.array([0, 1, 5]), np.eye(6)[[0, 1, 5]])
+    run = tmp_path / "run"
+    made = made_run(run, "no-treatment", 1, part, part, old=None, split={"data_root": "/home/jo/pictures"})
+    environment = {"started": "now", "versions": {}, "device": "cpu", "cpu_threads": 1, "git_commit": None}
+    (run / "environment.json").write_text(json.dumps({"command": ["/home/jo/mptctl"], **environment}))
+    (run / "metrics.jsonl").write_bytes(metrics(1, 1))
+    (planned,) = (each for each in plan_study(study("no-treatment"), [1]) if each.name == "no-treatment")
+    for _ in range(2):
+        assert keep_results("s", planned, run, tmp_path / "kept") == []
+    kept = read_answers(tmp_path / "kept" / "s" / "1" / "no-treatment")
+    assert kept is not None
+    assert kept.head.request.data_root is None
+    assert kept.head.digest == made.head.digest
+    for name in PARTS:
+        assert (kept.part(name).right() == made.part(name).right()).all()
+    assert "/home/jo" not in (tmp_path / "kept" / "s" / "1" / "no-treatment" / "environment.json").read_text()
+
+
+def test_the_results_that_are_kept_here_name_no_folder() -> None:
+    found = [read_answers(path.parent) for path in RESULTS.rglob("answers.npz")]
+    assert len(found) > 100
+    assert {each.head.request.data_root for each in found if each is not None} == {None}
