@@ -32,7 +32,9 @@ class Verb(TyperCommand):
                 from mptctl.cli.wrong_usage import path_of
 
                 metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
-                name = param.get_error_hint().strip("'")
+                name = (
+                    param.get_error_hint().strip("'").removesuffix("...")
+                )  # which says that there may be several
                 raise UsageError(f"{name}: is empty; give a {metavar}, as {path_of(ctx)} --help says")
         return rest
 
