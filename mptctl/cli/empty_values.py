@@ -32,9 +32,8 @@ class Verb(TyperCommand):
                 from mptctl.cli.wrong_usage import path_of
 
                 metavar = param.metavar if isinstance(param, TyperOption) and param.metavar else "value"
-                name = (
-                    param.get_error_hint().strip("'").removesuffix("...")
-                )  # which says that there may be several
+                # Dots say that there may be several.
+                name = param.get_error_hint().strip("'").removesuffix("...")
                 raise UsageError(f"{name}: is empty; give a {metavar}, as {path_of(ctx)} --help says")
         return rest
 

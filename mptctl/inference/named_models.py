@@ -94,11 +94,8 @@ def load_updates(
     if len(news) > 1:
         refuse_twice(news, run_root)
     numbered = {f"new {number}": new for number, new in enumerate(news)}
-    every = {
-        "old": names["old"],
-        **numbered,
-        **names,
-    }  # what is wrong with NEW is said before that of the rest
+    # What is wrong with NEW is said before what is wrong with the rest.
+    every = {"old": names["old"], **numbered, **names}
     loaded = _load(every, run_root, part, device, progress, renamed)
     return [loaded.under({"old": "old", "new": new} | {role: role for role in names}) for new in numbered]
 
