@@ -19,7 +19,9 @@ from mpt_kernels.types import LossSettings
 
 # Comes with Triton's wheel for NVIDIA.
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
-POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64"}
+POINTERS = {
+    torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64", torch.int32: "*i32",
+}  # fmt: skip
 
 # An address in a comment, perhaps a predicate, the instruction, its operands.
 _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ +)?([A-Z][\w.]*)([^;]*)", re.MULTILINE)
@@ -75,7 +77,7 @@ def compile_launch(
         ValueError: the loops of the machine code are not those of the kernel.
     """
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
-    grad = triton_backend.empty_outputs(logits)[1]
+    values, grad, counts = triton_backend.empty_outputs(logits)
     launch = triton_backend.plan(logits, target, old_logits, ref_logits, k_rows, grad, settings)
     tensors = {
         "z_ptr": logits,
@@ -87,6 +89,9 @@ def compile_launch(
         "scale_ptr": torch.empty((), device="meta"),
         "grad_ptr": grad,
         "rows_ptr": torch.empty((4, 1), device="meta"),
+        "arrived_ptr": torch.empty(1, dtype=torch.int32, device="meta") if launch.sums_rows else None,
+        "values_ptr": values,
+        "counts_ptr": counts,
     }
     signature: dict[str, str] = {}
     constants: dict[str, Any] = dict(launch.constants)

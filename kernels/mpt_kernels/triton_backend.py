@@ -1,9 +1,10 @@
-"""The Triton backend: `mpt_kernels::fused`, a PyTorch operator of two launches, for eager mode, graphs and compile.
+"""The Triton backend: `mpt_kernels::fused`, a PyTorch operator of one or two launches, for eager, graphs and compile.
 
 Bytes a row must move, for element sizes s of the logits and s_ref, s_old of the teachers:
-2 C s + C s_ref + C_old s_old, and 24 for the label and what is handed from the first launch to the second.
+2 C s + C s_ref + C_old s_old, and 24 for the label and what is handed to the sum over rows.
 Up to NARROW classes a row is held in registers and every logit is read once; wider rows are read twice, the second
-time mostly from cache. The second launch adds up the rows in a fixed order, so results repeat bit by bit.
+time mostly from cache. Rows are added up in a fixed order, so results repeat bit by bit: those of a small batch by the
+last program that is done with its rows, those of a larger one by a launch of its own.
 """
 
 import math
@@ -13,9 +14,10 @@ import torch
 import triton
 from torch import Tensor
 
+from mpt_kernels.arrivals import arrival_counter
 from mpt_kernels.reference import loss_by_reference
 from mpt_kernels.triton_narrow import narrow_rows
-from mpt_kernels.triton_parts import sum_rows
+from mpt_kernels.triton_sums import sum_rows
 from mpt_kernels.triton_wide import wide_rows
 from mpt_kernels.types import LossSettings, MptLossOutput
 
@@ -26,6 +28,9 @@ HELD = 32
 # A wide row is worked on by 4 warps, in tiles of 8 classes a lane where rows are not aligned.
 LANES = 128
 WIDE_EACH = 8
+# Rows that the last program adds up: at once, 16 a lane of one warp. Not measured. A launch of its own adds up any
+# number of rows by eight warps, SUMMED at once.
+FEW_ROWS, SUMMED = 512, 1024
 # The longest load or store of one thread.
 VECTOR_BYTES = 16
 
@@ -39,13 +44,14 @@ class Loop(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, and the loops
-    of the kernel in the order in which they stand."""
+    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, whether the
+    last program adds up the rows, and the loops of the kernel in the order in which they stand."""
 
     kernel: Any
     programs: int
     options: dict[str, Any]
     constants: dict[str, Any]
+    sums_rows: bool
     loops: tuple[Loop, ...] = ()
 
 
@@ -126,18 +132,22 @@ def _fused(
     # Without columns there is nothing to read: an old model without classes is never right, and its distance is 0.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
+    arrived = arrival_counter(logits.device) if launch.sums_rows else None
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
     ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
     with torch.cuda.device_of(logits):
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
-                n, k, inverse_normalizer, grad_scale, s.alpha, s.beta, s.ce_focal_weight,
+                arrived, values, counts, n, k, inverse_normalizer, grad_scale, s.alpha, s.beta, s.ce_focal_weight,
                 1.0 / s.tau if s.distance == "kl" else 1.0,
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
             )  # fmt: skip
-        sum_rows[(1,)](rows, normalizer_at, inverse_normalizer, values, counts, n, BLOCK=1024, **_options(8))
+        if arrived is None:
+            sum_rows[(1,)](
+                rows, normalizer_at, inverse_normalizer, values, counts, n, BLOCK=SUMMED, **_options(8)
+            )
     return values, grad, counts
 
 
@@ -184,8 +194,10 @@ def plan(
         "GRAD": (grad.stride(0), 1, grad.stride(0)),
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
+        "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
+    few = 0 < n <= FEW_ROWS
     if c <= NARROW:
         # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
         lanes = triton.next_power_of_2(triton.cdiv(c, HELD))
@@ -193,7 +205,8 @@ def plan(
         # The widest load of any model: the compiler gives all of them one layout, that one's.
         vector = max(_vector(x) for x in models)
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
-        return Launch(narrow_rows, triton.cdiv(n, rows), _options(max(1, lanes // 32)), constants | shape)
+        options = _options(max(1, lanes // 32))
+        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
     each = vector if aligned else WIDE_EACH
@@ -209,7 +222,7 @@ def plan(
         Loop(new_tiles, again[0] + again[2], sizes[0]),
         Loop(old_tiles, sum(again), sizes[0]),
     )
-    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, loops)
+    return Launch(wide_rows, n, _options(LANES // 32), constants | shape, few, loops)
 
 
 def _options(warps: int) -> dict[str, Any]:

@@ -20,21 +20,21 @@ from mpt_kernels.triton_parts import (
     not_a_number,
     own_gradient,
     row_terms,
-    store_terms,
     sum8,
     weighted,
 )
+from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 
 
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
+    arrived_ptr, values_ptr, counts_ptr, n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
-    VECTOR: tl.constexpr,
+    VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows a program, each in tiles of LANES x VECTOR columns that all stay in registers.
 
@@ -194,6 +194,17 @@ def narrow_rows(
     # Written once more, when the rest of the row has been.
     tl.debug_barrier()
     tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    if arrived_ptr is not None:
+        sum_rows_if_last(
+            rows_ptr,
+            arrived_ptr,
+            normalizer_ptr,
+            inverse_normalizer,
+            values_ptr,
+            counts_ptr,
+            n_rows,
+            FEW_ROWS,
+        )
 
 
 @triton.jit

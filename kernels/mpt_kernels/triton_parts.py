@@ -1,4 +1,4 @@
-"""Parts of the fused loss's device code that narrow and wide rows share, and the sum over rows.
+"""Parts of the fused loss's device code that narrow and wide rows share.
 
 Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z, the
 softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher its softmax
@@ -36,42 +36,6 @@ LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 # Stands for the maximum of nothing. Finite, also in exponents of two at any sensible temperature, so that differences
 # with it are never inf - inf.
 LOWEST = tl.constexpr(-1.0e36)
-
-
-@triton.jit(do_not_specialize=["n_rows"])
-def sum_rows(
-    rows_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, BLOCK: tl.constexpr
-):
-    """(4, N) row results -> loss and its three terms (4,) over the normaliser, right answers (3,).
-
-    One program and a fixed order: the same bits every time.
-    """
-    ce = tl.zeros((BLOCK,), tl.float32)
-    fd_old, fd_ref = ce, ce
-    student, old, ref = (
-        tl.zeros((BLOCK,), tl.int32),
-        tl.zeros((BLOCK,), tl.int32),
-        tl.zeros((BLOCK,), tl.int32),
-    )
-    for start in range(0, n_rows, BLOCK):
-        row = (start + tl.arange(0, BLOCK)).to(tl.int64)
-        mask = row < n_rows
-        ce += tl.load(rows_ptr + row, mask=mask, other=0.0)
-        fd_old += tl.load(rows_ptr + n_rows + row, mask=mask, other=0.0)
-        fd_ref += tl.load(rows_ptr + 2 * n_rows + row, mask=mask, other=0.0)
-        right = tl.load(rows_ptr + 3 * n_rows + row, mask=mask, other=0.0).to(tl.int32)
-        student += right & 1
-        old += (right >> 1) & 1
-        ref += right >> 2
-    factor = load_inverse_normalizer(normalizer_ptr, inverse_normalizer)
-    ce, fd_old, fd_ref = tl.sum(ce, 0) * factor, tl.sum(fd_old, 0) * factor, tl.sum(fd_ref, 0) * factor
-    tl.store(values_ptr, ce + fd_old + fd_ref)
-    tl.store(values_ptr + 1, ce)
-    tl.store(values_ptr + 2, fd_old)
-    tl.store(values_ptr + 3, fd_ref)
-    tl.store(counts_ptr, tl.sum(student, 0))
-    tl.store(counts_ptr + 1, tl.sum(old, 0))
-    tl.store(counts_ptr + 2, tl.sum(ref, 0))
 
 
 @triton.jit
@@ -148,15 +112,6 @@ def is_right(x_y, m, before, exponentials):
     """Whether the label's logit x_y is the first maximum: m is that of all, `before` that of the columns before it.
     Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum is infinite."""
     return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
-
-
-@triton.jit
-def store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right):
-    right = z_right.to(tl.float32) + 2.0 * old_right.to(tl.float32) + 4.0 * ref_right.to(tl.float32)
-    tl.store(rows_ptr + row, tl.where(valid, ce, 0.0))
-    tl.store(rows_ptr + n_rows + row, tl.where(valid, fd_old, 0.0))
-    tl.store(rows_ptr + 2 * n_rows + row, tl.where(valid, fd_ref, 0.0))
-    tl.store(rows_ptr + 3 * n_rows + row, tl.where(valid, right, 0.0))
 
 
 @triton.jit

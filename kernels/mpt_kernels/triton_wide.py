@@ -17,23 +17,23 @@ from mpt_kernels.triton_parts import (
     max8,
     own_gradient,
     row_terms,
-    store_terms,
     sum8,
     tile_columns,
     weighted,
 )
+from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 from mpt_kernels.triton_tiles import max_before_label, store_gradient, sum_tile
 
 
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
     z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
+    arrived_ptr, values_ptr, counts_ptr, n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
     old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
     Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, LANES: tl.constexpr, EACH: tl.constexpr,
-    ALIGNED: tl.constexpr,
+    ALIGNED: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
     """One row a program, in tiles of LANES x EACH classes: a first pass for the sums, a second for the
     gradient.
@@ -172,3 +172,14 @@ def wide_rows(
     # Written once more, when the rest of the row has been.
     tl.debug_barrier()
     tl.store(grad_ptr + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    if arrived_ptr is not None:
+        sum_rows_if_last(
+            rows_ptr,
+            arrived_ptr,
+            normalizer_ptr,
+            inverse_normalizer,
+            values_ptr,
+            counts_ptr,
+            n_rows,
+            FEW_ROWS,
+        )

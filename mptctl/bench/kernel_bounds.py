@@ -86,7 +86,7 @@ class KernelRow(Model):
 
 
 def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
-    """Compile the row kernel of the MPT-KL loss and count. The second launch, which adds up the rows, is left out.
+    """Compile the row kernel of the MPT-KL loss and count. A launch of its own that adds up many rows is left out.
 
     Args:
         n, c: rows and classes, half of them old.

@@ -12,6 +12,7 @@ from tests.kernels.test_compiled import *  # noqa: F403
 from tests.kernels.test_edges import *  # noqa: F403
 from tests.kernels.test_golden import *  # noqa: F403
 from tests.kernels.test_pieces import *  # noqa: F403
+from tests.kernels.test_sums import *  # noqa: F403
 
 if not torch.cuda.is_available():
     pytest.skip("no CUDA device", allow_module_level=True)
@@ -74,6 +75,31 @@ def test_in_a_captured_graph_it_follows_new_inputs(loss: Loss, device: str) -> N
     expected = other.run(loss, normalizer=normalizer)
     assert torch.equal(out.grad, expected.grad)
     assert torch.equal(out.loss, expected.loss)
+
+
+@pytest.mark.parametrize("n", [1, 128, 512])
+def test_streams_and_graphs_do_not_meet_in_their_sums(loss: Loss, device: str, n: int) -> None:  # noqa: F811
+    case = random_case(n, 100, 50, device=device)
+    expected = case.run(loss, normalizer=n).loss
+    graphs = []
+    for _ in range(2):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            graphs.append((graph, case.run(loss, normalizer=n).loss))
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    torch.cuda.synchronize()
+    losses = []
+    for _ in range(200):
+        for i, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                if i < 2:
+                    losses.append(case.run(loss, normalizer=n).loss)
+                else:
+                    graph, out = graphs[i - 2]
+                    graph.replay()
+                    losses.append(out.clone())
+    torch.cuda.synchronize()
+    assert torch.equal(torch.stack(losses), expected.expand(len(losses)))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -49,6 +49,23 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
         assert compiled.count(r"STG\b.*") - compiled.count(r"STG\..*128.*") <= 5, compiled
 
 
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("c", [100, 1000, 21_841])
+def test_a_small_batch_is_one_launch_whose_last_program_sees_what_all_have_written(
+    c: int, capability: int
+) -> None:
+    logits, old = rows(c, torch.bfloat16)[:128], rows(c // 2, torch.bfloat16)[:128]
+    launch, compiled = machine_code.compile_launch(
+        logits, old, logits, LossSettings(num_old=c // 2), capability
+    )
+    assert launch.sums_rows
+    # On sm_80 one address of rows of 100 classes lies on the stack until the end.
+    assert sum(n for name, n in compiled.executed.items() if name.startswith(("LDL", "STL"))) <= 2, compiled
+    # Stores before the arrival are made visible to the whole GPU, and what the cache holds from before is dropped.
+    order = [name.partition(".")[0] for name in compiled.instructions]
+    assert order.index("MEMBAR") < order.index("ATOMG") < order.index("CCTL"), compiled
+
+
 @pytest.mark.parametrize(
     "settings",
     [

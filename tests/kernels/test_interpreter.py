@@ -13,7 +13,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("this is that run", allow_module_level=True)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "compiled", "edges", "golden", "pieces"])
+@pytest.mark.parametrize("name", ["accuracy", "compiled", "edges", "golden", "pieces", "sums"])
 def test_the_triton_kernels_pass(name: str) -> None:
     # A process of its own: Triton decides when it is imported whether it interprets.
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", f"test_{name}.py"]

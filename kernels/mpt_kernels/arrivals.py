@@ -1,0 +1,54 @@
+"""Counters by which the last program of a launch knows that all others are done, so that it can add up the rows.
+
+A launch needs a counter that is 0 and that no other launch uses meanwhile; its last program sets it back to 0. The
+launches of a stream follow each other, so they share one. A captured launch may be replayed on any stream, so it
+has one of its own for good.
+"""
+
+import itertools
+
+import torch
+from torch import Tensor
+
+# Counters of a device: one a stream, one a captured launch, of which a training has a few.
+COUNTERS = 4096
+
+
+class _Pool:
+    """The counters of one device, and which of them are taken."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.counters = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+        self.of_stream: dict[int, Tensor | None] = {}
+        self._free = itertools.count()
+        if device.type == "cuda":
+            # Once a device: other streams do not wait for the zeros.
+            torch.cuda.current_stream(device).synchronize()
+
+    def take(self) -> Tensor | None:
+        """A counter that nobody has; None where all are taken."""
+        i = next(self._free)
+        return self.counters[i : i + 1] if i < COUNTERS else None
+
+
+_POOLS: dict[torch.device, _Pool] = {}
+
+
+def arrival_counter(device: torch.device) -> Tensor | None:
+    """(1,) int32, 0 whenever the launch begins that is given to the current stream next; None where there is none.
+
+    There is none where all are taken, or where a graph is captured on a device on which nothing ran before: what is
+    written during a capture is not written before its replay.
+    """
+    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+    if device not in _POOLS and not capturing:
+        _POOLS[device] = _Pool(device)
+    pool = _POOLS.get(device)
+    if pool is None:
+        return None
+    if capturing:
+        return pool.take()
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    if stream not in pool.of_stream:
+        pool.of_stream[stream] = pool.take()
+    return pool.of_stream[stream]

@@ -1,0 +1,53 @@
+"""Rows are added up by the last program of a small batch's launch as by a launch of its own."""
+
+import pytest
+import torch
+
+from mpt_kernels import arrivals
+from tests.kernels.cases import Loss, random_case
+
+
+@pytest.mark.parametrize("rows", [1, 5, 31, 32])
+def test_the_last_program_sums_what_a_second_launch_sums(
+    loss: Loss, backend: str, device: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if backend == "reference":
+        pytest.skip("the reference launches nothing")
+    from mpt_kernels import triton_backend
+
+    case = random_case(rows, 7, 4, device=device)
+    case.target[::4] = -100  # rows 0, 4 and so on count nowhere
+    monkeypatch.setattr(triton_backend, "FEW_ROWS", 32)
+    one = case.run(loss, k=1.0)
+    again = case.run(loss, k=1.0)
+    monkeypatch.setattr(triton_backend, "FEW_ROWS", 0)
+    two = case.run(loss, k=1.0)
+
+    assert torch.equal(again.loss, one.loss)
+    assert torch.equal(one.grad, two.grad)
+    torch.testing.assert_close((one.loss, one.terms), (two.loss, two.terms), rtol=1e-6, atol=0)
+    assert one.correct == two.correct
+
+
+def test_one_row_more_takes_a_launch_of_its_own(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if backend == "reference":
+        pytest.skip("the reference launches nothing")
+    from mpt_kernels import triton_backend
+    from mpt_kernels.types import LossSettings
+
+    def sums_rows(n: int) -> bool:
+        logits = torch.empty(n, 7)
+        target = torch.empty(n, dtype=torch.int64)
+        return triton_backend.plan(
+            logits, target, None, None, None, logits, LossSettings(num_old=4)
+        ).sums_rows
+
+    monkeypatch.setattr(triton_backend, "FEW_ROWS", 32)
+    assert [n for n in (0, 1, 32, 33) if sums_rows(n)] == [1, 32]
+
+
+def test_a_counter_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "COUNTERS", 3)
+    pool = arrivals._Pool(torch.device("cpu"))
+    taken = [pool.take() for _ in range(5)]
+    assert [None if one is None else one.storage_offset() for one in taken] == [0, 1, 2, None, None]
