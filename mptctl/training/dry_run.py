@@ -7,6 +7,7 @@ from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
+from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, keep_answers
@@ -62,8 +63,9 @@ def dry_run(request: RunRequest) -> DryRun:
         MptctlError: what keeps the run from starting; see `assemble`.
     """
     recipe, folder = request.recipe, RunDir(request.folder)
-    if request.existing != "refuse":
-        folder.refuse_unusable(request.existing)
+    # A run that is there is said (`holds_run`), since a flag decides about it; all else is refused as `train` would.
+    holds_run = is_run(request.folder)
+    folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
     # The run is put together on the CPU; only the estimate computes where the run would.
     device, cpu = choose_device(recipe.runtime.device), torch.device("cpu")
     plan = plan_run(request, cpu)
@@ -76,7 +78,7 @@ def dry_run(request: RunRequest) -> DryRun:
         from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]
     return DryRun(
         run=str(request.folder),
-        holds_run=folder.last.exists(),
+        holds_run=holds_run,
         method=plan.method.name,
         k=float(plan.method.settings.k),
         max_nfr=None if plan.bias_control is None else recipe.method.max_nfr,

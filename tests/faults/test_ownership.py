@@ -45,6 +45,7 @@ def test_row_38_a_folder_without_a_mark_of_ours_is_not_overwritten(
     refused(mptctl, base, words(verb, base, "--name", "thesis"))
     if verb != "import":
         refused(mptctl, base, words(verb, base, "--name", "thesis", "--overwrite", "--dry-run"))
+        refused(mptctl, base, words(verb, base, "--name", "thesis", "--dry-run"))
 
 
 def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: CommandLine, base: Path) -> None:
@@ -53,9 +54,10 @@ def test_a_run_is_no_search_and_a_search_is_no_run(mptctl: CommandLine, base: Pa
         mptctl, base, words("tune", base, "--name", "mine", "--overwrite")
     )
     a_search(base)
-    assert "no run of mptctl's" in refused(
-        mptctl, base, words("train-ref", base, "--name", "tune", "--overwrite")
-    )
+    for flags in (["--overwrite"], [], ["--dry-run"]):
+        assert "no run of mptctl's" in refused(
+            mptctl, base, words("train-ref", base, "--name", "tune", *flags)
+        )
 
 
 @pytest.mark.parametrize("verb", ["train-ref", "import"])
