@@ -55,45 +55,45 @@ def narrow_rows(
     z_at = z_ptr + (row * Z[0])[:, None]
     z_y = tl.load(z_ptr + row * Z[0] + element(y, Z[1])).to(tl.float32)
     none = tl.full((ROWS, LANES), -float("inf"), tl.float32)
-    m_zo, m_zn, z_before = none, none, none
-    z = ()
-    for i in tl.static_range(TILES):
-        x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
-        z += (x,)
-        z_before = tl.maximum(
-            z_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
-        )
-        if (i + 1) * TILE <= C_OLD:
-            m_zo = tl.maximum(m_zo, _max(x, LANES, VECTOR))
-        elif i * TILE >= C_OLD:
-            m_zn = tl.maximum(m_zn, _max(x, LANES, VECTOR))
-        else:
-            m_zo = tl.maximum(m_zo, _max(tl.where(col < C_OLD - i * TILE, x, -float("inf")), LANES, VECTOR))
-            m_zn = tl.maximum(m_zn, _max(tl.where(col < C_OLD - i * TILE, -float("inf"), x), LANES, VECTOR))
-    m_old, old_before, old_y = none, none, z_y
-    old = ()
+    m_zo, m_zn, m_old, m_ref = none, none, none, none
+    z_before = _max_before_label(z_at, label, Z, LANES, VECTOR)
+    old_before, ref_before, old_y, ref_y = none, none, z_y, z_y
     if old_ptr is not None:
         old_at = old_ptr + (row * OLD[0])[:, None]
         old_y = tl.load(old_ptr + row * OLD[0] + element(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
-        for i in tl.static_range(OLD_TILES):
-            x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
-            old += (x,)
-            old_before = tl.maximum(
-                old_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
-            )
-            m_old = tl.maximum(m_old, _max(x, LANES, VECTOR))
-    m_ref, ref_before, ref_y = none, none, z_y
-    ref = ()
+        old_before = _max_before_label(old_at, tl.minimum(label, C_OLD), OLD, LANES, VECTOR)
     if ref_ptr is not None:
         ref_at = ref_ptr + (row * REF[0])[:, None]
         ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
-        for i in tl.static_range(TILES):
+        ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
+    # Where i * TILE is at most this, all columns of tile i that a lane holds lie before the label.
+    whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
+    z, old, ref = (), (), ()
+    for i in tl.static_range(TILES):
+        before = i * TILE <= whole
+        x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
+        z += (x,)
+        top = _max(x, LANES, VECTOR)
+        z_before = tl.maximum(z_before, tl.where(before, top, -float("inf")))
+        if (i + 1) * TILE <= C_OLD:
+            m_zo = tl.maximum(m_zo, top)
+        elif i * TILE >= C_OLD:
+            m_zn = tl.maximum(m_zn, top)
+        else:
+            m_zo = tl.maximum(m_zo, _max(tl.where(col < C_OLD - i * TILE, x, -float("inf")), LANES, VECTOR))
+            m_zn = tl.maximum(m_zn, _max(tl.where(col < C_OLD - i * TILE, -float("inf"), x), LANES, VECTOR))
+        if old_ptr is not None and i < OLD_TILES:
+            x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
+            old += (x,)
+            top = _max(x, LANES, VECTOR)
+            old_before = tl.maximum(old_before, tl.where(before, top, -float("inf")))
+            m_old = tl.maximum(m_old, top)
+        if ref_ptr is not None:
             x = load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C)
             ref += (x,)
-            ref_before = tl.maximum(
-                ref_before, _max(tl.where(col < label - i * TILE, x, -float("inf")), LANES, VECTOR)
-            )
-            m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
+            top = _max(x, LANES, VECTOR)
+            ref_before = tl.maximum(ref_before, tl.where(before, top, -float("inf")))
+            m_ref = tl.maximum(m_ref, top)
 
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, none, 1
@@ -205,6 +205,15 @@ def narrow_rows(
             n_rows,
             FEW_ROWS,
         )
+
+
+@triton.jit
+def _max_before_label(row_ptr, label, LAYOUT: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr):
+    """(R, LANES) maxima over the VECTOR columns among which the label lies, of those before it."""
+    WIDTH: tl.constexpr = max(LANES, VECTOR)
+    col = label // VECTOR * VECTOR + tl.arange(0, WIDTH)[None, :]
+    x = tl.load(row_ptr + element(col, LAYOUT[1]), mask=col < label, other=-float("inf")).to(tl.float32)
+    return tl.max(tl.reshape(x, (x.shape[0], LANES, WIDTH // LANES)), 2)
 
 
 @triton.jit

@@ -41,8 +41,9 @@ def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     assert not compiled.spills or stored, compiled
     if logits.stride(0) * logits.element_size() % 16 == 0:
         # One element at a time: the label, for rows as they lie and for tiles, three logits at the label, the
-        # normaliser, the scale. Triton 3.6 reads one of them twice.
-        scalars = 8 if triton.__version__.startswith("3.6.") else 7
+        # normaliser, the scale; of narrow rows those before the label, one or two a lane and model. Triton 3.6 reads
+        # one of them twice.
+        scalars = (8 if triton.__version__.startswith("3.6.") else 7) + (6 if c <= 1000 else 0)
         assert compiled.count(r"LDG\..*128.*") > 0, compiled
         assert compiled.count(r"LDG\b.*") - compiled.count(r"LDG\..*128.*") <= scalars, compiled
         # The four results of a row, and the label's own gradient.
@@ -59,8 +60,11 @@ def test_a_small_batch_is_one_launch_whose_last_program_sees_what_all_have_writt
         logits, old, logits, LossSettings(num_old=c // 2), capability
     )
     assert launch.sums_rows
-    # On sm_80 one address of rows of 100 classes lies on the stack until the end.
-    assert sum(n for name, n in compiled.executed.items() if name.startswith(("LDL", "STL"))) <= 2, compiled
+    # Triton 3.8 keeps one address on the stack until the end, on sm_80.
+    stored = 2 if triton.__version__.startswith("3.8.") else 0
+    assert sum(n for name, n in compiled.executed.items() if name.startswith(("LDL", "STL"))) <= stored, (
+        compiled
+    )
     # Stores before the arrival are made visible to the whole GPU, and what the cache holds from before is dropped.
     order = [name.partition(".")[0] for name in compiled.instructions]
     assert order.index("MEMBAR") < order.index("ATOMG") < order.index("CCTL"), compiled
