@@ -104,6 +104,11 @@ class StudyFile(Model):
         twice = {name for name in names if names.count(name) > 1}
         if twice:
             raise ValueError(f"updates: {min(twice)} stands there twice; give one of them another name")
+        for update in self.updates:
+            if update.seeds is not None and not set(update.seeds) & set(self.seeds):
+                raise ValueError(
+                    f"updates: {update.name}: seeds: {update.seeds}: none of the study's, which are {self.seeds}"
+                )
         asked = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if asked and self.ensemble is None:
             raise ValueError(

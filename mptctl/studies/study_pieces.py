@@ -69,6 +69,7 @@ class Update(Model):
     set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
     ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
     old: str = Field("", description="the old model that it learns from, of several; default: the first")
+    seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
 
     @model_validator(mode="before")
     @classmethod

@@ -192,10 +192,11 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
         yield PlannedRun(seed, named(name), seeded(study.old[name], OLD_SEED_OFFSET), only_old_classes=True)
     members = tuple(named(f"{ENSEMBLE}/{i}") for i in range(study.file.ensemble or 0))
     references = {None: (), REF: (named(REF),), ENSEMBLE: members}
-    wanted = [_reference(update, study.updates[update.name]) for update in study.file.updates]
+    updates = [update for update in study.file.updates if update.seeds is None or seed in update.seeds]
+    wanted = [_reference(update, study.updates[update.name]) for update in updates]
     if REF in wanted:
         yield PlannedRun(seed, named(REF), seeded(study.new, REF_SEED_OFFSET))
-    for place, (update, reference) in enumerate(zip(study.file.updates, wanted, strict=True)):
+    for place, (update, reference) in enumerate(zip(updates, wanted, strict=True)):
         # Members take long, so they come right before the first update that needs them.
         if reference == ENSEMBLE and ENSEMBLE not in wanted[:place]:
             for i, name in enumerate(members):

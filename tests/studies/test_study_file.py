@@ -118,6 +118,10 @@ def test_a_recipe_lies_beside_its_study(tmp_path: Path) -> None:
             "split.old_fraction: 0.4: generations say which classes",
         ),
         (HEAD + "updates: []", "updates: there is none"),
+        (
+            HEAD + "updates: [{method: mpt-kl, seeds: [4]}]\nseeds: [1, 2]",
+            "mpt-kl: seeds: .4.: none of the study's",
+        ),
         (HEAD + OLDS + "updates: [{method: mpt-kl, old: c}]", "mpt-kl: old: c: no such old model"),
         (HEAD + OLDS + "updates: [{method: mpt-kl, old: ls}]", "mpt-kl: its old model ls has not all seeds"),
         (HEAD + OLDS + "updates: [{method: no-treatment, old: ce}]", "learns from no old model"),

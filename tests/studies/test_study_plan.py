@@ -71,6 +71,15 @@ def test_a_reference_that_nobody_asks_is_not_trained() -> None:
     assert [run.name for run in plan_study(study(ELODI, ensemble=1), [1])] == ["old", "ensemble/0", "elodi"]
 
 
+def test_an_update_of_some_seeds_has_its_teachers_in_those_alone() -> None:
+    costly = study("no-treatment", ELODI | {"seeds": [1]}, {"method": "mpt-kl", "seeds": [1, 2]}, ensemble=1)
+    assert [run.key for run in plan_study(costly, [1, 2, 3])] == [
+        "1/old", "1/ref", "1/no-treatment", "1/ensemble/0", "1/elodi", "1/mpt-kl",
+        "2/old", "2/ref", "2/no-treatment", "2/mpt-kl",
+        "3/old", "3/no-treatment",
+    ]  # fmt: skip
+
+
 def test_a_plain_update_that_begins_with_the_reference_has_one() -> None:
     wanted = study({"method": "no-treatment", "set": {"method.init": "ref"}})
     runs = {run.name: run for run in plan_study(wanted, [1])}
