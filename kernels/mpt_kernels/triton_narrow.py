@@ -194,17 +194,9 @@ def narrow_rows(
     # Written once more, when the rest of the row has been.
     tl.debug_barrier()
     tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
-    if arrived_ptr is not None:
-        sum_rows_if_last(
-            rows_ptr,
-            arrived_ptr,
-            normalizer_ptr,
-            inverse_normalizer,
-            values_ptr,
-            counts_ptr,
-            n_rows,
-            FEW_ROWS,
-        )
+    sum_rows_if_last(
+        rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS
+    )
 
 
 @triton.jit

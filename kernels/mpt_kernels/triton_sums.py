@@ -49,17 +49,20 @@ def sum_rows_if_last(
     n_rows,
     MOST: tl.constexpr,
 ):
-    """The same of at most MOST rows, by that program of a launch which comes here last; every other one leaves.
+    """The same of at most MOST rows, by that program of a launch which comes here last; every other one leaves, and all
+    of them where there is no counter.
 
     The barrier puts all stores of this program before its arrival, and the arrival, which releases and acquires, puts
     those of all programs before the sum.
     """
-    tl.debug_barrier()
-    if tl.atomic_add(arrived_ptr, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1:
-        tl.store(arrived_ptr, 0)  # for the next launch
-        ce, fd_old, fd_ref, right = _load_rows(rows_ptr, 0, n_rows, MOST)
-        factor = load_inverse_normalizer(normalizer_ptr, inverse_normalizer)
-        _store_sums(values_ptr, counts_ptr, factor, ce, fd_old, fd_ref, right & 1, right >> 1 & 1, right >> 2)
+    if arrived_ptr is not None:
+        tl.debug_barrier()
+        if tl.atomic_add(arrived_ptr, 1, sem="acq_rel", scope="gpu") == tl.num_programs(0) - 1:
+            tl.store(arrived_ptr, 0)  # for the next launch
+            ce, fd_old, fd_ref, right = _load_rows(rows_ptr, 0, n_rows, MOST)
+            factor = load_inverse_normalizer(normalizer_ptr, inverse_normalizer)
+            student, old, ref = right & 1, right >> 1 & 1, right >> 2
+            _store_sums(values_ptr, counts_ptr, factor, ce, fd_old, fd_ref, student, old, ref)
 
 
 @triton.jit
