@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from mptctl.report.comparison_wording import (
@@ -30,8 +31,12 @@ from mptctl.studies.comparison import BIAS_ROW, COLUMNS, CalibrationRow, Column,
 COLOURS, MARKS = (OLD, NEW, LOST, FRESH, INK), ("o", "s", "^", "D")
 # Columns of the legend, letters of its labels, and inches of one of its rows.
 LEGEND_COLUMNS, LEGEND_LETTERS, LEGEND_ROW = 2, 24, 0.17
-CAPTION = "NFR against error on all classes; a small mark for each seed, a large one for the mean; best is below left."
-
+# Points squared of a seed's mark, of a legend's, and of the mean's mark by plain training's cost.
+SEED_AREA, LEGEND_AREA, COST_AREA = 12, 50, 40
+CAPTION = (
+    "NFR against error on all classes; a small mark for each seed, a large one for the mean, its area as the cost "
+    "of training; best is below left."
+)
 
 FOOTER = (
     "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them over "
@@ -127,16 +132,23 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
                 if error is not None and nfr is not None:
                     axes.plot([x, 100 * error], [y, 100 * nfr], color=colour, linewidth=0.6, alpha=0.6)
                     axes.scatter(
-                        [100 * error], [100 * nfr], s=14, facecolors=fill, edgecolors=colour, marker=marker,
-                        linewidths=0.8, clip_on=False,
+                        [100 * error], [100 * nfr], s=SEED_AREA, facecolors=fill, edgecolors=colour, marker=marker,
+                        linewidths=0.8, clip_on=False, zorder=4,
                     )  # fmt: skip
+            # Cheap ones above costly ones, so that none lies hidden.
+            area = COST_AREA * (1.0 if row.cost is None else row.cost)
             axes.scatter(
-                [x], [y], s=60, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False,
-                label=short(row.name, LEGEND_LETTERS), zorder=3,
+                [x], [y], s=area, facecolors=fill, edgecolors=colour, marker=marker, clip_on=False,
+                label=short(row.name, LEGEND_LETTERS), alpha=0.6, zorder=3 - area / 10**6,
             )  # fmt: skip
         axes.set(xlabel="error on all classes, %", ylabel="NFR, %")
+        axes.margins(x=0.1, y=0.1)
         axes.set_ylim(bottom=0)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=LEGEND_COLUMNS, borderaxespad=0.2)
+        legend = axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=LEGEND_COLUMNS, borderaxespad=0.2)
+        for handle in legend.legend_handles:
+            if isinstance(handle, PathCollection):
+                handle.set_sizes([LEGEND_AREA])
+                handle.set_alpha(1.0)
     return figure
 
 

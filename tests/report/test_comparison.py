@@ -9,12 +9,13 @@ import re
 from pathlib import Path
 
 import pytest
+from matplotlib.collections import PathCollection
 from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
 from mptctl.report.comparison_files import ComparisonFiles, render_csv, render_latex, render_markdown
-from mptctl.report.comparison_page import render_comparison
+from mptctl.report.comparison_page import draw_trade_off, render_comparison
 from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.comparison_wording import marks_sentence, spread_text
 from mptctl.studies.compare import compare_runs
@@ -162,6 +163,16 @@ def test_the_page_needs_nothing_but_itself_and_shows_every_method_and_seed(compa
     # Of every row a mark for each seed, one for their mean, and one in the legend.
     assert "svg" in found.tags
     assert page.count('id="trade-0-PathCollection') == sum(len(row.seeds) + 2 for row in comparison.rows)
+
+
+def test_the_area_of_a_mean_is_the_cost_of_its_training(comparison: Comparison) -> None:
+    drawn = draw_trade_off(comparison.rows).axes[0].collections
+    areas = {str(mark.get_label()): mark.get_sizes()[0] for mark in drawn if isinstance(mark, PathCollection)}
+    costs = {row.name: row.cost for row in comparison.rows if row.name != ODD}
+    assert set(costs) == {"no-treatment", "mpt-kl", BIAS_ROW}
+    assert costs["no-treatment"] == pytest.approx(1)
+    for name, cost in costs.items():
+        assert areas[name] / areas["no-treatment"] == pytest.approx(cost)
 
 
 def test_files_are_written_where_they_were_asked_for(comparison: Comparison, tmp_path: Path) -> None:
