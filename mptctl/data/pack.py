@@ -142,6 +142,8 @@ class _Packing:
             lines.writelines(item.line() for item in new)
             lines.flush()
         except OSError as error:
+            # What could not be written is dropped: else closing the file fails, too, and that would be said instead.
+            lines.raw.close()
             raise storage_error(self.out / FILES_NAME, error) from error
 
     def _chunk(self, paths: list[str]) -> list[PackedFile | _Bad]:

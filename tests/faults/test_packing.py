@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import mptctl.data.pack  # noqa: F401  # what the command imports, once for all children
+# What the command imports, once for all children.
+from mptctl.data.pack import FILES_NAME, PackedFile, _Packing
+from mptctl.errors import StorageError
 from tests.common import CommandLine
 from tests.data.test_pack import whole
 from tests.faults.process import run_forked
@@ -81,6 +83,13 @@ def test_row_08_ctrl_c_says_how_a_copy_goes_on(
     assert not list(out.rglob(".*.part"))
     assert run_forked(*words).returncode == 0
     assert whole(out) == copied
+
+
+def test_row_32_a_list_of_what_is_packed_that_cannot_be_closed_either(tmp_path: Path) -> None:
+    packing = _Packing(tmp_path, tmp_path, 50, {})
+    picture = PackedFile("train/a/0.jpg", 4764, 1, 2570, "resized")
+    with pytest.raises(StorageError, match=f"{FILES_NAME}: no room"), open("/dev/full", "ab") as lines:
+        packing._append(lines, [picture])
 
 
 @on_a_full_disk
