@@ -12,13 +12,16 @@ from torch import Tensor
 
 # Counters of a device: one a stream, one a captured launch, of which a training has a few.
 COUNTERS = 4096
+# 16 bytes apart: Triton compiles one kernel for addresses that are multiples of 16 and another for the rest, and a
+# launch that is captured must be one that was compiled before.
+_INTS = 4
 
 
 class _Pool:
     """The counters of one device, and which of them are taken."""
 
     def __init__(self, device: torch.device) -> None:
-        self.counters = torch.zeros(COUNTERS, dtype=torch.int32, device=device)
+        self.counters = torch.zeros(COUNTERS, _INTS, dtype=torch.int32, device=device)
         self.of_stream: dict[int, Tensor | None] = {}
         self._free = itertools.count()
         if device.type == "cuda":
@@ -28,7 +31,7 @@ class _Pool:
     def take(self) -> Tensor | None:
         """A counter that nobody has; None where all are taken."""
         i = next(self._free)
-        return self.counters[i : i + 1] if i < COUNTERS else None
+        return self.counters[i, :1] if i < COUNTERS else None
 
 
 _POOLS: dict[torch.device, _Pool] = {}
