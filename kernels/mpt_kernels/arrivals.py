@@ -38,7 +38,8 @@ _POOLS: dict[torch.device, _Pool] = {}
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
-    """(1,) int32, 0 whenever the launch begins that is given to the current stream next; None where there is none.
+    """(1,) int32, 0 whenever the launch begins that is given to the current stream next; None where there is none. The
+    device is the current one.
 
     There is none where all are taken, or where a graph is captured on a device on which nothing ran before: what is
     written during a capture is not written before its replay.

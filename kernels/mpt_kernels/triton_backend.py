@@ -132,10 +132,10 @@ def _fused(
     # Without columns there is nothing to read: an old model without classes is never right, and its distance is 0.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
-    arrived = arrival_counter(logits.device) if launch.sums_rows else None
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
     ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
     with torch.cuda.device_of(logits):
+        arrived = arrival_counter(logits.device) if launch.sums_rows else None
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
