@@ -22,6 +22,9 @@ from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
 from mptctl.training.train import train
 from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
+from tests.crashed_workers import pytest_configure as pytest_configure
+from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
+from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
 
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)

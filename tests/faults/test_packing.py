@@ -58,8 +58,8 @@ def when(count: int, out: Path, signum: int) -> Callable[[], None]:
     """For `before`: a signal to the process once so many pictures are there."""
 
     def watch() -> None:
+        parent = os.getpid()
         if os.fork() == 0:
-            parent = os.getppid()
             while len(list(out.glob("*/*/*.jpg"))) < count and os.getppid() == parent:
                 time.sleep(0.001)
             os.kill(parent, signum)
