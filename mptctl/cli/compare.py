@@ -55,6 +55,10 @@ def compare(
             help="Move each update by a bias, on validation, to the error of that row of the table.",
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="ROW", help="Say how far each row is from that one, and by noise."),
+    ] = None,
     as_json: opt.Json = False,
     csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,
     latex: Annotated[Path | None, _file("--latex", "a LaTeX table for booktabs")] = None,
@@ -74,7 +78,7 @@ def compare(
 
         mptctl compare no-treatment mpt-kl mpt-lm --json
 
-        mptctl compare runs/cifar100-r18 --equal-error mpt-kl
+        mptctl compare runs/cifar100-r18 --equal-error mpt-kl --against mpt-kl
     """
     from mptctl.studies.run_folders import named_folder
 
@@ -97,6 +101,7 @@ def compare(
             by=by,
             part=part,
             equal_error=equal_error,
+            against=against,
             device=device,
             progress=progress,
         )

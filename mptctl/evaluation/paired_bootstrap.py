@@ -49,20 +49,36 @@ def differences(cells: Sequence[IntArray], resamples: int = RESAMPLES) -> dict[s
     for seed, found in enumerate(cells):
         at = drawn == seed
         counts[at] = rng.multinomial(int(found.sum()), found / found.sum(), size=int(at.sum()))
-    one, other = _rates(counts, 2), _rates(counts, 1)
-    return {name: (one[name] - other[name]).mean(axis=1) for name in one}
+    return {name: found.mean(axis=1) for name, found in _of_each_seed(counts).items()}
+
+
+def observed(cells: Sequence[IntArray]) -> dict[str, float]:
+    """The difference itself, of which `differences` are draws; NaN where a seed leaves it undefined."""
+    return {name: float(found.mean()) for name, found in _of_each_seed(np.array(cells)).items()}
+
+
+def interval(draws: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
+    """Percentile interval of a difference, over the draws that have one; None where none has."""
+    defined = draws[np.isfinite(draws)]
+    if not defined.size:
+        return None
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def is_noise(draws: FloatArray, level: float = LEVEL) -> bool:
     """Whether the percentile interval of a difference holds zero; also where no draw has one."""
-    defined = draws[np.isfinite(draws)]
-    if not defined.size:
-        return True
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
-    return bool(low <= 0 <= high)
+    ends = interval(draws, level)
+    return ends is None or ends[0] <= 0 <= ends[1]
 
 
-def _rates(counts: FloatArray, bit: int) -> dict[str, FloatArray]:
+def _of_each_seed(counts: FloatArray | IntArray) -> dict[str, FloatArray]:
+    """Differences of two methods' rates: (..., 16) counts to (...,) each."""
+    one, other = _rates(counts, 2), _rates(counts, 1)
+    return {name: one[name] - other[name] for name in one}
+
+
+def _rates(counts: FloatArray | IntArray, bit: int) -> dict[str, FloatArray]:
     """Rates of the method whose right answers are a bit of the kind; (..., 16) counts to (...,) each."""
     kinds = np.arange(16)
     of_old, old_right, wrong = (kinds & 8) > 0, (kinds & 4) > 0, (kinds & bit) == 0

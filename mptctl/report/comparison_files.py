@@ -18,7 +18,11 @@ from mptctl.report.comparison_wording import (
     calibration_text,
     cost_text,
     counts_text,
+    difference_rows,
+    difference_text,
+    differences_sentence,
     equal_error_sentence,
+    interval_text,
     mark,
     marks_sentence,
     parameters_text,
@@ -86,6 +90,8 @@ def render_csv(comparison: Comparison) -> str:
         "best",
         "within_noise_of_best",
         "bias_values",
+        "against",
+        *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
     ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -100,7 +106,10 @@ def render_csv(comparison: Comparison) -> str:
         for counted in (row.flips, row.errors):
             cells += [_joined([pair[i] for pair in counted.values]) for i in (0, 1)]
         cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
-        cells.append("" if row.bias is None else _joined(row.bias.values))
+        cells += ["" if row.bias is None else _joined(row.bias.values), comparison.against]
+        for rate in COLUMNS:
+            apart = (row.differences or {}).get(rate)
+            cells += [None] * 3 if apart is None else [apart.mean, apart.low, apart.high]
         writer.writerow(cells)
     return out.getvalue()
 
@@ -124,7 +133,9 @@ def render_latex(comparison: Comparison) -> str:
             lines += [f"\\multicolumn{{7}}{{l}}{{{latex(section)}}} \\\\", "\\midrule"]
         lines += [_latex_row(row) for row in comparison.rows if row.section == section]
     lines += ["\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
-    return "\n".join([*lines, *_latex_calibration(comparison.calibration or [])])
+    return "\n".join(
+        [*lines, *_latex_differences(comparison), *_latex_calibration(comparison.calibration or [])]
+    )
 
 
 def latex(text: str) -> str:
@@ -150,6 +161,7 @@ def render_markdown(comparison: Comparison) -> str:
             f"| {' | '.join(_markdown_cells(row))} |" for row in comparison.rows if row.section == section
         ]
         lines.append("")
+        lines += _markdown_differences(comparison, section)
     if comparison.calibration:
         lines += [
             f"| old model | {' | '.join(CALIBRATION_TITLES.values())} |",
@@ -163,6 +175,43 @@ def render_markdown(comparison: Comparison) -> str:
         lines += [escape(_caption(comparison)), ""]
     lines += [f"- {escape(line)}" for line in remarks(comparison)]
     return "\n".join([*lines, ""])
+
+
+def _markdown_differences(comparison: Comparison, section: str | None) -> list[str]:
+    rows = difference_rows(comparison, section)
+    if not rows:
+        return []
+    lines = [
+        escape(differences_sentence(comparison)),
+        "",
+        f"| method | {' | '.join(TITLES.values())} |",
+        f"|---|{'--:|' * len(TITLES)}",
+    ]
+    for row in rows:
+        cells = [" ".join(_difference(row, column)) for column in COLUMNS]
+        lines.append(f"| {escape(row.name)} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _latex_differences(comparison: Comparison) -> list[str]:
+    rows = [row for row in comparison.rows if row.differences]
+    if not rows:
+        return []
+    lines = [
+        "\\begin{table}", "\\centering", f"\\caption{{{latex(differences_sentence(comparison))}}}",
+        "\\begin{tabular}{lrrrr}", "\\toprule",
+        " & ".join(["method", *map(latex, TITLES.values())]) + " \\\\", "\\midrule",
+    ]  # fmt: skip
+    for row in rows:
+        cells = ["$" + "$ $".join(_difference(row, column)) + "$" for column in COLUMNS]
+        name = row.name if row.section is None else f"{row.name}, {row.section}"
+        lines.append(" & ".join([latex(name), *cells]) + " \\\\")
+    return [*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
+
+
+def _difference(row: ComparisonRow, column: Column) -> list[str]:
+    ends = interval_text(row, column)
+    return [difference_text(row, column), *([f"({ends})"] if ends else [])]
 
 
 def _latex_calibration(rows: list[CalibrationRow]) -> list[str]:

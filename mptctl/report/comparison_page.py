@@ -14,6 +14,10 @@ from mptctl.report.comparison_wording import (
     calibration_text,
     cost_text,
     counts_text,
+    difference_rows,
+    difference_text,
+    differences_sentence,
+    interval_text,
     mark,
     marks_sentence,
     parameters_text,
@@ -68,6 +72,11 @@ def comparison_page(comparison: Comparison) -> TablesPage:
         for number, (name, rows) in enumerate(groups)
     ]
     tables = [_updates("Updates" if name is None else name, rows) for name, rows in groups]
+    tables += [
+        _differences(comparison, name, apart)
+        for name in sections
+        if (apart := difference_rows(comparison, name))
+    ]
     if comparison.calibration:
         tables.append(_old_models(comparison.calibration))
     marks = [marks_sentence(comparison)] if comparison.rows else []
@@ -92,6 +101,21 @@ def _updates(title: str, rows: list[ComparisonRow]) -> PageTable:
             ]
             for row in rows
         ],
+    )
+
+
+def _differences(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> PageTable:
+    return PageTable(
+        "Differences" if section is None else f"Differences: {section}",
+        ["method", *TITLES.values()],
+        [
+            [
+                Cell(row.name),
+                *(Cell(difference_text(row, column), interval_text(row, column)) for column in COLUMNS),
+            ]
+            for row in rows
+        ],
+        differences_sentence(comparison),
     )
 
 

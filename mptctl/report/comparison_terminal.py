@@ -16,6 +16,10 @@ from mptctl.report.comparison_wording import (
     conclusion,
     cost_text,
     counts_text,
+    difference_rows,
+    difference_text,
+    differences_sentence,
+    interval_text,
     mark,
     marks_sentence,
     parameters_text,
@@ -38,6 +42,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         if section is not None:
             console.print(Text("\n"), words(section, "bold"), sep="")
         console.print(_table([row for row in comparison.rows if row.section == section], console))
+        if apart := difference_rows(comparison, section):
+            console.print(Text("\n"), words(differences_sentence(comparison)), sep="", highlight=False)
+            console.print(_differences(apart, console))
     console.print()
     if comparison.rows:
         console.print(marks_sentence(comparison), highlight=False, markup=False)
@@ -75,6 +82,17 @@ def _table(rows: list[ComparisonRow], console: Console) -> Table:
         cost = Text(cost_text(row))
         cost.append(f"\n{parameters_text(row)}", style="dim")
         table.add_row(name, *(_cell(row, column, widths[column]) for column in COLUMNS), cost)
+    return table
+
+
+def _differences(rows: list[ComparisonRow], console: Console) -> Table:
+    table = make_table(console, "method", *TITLES.values())
+    for row in rows:
+        cells = [
+            Text(difference_text(row, column)).append(f"\n{interval_text(row, column)}", style="dim")
+            for column in COLUMNS
+        ]
+        table.add_row(words(row.name), *cells)
     return table
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mptctl.errors import some
 from mptctl.report.numbers import NOT_DEFINED
 from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Column, Comparison, ComparisonRow, Spread
@@ -57,6 +59,36 @@ def mark(row: ComparisonRow, column: Column) -> str:
     return NOISE if column in row.within_noise_of_best else ""
 
 
+def difference_text(row: ComparisonRow, column: Column) -> str:
+    """What the row has more than the one that it is held against, in points; nothing where there is none."""
+    found = (row.differences or {}).get(column)
+    if found is None:
+        return ""
+    return NOT_DEFINED if found.mean is None else f"{100 * found.mean:+.{DIGITS[column]}f}"
+
+
+def interval_text(row: ComparisonRow, column: Column) -> str:
+    """The ends of what that difference may be by noise."""
+    found = (row.differences or {}).get(column)
+    if found is None or found.low is None or found.high is None:
+        return ""
+    low, high = (f"{100 * end:+.{DIGITS[column]}f}" for end in (found.low, found.high))
+    return f"{low} to {high}"
+
+
+def difference_rows(comparison: Comparison, section: str | None) -> list[ComparisonRow]:
+    """Rows of a section that have differences to show."""
+    return [row for row in comparison.rows if row.section == section and row.differences]
+
+
+def differences_sentence(comparison: Comparison) -> str:
+    """What the table of differences holds; stands above it."""
+    return (
+        f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
+        f"{100 * comparison.noise.level:g} % interval."
+    )
+
+
 def counts_text(row: ComparisonRow, column: Column) -> str:
     """Count and denominator behind a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
     found = {"nfr": row.flips, "er_all": row.errors}.get(column)
@@ -99,14 +131,38 @@ def conclusion(comparison: Comparison) -> str:
     sections = {row.section for row in comparison.rows}
     if len(comparison.rows) < 2 or len(sections) > 1:
         return ""
+    if comparison.against is not None:
+        return _against(comparison, comparison.against)
     best = [row for row in comparison.rows if "nfr" in row.best]
     if not best:
         return ""
-    near = [row.name for row in comparison.rows if "nfr" in row.within_noise_of_best]
+    near = [_called(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
     where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
-    said = f"Least NFR{where}: {' and '.join(row.name for row in best)}, {spread_text(best[0].nfr)} %"
+    said = f"Least NFR{where}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
     differ = "differs" if len(near) == 1 else "differ"
     return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
+
+
+def _against(comparison: Comparison, base: str) -> str:
+    """Which rows have fewer flips than the one that all are held against, which more, and which may have either."""
+    fewer, more, either = list[str](), list[str](), list[str]()
+    # Least flips first, so that the best is named also where not all are.
+    for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
+        found = (row.differences or {}).get("nfr")
+        if found is None or found.low is None or found.high is None:
+            continue
+        (fewer if found.high < 0 else more if found.low > 0 else either).append(_called(row))
+    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    if not fewer + more + either:
+        return ""
+    said = f"Fewer flips than {base}{where}: {some(fewer) if fewer else 'none'}"
+    said += f"; more: {some(more)}" if more else ""
+    return said + (f"; apart by no more than noise: {some(either)}." if either else ".")
+
+
+def _called(row: ComparisonRow) -> str:
+    """Its name in a sentence: that of the bias has a comma in it."""
+    return f"“{row.name}”" if row.name == BIAS_ROW else row.name
 
 
 def equal_error_sentence(row: str) -> str:

@@ -9,15 +9,9 @@ import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
-from mptctl.evaluation.paired_bootstrap import (
-    LEVEL,
-    RESAMPLES,
-    FloatArray,
-    differences,
-    is_noise,
-    joint_cells,
-)
+from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES, is_noise
 from mptctl.names import Part
+from mptctl.studies.against import difference_to, draws_of_difference, refuse_unknown_row, row_of_name
 from mptctl.studies.answers import Progress, RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
@@ -33,7 +27,7 @@ from mptctl.studies.comparison import (
     OldModels,
     Spread,
 )
-from mptctl.studies.equal_error import at_equal_error, refuse_unknown_row
+from mptctl.studies.equal_error import at_equal_error
 from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
 from mptctl.studies.post_hoc_bias import take_bias_off
 from mptctl.studies.updates import Update, find_updates
@@ -49,6 +43,7 @@ def compare_runs(
     by: By = "seed",
     part: Part = "test",
     equal_error: str | None = None,
+    against: str | None = None,
     device: str = "auto",
     progress: Progress | None = None,
 ) -> Comparison:
@@ -61,6 +56,7 @@ def compare_runs(
             model apart; or each split apart.
         part: on which updates are compared: test, or val, where something is to be chosen.
         equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as they are.
+        against: the row that every other one's difference is to; None: no differences.
         device: where models compute that did not answer yet.
         progress: called with (what is under way, pictures done, pictures in all).
 
@@ -77,8 +73,11 @@ def compare_runs(
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
     groups = group_updates(found.updates, by)
+    names = [group.name for group in groups]
     if equal_error is not None:
-        refuse_unknown_row(groups, equal_error)
+        refuse_unknown_row("--equal-error", equal_error, names)
+    if against is not None:
+        refuse_unknown_row("--against", against, names if equal_error is not None else [*names, BIAS_ROW])
     notes, held_against = list(found.notes), {}
     rows: list[ComparisonRow] = []
     seeds = 1
@@ -97,12 +96,16 @@ def compare_runs(
                 inside.insert(at + 1, rival)
         notes += [*missing_seeds(inside), *_other_units(inside), *more]
         seeds = max(seeds, *(len(group.updates) for group in inside))
-        rows += _rows(inside, by, moved=equal_error is not None)
+        base = None if against is None else row_of_name("--against", inside, against)
+        if against is not None and base is None:
+            notes.append(f"{section or 'the table'}: no differences: it has no row {against}")
+        rows += _rows(inside, by, base, moved=equal_error is not None)
     return Comparison(
         rows=rows,
         by=by,
         part=part,
         equal_error=equal_error,
+        against=against,
         old=_old_models(groups, by),
         calibration=_calibration(found.old_models) if by == "old" and part == "test" else None,
         noise=Noise(
@@ -115,12 +118,13 @@ def compare_runs(
     )
 
 
-def _rows(groups: Sequence[Group], by: By, *, moved: bool) -> list[ComparisonRow]:
+def _rows(groups: Sequence[Group], by: By, base: Group | None, *, moved: bool) -> list[ComparisonRow]:
     """Rows of one section of the table, with the best of each column and what is within noise of it.
 
     Args:
         groups: of that section.
         by: what rows are grouped over.
+        base: the one that differences are to; None: no differences.
         moved: whether each has a bias of its own.
     """
     plain = _plain_of(groups)
@@ -138,10 +142,13 @@ def _rows(groups: Sequence[Group], by: By, *, moved: bool) -> list[ComparisonRow
         for i, mean in means.items():
             if i in whole and mean == means[top]:
                 best[i].append(column)
-            elif (draws := _draws(groups[i], groups[top])) is not None and is_noise(draws[column]):
+            elif (draws := draws_of_difference(groups[i], groups[top])) is not None and is_noise(
+                draws[column]
+            ):
                 noise[i].append(column)
+    apart = [None if base is None or group is base else difference_to(group, base) for group in groups]
     return [
-        row.model_copy(update={"best": best[i], "within_noise_of_best": noise[i]})
+        row.model_copy(update={"best": best[i], "within_noise_of_best": noise[i], "differences": apart[i]})
         for i, row in enumerate(rows)
     ]
 
@@ -165,17 +172,6 @@ def _other_units(groups: Sequence[Group]) -> list[str]:
         f"cost 1 of {', '.join(names)} is the row's own training without teachers, since no plain training "
         "(no-treatment) of its seed is among these runs; name that too"
     ]
-
-
-def _draws(one: Group, other: Group) -> dict[str, FloatArray] | None:
-    """Bootstrap of the difference over the seeds that two groups have in common; None where there is none."""
-    theirs = {update.replicate: update for update in other.updates}
-    cells = [
-        joint_cells(u.of_old, u.old_right, u.right, theirs[u.replicate].right)
-        for u in one.updates
-        if u.replicate in theirs
-    ]
-    return differences(cells) if cells else None
 
 
 def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, moved: bool) -> ComparisonRow:

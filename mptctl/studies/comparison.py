@@ -42,6 +42,14 @@ class Cost(Model):
     )
 
 
+class Difference(Model):
+    """What a row has more of one rate than another row, over the seeds that both have, as fractions."""
+
+    mean: float | None = Field(description="over seeds; null where it is not defined in one of them")
+    low: float | None = Field(description="lower end of the interval of noise; null where no draw has one")
+    high: float | None = Field(description="upper end")
+
+
 class ComparisonRow(Model):
     """One method on the same seeds."""
 
@@ -73,6 +81,11 @@ class ComparisonRow(Model):
         None,
         description="what was taken off the logits of new classes, for the row of the bias and with --equal-error; "
         "below zero it was put on them",
+    )
+
+    differences: dict[Column, Difference] | None = Field(
+        None,
+        description="with --against, to that row; null for the row itself and where they have no seed in common",
     )
 
     @property
@@ -121,6 +134,7 @@ class Comparison(Model):
     equal_error: str | None = Field(
         None, description="the row at whose validation error all are compared; null: each as it is"
     )
+    against: str | None = Field(None, description="the row that `differences` are to")
     old: list[OldModels] = Field(description="what the updates replace")
     calibration: list[CalibrationRow] | None = Field(
         None, description="of the old models, with --by old: one row for each name"

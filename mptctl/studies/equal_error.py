@@ -7,21 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from mptctl.errors import DataError, UsageError
-from mptctl.recipe.validation import nearest
+from mptctl.errors import DataError
+from mptctl.studies.against import row_of_name
 from mptctl.studies.groups import Group
 from mptctl.studies.post_hoc_bias import bias_at_error
-
-
-def refuse_unknown_row(groups: Sequence[Group], name: str) -> None:
-    """Refuse a name that no row has.
-
-    Raises:
-        UsageError: names the nearest one.
-    """
-    names = [group.name for group in groups]
-    if name not in names:
-        raise UsageError(f"--equal-error {name}: no such row{nearest(name, names)}")
 
 
 def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], list[str]]:
@@ -41,16 +30,9 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
         UsageError: several rows have that name.
         DataError: there is no validation part to choose a bias on.
     """
-    named = [group for group in groups if group.name == name]
-    if not named:
+    target = row_of_name("--equal-error", groups, name)
+    if target is None:
         return [], [f"{groups[0].section}: left out: it has no row {name}"]
-    if len(named) > 1:
-        folders = ", ".join(str(group.updates[0].run.folder) for group in named)
-        raise UsageError(
-            f"--equal-error {name}: {len(named)} rows of other settings have that name ({folders}); name folders "
-            "that hold one of them"
-        )
-    target = named[0]
     for group in groups:
         for update in group.updates:
             if not len(update.run.val):

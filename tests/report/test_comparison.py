@@ -19,7 +19,7 @@ from mptctl.report.comparison_page import draw_trade_off, render_comparison
 from mptctl.report.comparison_terminal import print_comparison
 from mptctl.report.comparison_wording import marks_sentence, spread_text
 from mptctl.studies.compare import compare_runs
-from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, Spread
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.layouts import check_layout
 from tests.studies.made_runs import made_seed
 
@@ -194,3 +194,59 @@ def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path)
     assert "on validation samples" in text
     plain = list(csv.DictReader(io.StringIO(render_csv(compare_runs([tmp_path])))))
     assert {(line["part"], line["equal_error"]) for line in plain} == {("test", "")}
+
+
+@pytest.fixture(scope="module")
+def held_against(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    root = tmp_path_factory.mktemp("against")
+    for seed in (1, 2):
+        made_seed(root / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 2.0})
+    found = compare_runs([root], against="no-treatment")
+    rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
+    return found.model_copy(update={"rows": rows})
+
+
+def difference_cells(row: ComparisonRow) -> list[str]:
+    """Difference and interval of each column, in points."""
+    cells = []
+    for column in COLUMNS:
+        apart, digits = (row.differences or {})[column], 1 if column == "rel_nfr" else 2
+        assert apart.mean is not None
+        assert apart.low is not None
+        assert apart.high is not None
+        mean, low, high = (f"{100 * value:+.{digits}f}" for value in (apart.mean, apart.low, apart.high))
+        cells.append(f"{mean} ({low} to {high})")
+    return cells
+
+
+def test_differences_stand_in_every_form(held_against: Comparison) -> None:
+    rows = [row for row in held_against.rows if row.differences]
+    assert [row.name for row in rows] == [BIAS_ROW, ODD, "mpt-kl"]
+    markdown = [re.split(r"(?<!\\)\|", line)[1:-1] for line in render_markdown(held_against).splitlines()]
+    table = [[cell.strip() for cell in line] for line in markdown if len(line) == 5][2:]
+    assert [line[1:] for line in table] == [difference_cells(row) for row in rows]
+    text = LatexNodes2Text().latex_to_text(render_latex(held_against)).replace(" ", "")
+    lines = {line["name"]: line for line in csv.DictReader(io.StringIO(render_csv(held_against)))}
+    found = Tags()
+    found.feed(render_comparison(held_against))
+    for row in rows:
+        assert row.differences is not None
+        for column, cell in zip(COLUMNS, difference_cells(row), strict=True):
+            assert cell.replace(" ", "") in text
+            mean, ends = cell.split(" ", 1)
+            assert mean in found.text
+            assert ends.strip("()") in found.text
+            kept = [lines[row.name][f"{column}_difference{end}"] for end in ("", "_low", "_high")]
+            apart = row.differences[column]
+            assert [float(value) for value in kept] == [apart.mean, apart.low, apart.high]
+    assert lines["no-treatment"]["nfr_difference"] == ""
+    assert {line["against"] for line in lines.values()} == {"no-treatment"}
+
+
+def test_differences_at_40_columns_and_which_rows_have_fewer_flips_is_said_last(
+    held_against: Comparison,
+) -> None:
+    rows = [row.model_copy(update={"name": "odd"}) if row.name == ODD else row for row in held_against.rows]
+    found = held_against.model_copy(update={"rows": rows})
+    lines = check_layout("compare-against", lambda console: print_comparison(found, console))
+    assert "Fewer flips than no-treatment: mpt-kl, “plain, bias taken off”;" in " ".join(lines[80][-2:])

@@ -1,0 +1,133 @@
+"""Differences to one row: by hand, against what the draws of two rows give, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.paired_bootstrap import differences, interval, joint_cells
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import BIAS_ROW, COLUMNS
+from tests.common import CommandLine
+from tests.studies.made_runs import CLASSES, NUM_OLD, made_part, made_run, made_seed
+
+# Four samples of old classes, which the old model gets right, and one of a new class.
+LABEL = np.array([0, 1, 2, 0, 3])
+
+
+def answering(root: Path, name: str, seed: int, answers: list[int], **keys: object) -> None:
+    part = made_part(LABEL, np.eye(CLASSES)[answers][:, : NUM_OLD if name == "old" else CLASSES])
+    method = "no-treatment" if name == "old" else name
+    made_run(root / name, method, seed, part, part, **keys)  # type: ignore[arg-type]
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    for seed, plain, mpt in ((1, [3, 3, 2, 0, 3], [3, 1, 2, 0, 0]), (2, [3, 3, 3, 0, 3], [0, 1, 2, 0, 3])):
+        answering(tmp_path / str(seed), "old", seed, [0, 1, 2, 0, 0], old=None, num_known=NUM_OLD)
+        answering(tmp_path / str(seed), "no-treatment", seed, plain)
+        answering(tmp_path / str(seed), "mpt-nodistill", seed, mpt)
+    found = compare_runs([tmp_path / "1", tmp_path / "2"], against="no-treatment")
+    assert found.against == "no-treatment"
+    rows = {row.name: row for row in found.rows}
+    assert rows["no-treatment"].differences is None
+    apart = rows["mpt-nodistill"].differences
+    assert apart is not None
+    # Flips of four: 1 and 0, and of the plain update 2 and 3. Errors of five: 2 and 0, and 2 and 3.
+    assert apart["nfr"].mean == pytest.approx(1 / 8 - 5 / 8, abs=1e-12)
+    assert apart["er_old"].mean == pytest.approx(1 / 8 - 5 / 8, abs=1e-12)
+    assert apart["er_all"].mean == pytest.approx(2 / 10 - 5 / 10, abs=1e-12)
+    # Without an error on old classes the relative rate has no denominator.
+    assert apart["rel_nfr"].mean is None
+
+
+def test_the_interval_is_that_of_the_draws_and_says_what_the_marks_say(tmp_path: Path) -> None:
+    runs = [
+        made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 3.0, "pct-kl": 2.9})
+        for seed in (1, 2)
+    ]
+    found = compare_runs([tmp_path], against="mpt-kl")
+    rows = {row.name: row for row in found.rows}
+    for name in ("no-treatment", "pct-kl"):
+        cells = [
+            joint_cells(
+                run["old"].test.label < NUM_OLD,
+                run["old"].test.right(),
+                run[name].test.right(),
+                run["mpt-kl"].test.right(),
+            )
+            for run in runs
+        ]
+        apart = rows[name].differences
+        assert apart is not None
+        for column, draws in differences(cells).items():
+            one = apart[column]  # type: ignore[index]
+            assert (one.low, one.high) == interval(draws)
+            assert one.mean == pytest.approx(
+                getattr(rows[name], column).mean - getattr(rows["mpt-kl"], column).mean, abs=1e-12
+            )
+    best = [row for row in found.rows if "er_all" in row.best]
+    assert [row.name for row in best] == ["mpt-kl"]
+    for row in found.rows:
+        if row.differences is not None:
+            one = row.differences["er_all"]
+            assert one.low is not None
+            assert one.high is not None
+            assert (one.low <= 0 <= one.high) == ("er_all" in row.within_noise_of_best)
+
+
+def test_only_seeds_that_both_have_count_and_of_none_there_is_no_difference(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
+    made_seed(tmp_path / "2", 2, {"no-treatment": 2.0, "pct-kl": 2.0})
+    rows = {row.name: row for row in compare_runs([tmp_path], against="mpt-kl").rows}
+    plain, mpt = rows["no-treatment"], rows["mpt-kl"]
+    assert plain.differences is not None
+    assert plain.nfr.values[0] is not None
+    assert mpt.nfr.values[0] is not None
+    assert plain.differences["nfr"].mean == pytest.approx(plain.nfr.values[0] - mpt.nfr.values[0], abs=1e-12)
+    assert rows["pct-kl"].differences is None
+
+
+def test_each_section_has_its_own_row_and_one_without_it_is_named(tmp_path: Path) -> None:
+    made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
+    other = {"split": {"old_fraction": 0.25}, "fingerprint": "other", "digest": "b"}
+    made_seed(tmp_path / "b", 1, {"no-treatment": 2.0, "mpt-lm": 3.0}, **other)
+    found = compare_runs([tmp_path / "a", tmp_path / "b"], by="split", against="mpt-kl")
+    with_some = {row.split for row in found.rows if row.differences is not None}
+    assert len(with_some) == 1
+    assert [note for note in found.notes if note.endswith("no differences: it has no row mpt-kl")]
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    made_seed(tmp_path / "a", 1, {"no-treatment": 3.0, "mpt-kl": 2.0})
+    with pytest.raises(UsageError, match=r"^--against mpt-k: no such row; did you mean mpt-kl\?$"):
+        compare_runs([tmp_path / "a"], against="mpt-k")
+    found = compare_runs([tmp_path / "a"], against=BIAS_ROW)
+    assert all(row.differences for row in found.rows if row.name != BIAS_ROW)
+    # At one error there is no row of the bias.
+    with pytest.raises(UsageError, match=r"--against plain, bias taken off: no such row"):
+        compare_runs([tmp_path / "a"], equal_error="mpt-kl", against=BIAS_ROW)
+    made_seed(tmp_path / "b", 1, {"mpt-kl": 2.0}, settings={"method.k": 2.5}, digest="b")
+    with pytest.raises(UsageError, match="--against mpt-kl: 2 rows of other settings have that name"):
+        compare_runs([tmp_path / "a", tmp_path / "b"], against="mpt-kl")
+
+
+def test_from_the_command_line_also_at_one_error(tmp_path: Path, mptctl: CommandLine) -> None:
+    for seed in (1, 2):
+        made_seed(tmp_path / str(seed), seed, {"no-treatment": 2.0, "mpt-kl": 5.0, "pct-kl": 2.0})
+    words = ("compare", tmp_path, "--equal-error", "no-treatment", "--against", "no-treatment")
+    page = json.loads(mptctl(*words, "--json").stdout)
+    assert page["against"] == "no-treatment"
+    apart = {row["name"]: row["differences"] for row in page["rows"]}
+    assert apart["no-treatment"] is None
+    assert list(apart["mpt-kl"]) == list(COLUMNS)
+    assert apart["mpt-kl"]["nfr"]["high"] < 0
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    last = " ".join(done.stdout.rsplit("\n\n", 1)[-1].split())
+    assert "Fewer flips than no-treatment at the error of no-treatment: mpt-kl" in last
+    refused = mptctl("compare", tmp_path, "--against", "nobody")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
