@@ -30,6 +30,7 @@ CLASSES = {
     "demo": 62,
     "budget": 62,
     "equal-cost": 62,
+    "precision": 62,
     "mpt-plus": 100,
     "pct-own": 100,
     "chain": 100,
