@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, some
 from mptctl.models.ownership import NOT_A_RUN
 from mptctl.studies.answers_file import ANSWERS_NAME, read_answers
 
@@ -26,15 +26,24 @@ def named_folder(name: str, run_root: Path) -> Path:
     for folder in places:
         if runs_below(folder):
             return folder
-    there = [folder for folder in places if folder.is_dir()]
-    state = f"{there[0]} holds no run that has come to a checkpoint" if there else "no such study or run"
-    if any(map(runs_of_chain, there)):
-        state = f"{there[0]}: its runs lie in generations; show them with mptctl chain"
+    there = next((folder for folder in places if folder.is_dir()), None)
+    state = "no such study or run" if there is None else _what_it_holds_instead(there)
     looked = " and ".join(dict.fromkeys(map(str, places)))
     runs = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{name}: {state}; looked for {looked}; runs in {run_root}: {', '.join(runs) or 'none'}"
     )
+
+
+def _what_it_holds_instead(folder: Path) -> str:
+    """Why a folder is neither study nor run."""
+    if not runs_of_chain(folder):
+        return f"{folder} holds no run that has come to a checkpoint"
+    # Folders of seeds and generations have numbers for names.
+    studies = [each.name for each in _folders(folder) if not each.name.isdecimal() and runs_of_chain(each)]
+    if studies:
+        return f"{folder} holds studies; name one of them: {some(studies)}"
+    return f"{folder}: its runs lie in generations; show them with mptctl chain"
 
 
 def runs_below(folder: Path) -> list[Path]:

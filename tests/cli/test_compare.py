@@ -100,10 +100,12 @@ def test_the_same_table_from_names_from_run_folders_and_from_answers_alone(
 
 def test_faults_are_one_line_that_names_the_thing(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
     made_seed(tmp_path / "other" / "1", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
+    made_seed(tmp_path / "kept" / "demo" / "1", 1, {"no-treatment": 2.0, "mpt-kl": 2.0})
     (tmp_path / "empty").mkdir()
     for words, code, text in (
         (["nothing", "--run-root", tmp_path], 5, "nothing: no such study or run"),
         ([tmp_path / "empty"], 5, "holds no run"),
+        ([tmp_path / "kept"], 5, "kept holds studies; name one of them: demo"),
         ([study / "1" / "ref"], 5, "records no old model; name it with --old RUN"),
         ([study / "1" / "ref", "--old", "away"], 5, "--old away: no run of that name"),
         ([study / "1" / "old", "--old", study / "2" / "old"], 5, "is no update"),
