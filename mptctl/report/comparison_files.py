@@ -194,19 +194,12 @@ def _markdown_differences(comparison: Comparison, section: str | None) -> list[s
 
 
 def _latex_differences(comparison: Comparison) -> list[str]:
-    rows = [row for row in comparison.rows if row.differences]
-    if not rows:
-        return []
-    lines = [
-        "\\begin{table}", "\\centering", f"\\caption{{{latex(differences_sentence(comparison))}}}",
-        "\\begin{tabular}{lrrrr}", "\\toprule",
-        " & ".join(["method", *map(latex, TITLES.values())]) + " \\\\", "\\midrule",
-    ]  # fmt: skip
-    for row in rows:
-        cells = ["$" + "$ $".join(_difference(row, column)) + "$" for column in COLUMNS]
-        name = row.name if row.section is None else f"{row.name}, {row.section}"
-        lines.append(" & ".join([latex(name), *cells]) + " \\\\")
-    return [*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
+    lines = []
+    for row in comparison.rows:
+        if row.differences:
+            cells = ["$" + "$ $".join(_difference(row, column)) + "$" for column in COLUMNS]
+            lines.append([row.name if row.section is None else f"{row.name}, {row.section}", *cells])
+    return _latex_table(differences_sentence(comparison), ["method", *TITLES.values()], lines)
 
 
 def _difference(row: ComparisonRow, column: Column) -> list[str]:
@@ -215,17 +208,31 @@ def _difference(row: ComparisonRow, column: Column) -> list[str]:
 
 
 def _latex_calibration(rows: list[CalibrationRow]) -> list[str]:
+    lines = [
+        [row.old, *(calibration_text(row, column, r" $\pm$ ") for column in CALIBRATION_TITLES)]
+        for row in rows
+    ]
+    return _latex_table(CALIBRATION_SENTENCE, ["old model", *CALIBRATION_TITLES.values()], lines)
+
+
+def _latex_table(caption: str, headings: list[str], rows: list[list[str]]) -> list[str]:
+    """A table beside that of the updates: of each row the name as it is, the other cells in LaTeX; nothing of no row."""
     if not rows:
         return []
-    lines = [
-        "\\begin{table}", "\\centering", f"\\caption{{{latex(CALIBRATION_SENTENCE)}}}",
-        "\\begin{tabular}{lrrrrrr}", "\\toprule",
-        " & ".join(["old model", *map(latex, CALIBRATION_TITLES.values())]) + " \\\\", "\\midrule",
-    ]  # fmt: skip
-    for row in rows:
-        cells = [calibration_text(row, column, r" $\pm$ ") for column in CALIBRATION_TITLES]
-        lines.append(" & ".join([latex(row.old), *cells]) + " \\\\")
-    return [*lines, "\\bottomrule", "\\end{tabular}", "\\end{table}", ""]
+    return [
+        "\\begin{table}",
+        "\\centering",
+        f"\\caption{{{latex(caption)}}}",
+        f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}",
+        "\\toprule",
+        " & ".join(map(latex, headings)) + " \\\\",
+        "\\midrule",
+        *(" & ".join([latex(name), *cells]) + " \\\\" for name, *cells in rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+        "\\end{table}",
+        "",
+    ]
 
 
 def _latex_row(row: ComparisonRow) -> str:
