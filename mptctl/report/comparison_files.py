@@ -216,7 +216,7 @@ def _latex_calibration(rows: list[CalibrationRow]) -> list[str]:
 
 
 def _latex_table(caption: str, headings: list[str], rows: list[list[str]]) -> list[str]:
-    """A table beside that of the updates: of each row the name as it is, the other cells in LaTeX; nothing of no row."""
+    """A table beside that of the updates: of each row the name, and its other cells in LaTeX; nothing of no row."""
     if not rows:
         return []
     return [
