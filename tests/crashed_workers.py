@@ -41,7 +41,9 @@ def pytest_testnodedown(node: WorkerController, error: object) -> None:
     if error:
         try:
             ended: int | str = node.gateway._io.popen.wait(timeout=10)
-        except Exception as unknown:
+        except (
+            Exception
+        ) as unknown:  # the attributes are not xdist's promise; the failure itself is to be seen
             ended = f"unknown ({unknown!r})"
         node.config.stash[_ENDED][node.gateway.id] = ended
 
@@ -50,6 +52,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Show it at the end of the log, without the frames of what runs the tests."""
     for worker, ended in config.stash.get(_ENDED, {}).items():
         terminalreporter.section(f"worker {worker} ended with {ended}")
-        for line in Path(os.environ[_FOLDER], worker).read_text(encoding="utf-8").splitlines():
+        stacks = Path(os.environ[_FOLDER], worker)
+        # A process that is lost while it starts has no file yet.
+        for line in stacks.read_text(encoding="utf-8").splitlines() if stacks.exists() else ():
             if not any(f"/{runner}/" in line for runner in _RUNNERS):
                 terminalreporter.line(line)

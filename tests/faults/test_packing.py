@@ -62,7 +62,8 @@ def when(count: int, out: Path, signum: int) -> Callable[[], None]:
         if os.fork() == 0:
             while len(list(out.glob("*/*/*.jpg"))) < count and os.getppid() == parent:
                 time.sleep(0.001)
-            os.kill(parent, signum)
+            if os.getppid() == parent:
+                os.kill(parent, signum)
             os._exit(0)
 
     return watch
