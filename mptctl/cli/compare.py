@@ -57,7 +57,9 @@ def compare(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="ROW", help="Say how far each row is from that one, and by noise."),
+        typer.Option(
+            "--against", metavar="ROW", help="Say how far each row is from that one, with intervals."
+        ),
     ] = None,
     as_json: opt.Json = False,
     csv: Annotated[Path | None, _file("--csv", "one line a row as CSV, in full precision")] = None,

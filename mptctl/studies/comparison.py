@@ -82,7 +82,6 @@ class ComparisonRow(Model):
         description="what was taken off the logits of new classes, for the row of the bias and with --equal-error; "
         "below zero it was put on them",
     )
-
     differences: dict[Column, Difference] | None = Field(
         None,
         description="with --against, to that row; null for the row itself and where they have no seed in common",
