@@ -146,7 +146,7 @@ def read_instructions(disassembly: str) -> list[Instruction]:
     lines = []
     for address, predicate, name, operands in _LINE.findall(disassembly):
         goes_to = re.search(r"\b0x([0-9a-f]+)\s*$", operands) if name.startswith("BRA") else None
-        conditional = bool(predicate) or re.search(r"\bU?P\d", operands) is not None
+        conditional = bool(predicate) or name == "BRA.DIV" or re.search(r"\bU?P\d", operands) is not None
         lines.append(
             Instruction(int(address, 16), conditional, name, int(goes_to[1], 16) if goes_to else None)
         )
@@ -155,7 +155,8 @@ def read_instructions(disassembly: str) -> list[Instruction]:
 
 def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[str]:
     """Instructions that a warp issues from the first one to the end: on the way through, a branch back is a loop, a
-    branch forward under a condition is not taken, and one without is. So what a condition may skip is counted.
+    branch forward under a condition is not taken, and one without is. So what a condition may skip is counted, unless
+    one of the kernel's rare loops lies in it.
 
     The assembler may unroll a loop: its body then loads and stores a multiple of what one time round does, and goes
     round that much less often. One that is unrolled to its end has no branch.
@@ -167,8 +168,12 @@ def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[
     Raises:
         ValueError: a loop of the code is none of the kernel's.
     """
+    # A branch back from behind the kernel's end is that of a block which stands there, and no loop.
+    end_of_code = max(line.address for line in code if line.name == "EXIT" and not line.conditional)
     bodies = sorted(
-        (line.target, line.address) for line in code if line.target is not None and line.target < line.address
+        (line.target, line.address)
+        for line in code
+        if line.target is not None and line.target < line.address < end_of_code
     )
     rounds, rest = [], list(loops)
     for begin, end in bodies:
@@ -181,7 +186,8 @@ def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[
         if not rest:
             raise ValueError(f"a loop that loads {loaded} bytes and stores {stored} is none of the kernel's")
         loop = rest.pop(0)
-        rounds.append(loop.trips // _unrolled(loop, loaded, stored))
+        rounds.append(0 if loop.rare else loop.trips // _unrolled(loop, loaded, stored))
+    rare = [begin for (begin, _), times in zip(bodies, rounds, strict=True) if not times]
     place = {line.address: i for i, line in enumerate(code)}
     executed: Counter[str] = Counter()
     i = 0
@@ -193,8 +199,10 @@ def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[
         executed[line.name] += times
         if line.name == "EXIT" and not line.conditional:
             break
-        jumps = line.target is not None and line.target > line.address and not line.conditional
-        i = place[line.target] if jumps and line.target is not None else i + 1
+        i += 1
+        if line.target is not None and line.target > line.address:
+            skips_rare = any(line.address < begin < line.target for begin in rare)
+            i = place[line.target] if skips_rare or not line.conditional else i
     return executed
 
 
@@ -206,7 +214,7 @@ def access_bytes(name: str) -> int:
 
 def _unrolled(loop: Loop, loaded: int, stored: int) -> int:
     """How many times a body that moves so many bytes goes through the loop; 0 where it is not that loop's."""
-    times = loaded // loop.loaded
+    times = loaded // loop.loaded if loop.loaded else stored // loop.stored
     return (
         times if (times * loop.loaded, times * loop.stored) == (loaded, stored) and times <= loop.trips else 0
     )

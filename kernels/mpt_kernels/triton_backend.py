@@ -36,11 +36,13 @@ VECTOR_BYTES = 16
 
 
 class Loop(NamedTuple):
-    """A loop over tiles: how often it goes round, and the bytes that a thread loads and stores each time."""
+    """A loop over tiles: how often it goes round, the bytes that a thread loads and stores each time, and whether it is
+    there only for rows that are ignored or in which a model rules classes out."""
 
     trips: int
     loaded: int
     stored: int
+    rare: bool = False
 
 
 class Launch(NamedTuple):
@@ -197,6 +199,13 @@ def plan(
         "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
+    distils = (True, constants["DISTIL_OLD"], constants["DISTIL_REF"])
+    # One logit of each model a lane, as `sum_again` reads them.
+    one = [
+        x.element_size()
+        for x, does in zip((logits, old_logits, ref_logits), distils, strict=True)
+        if does and x is not None
+    ]
     few = 0 < n <= FEW_ROWS
     if c <= NARROW:
         # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
@@ -206,7 +215,8 @@ def plan(
         vector = max(_vector(x) for x in models)
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         options = _options(max(1, lanes // 32))
-        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few)
+        loops = (Loop(triton.cdiv(c, lanes), sum(one), 0, rare=True),)
+        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, loops)
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
     each = vector if aligned else WIDE_EACH
@@ -221,6 +231,8 @@ def plan(
         Loop(new_tiles, sizes[0] + sizes[2], 0),
         Loop(new_tiles, again[0] + again[2], sizes[0]),
         Loop(old_tiles, sum(again), sizes[0]),
+        Loop(triton.cdiv(grad.stride(0), step), 0, sizes[0], rare=True),
+        Loop(triton.cdiv(c, LANES), sum(one), 0, rare=True),
     )
     return Launch(wide_rows, n, _options(LANES // 32), constants | shape, few, loops)
 

@@ -5,8 +5,10 @@
 import triton
 import triton.language as tl
 
+from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_parts import (
     LOG2E,
+    difference_at,
     difference_of,
     element,
     exponents,
@@ -21,7 +23,6 @@ from mpt_kernels.triton_parts import (
     own_gradient,
     row_terms,
     sum8,
-    weighted,
 )
 from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 
@@ -57,7 +58,7 @@ def narrow_rows(
     none = tl.full((ROWS, LANES), -float("inf"), tl.float32)
     m_zo, m_zn, m_old, m_ref = none, none, none, none
     z_before = _max_before_label(z_at, label, Z, LANES, VECTOR)
-    old_before, ref_before, old_y, ref_y = none, none, z_y, z_y
+    old_at, ref_at, old_before, ref_before, old_y, ref_y = z_at, z_at, none, none, z_y, z_y
     if old_ptr is not None:
         old_at = old_ptr + (row * OLD[0])[:, None]
         old_y = tl.load(old_ptr + row * OLD[0] + element(tl.minimum(y, C_OLD - 1), OLD[1])).to(tl.float32)
@@ -68,13 +69,14 @@ def narrow_rows(
         ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
     # Where i * TILE is at most this, all columns of tile i that a lane holds lie before the label.
     whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
+    # What a maximum was when the last of these tiles had been looked at.
+    until_zo, until_zn, until_old, until_ref = none, none, none, none
     z, old, ref = (), (), ()
     for i in tl.static_range(TILES):
         before = i * TILE <= whole
         x = load_tile(z_at, col, 0, i * TILE, Z, C, (i + 1) * TILE <= C)
         z += (x,)
         top = _max(x, LANES, VECTOR)
-        z_before = tl.maximum(z_before, tl.where(before, top, -float("inf")))
         if (i + 1) * TILE <= C_OLD:
             m_zo = tl.maximum(m_zo, top)
         elif i * TILE >= C_OLD:
@@ -82,19 +84,23 @@ def narrow_rows(
         else:
             m_zo = tl.maximum(m_zo, _max(tl.where(col < C_OLD - i * TILE, x, -float("inf")), LANES, VECTOR))
             m_zn = tl.maximum(m_zn, _max(tl.where(col < C_OLD - i * TILE, -float("inf"), x), LANES, VECTOR))
+        if i < OLD_TILES:
+            until_zo = tl.where(before, m_zo, until_zo)
+        if (i + 1) * TILE > C_OLD:
+            until_zn = tl.where(before, m_zn, until_zn)
         if old_ptr is not None and i < OLD_TILES:
             x = load_tile(old_at, col, 0, i * TILE, OLD, C_OLD, (i + 1) * TILE <= C_OLD)
             old += (x,)
-            top = _max(x, LANES, VECTOR)
-            old_before = tl.maximum(old_before, tl.where(before, top, -float("inf")))
-            m_old = tl.maximum(m_old, top)
+            m_old = tl.maximum(m_old, _max(x, LANES, VECTOR))
+            until_old = tl.where(before, m_old, until_old)
         if ref_ptr is not None:
             x = load_tile(ref_at, col, 0, i * TILE, REF, C, (i + 1) * TILE <= C)
             ref += (x,)
-            top = _max(x, LANES, VECTOR)
-            ref_before = tl.maximum(ref_before, tl.where(before, top, -float("inf")))
-            m_ref = tl.maximum(m_ref, top)
+            m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
+            until_ref = tl.where(before, m_ref, until_ref)
 
+    z_before = tl.maximum(z_before, tl.maximum(until_zo, until_zn))
+    old_before, ref_before = tl.maximum(old_before, until_old), tl.maximum(ref_before, until_ref)
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, none, 1
     )  # fmt: skip
@@ -104,9 +110,11 @@ def narrow_rows(
     a_zo, a_zn = exponents(m_zo, per_tau), exponents(m_zn, per_tau)
     a_old, a_ref = exponents(m_old, per_tau), exponents(m_ref, per_tau)
     zero = tl.zeros((ROWS, LANES), tl.float32)
-    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, d_ref = (
-        zero, zero, zero, zero, zero, zero, zero, zero, zero,
-    )  # fmt: skip
+    b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn = zero, zero, zero, zero, zero, zero, zero
+    # A sum for each class that a lane holds of a tile makes a product and its sum one instruction. Of 8 classes such
+    # sums would take so many registers that fewer warps fit.
+    d_old = tl.zeros((ROWS, TILE), tl.float32) if VECTOR < 8 else zero
+    d_ref = d_old
     e_b, e_z, e_old, e_ref = (), (), (), ()
     for i in tl.static_range(TILES):
         is_old = col < C_OLD - i * TILE
@@ -130,30 +138,40 @@ def narrow_rows(
                 e = tl.exp2(u)
                 e_old += (e,)
                 s_old += _sum(e, LANES, VECTOR)
-                d_old += _sum(weighted(e, u, v), LANES, VECTOR)
+                d_old = _add_product(d_old, e, difference_at(e, u, v, (i + 1) * TILE > C_OLD), LANES, VECTOR)
             if DISTIL_REF:
                 u = tl.fma(ref[i], per_tau, -a_ref[:, None])
                 e = tl.exp2(u)
                 e_ref += (e,)
                 s_ro, s_rn = _add(s_ro, s_rn, e, is_old, i * TILE, TILE, C_OLD, LANES, VECTOR)
-                d_ref += _sum(weighted(e, u, v), LANES, VECTOR)
+                d_ref = _add_product(d_ref, e, difference_at(e, u, v, (i + 1) * TILE > C), LANES, VECTOR)
         if DISTANCE == "lm":
             if DISTIL_OLD and i < OLD_TILES:
                 e = difference_of(z[i], old[i], is_old)
                 e_old += (e,)
-                d_old += _sum(e * e, LANES, VECTOR)
+                d_old = _add_product(d_old, e, e, LANES, VECTOR)
             if DISTIL_REF:
                 e = difference_of(z[i], ref[i], i * TILE + col < C)
                 e_ref += (e,)
-                d_ref += _sum(e * e, LANES, VECTOR)
+                d_ref = _add_product(d_ref, e, e, LANES, VECTOR)
     if old_ptr is not None and not (DISTIL_OLD and DISTANCE == "kl"):
         for i in tl.static_range(OLD_TILES):
             s_old += _sum(not_a_number(old[i]), LANES, VECTOR)
     if ref_ptr is not None and not (DISTIL_REF and DISTANCE == "kl"):
         for i in tl.static_range(TILES):
             s_rn += _sum(not_a_number(ref[i]), LANES, VECTOR)
+    if VECTOR < 8:
+        d_old, d_ref = _sum(d_old, LANES, VECTOR), _sum(d_ref, LANES, VECTOR)
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 1)
     d_ref = tl.sum(d_ref, 1)
+    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+        finite = are_finite(d_old, d_ref)
+        if tl.min(finite.to(tl.int32), 0) == 0:
+            old_again, ref_again = sum_again(
+                z_at, old_at, ref_at, a_zo[:, None], a_zn[:, None], a_old[:, None], a_ref[:, None], per_tau,
+                ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
+            )  # fmt: skip
+            d_old, d_ref = tl.where(finite, d_old, old_again), tl.where(finite, d_ref, ref_again)
     z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b_o + b_n)
     old_right = known & (y < C_OLD) & is_right(old_y, m_old, old_before, s_old)
     ref_right = known & is_right(ref_y, m_ref, ref_before, s_ro + s_rn)
@@ -222,6 +240,16 @@ def _add(
         of_old += _sum(tl.where(is_old, x, 0.0), LANES, VECTOR)
         of_new += _sum(tl.where(is_old, 0.0, x), LANES, VECTOR)
     return of_old, of_new
+
+
+@triton.jit
+def _add_product(total, x, y, LANES: tl.constexpr, VECTOR: tl.constexpr):
+    """Adds the products of a tile to a sum for each of its classes, or for each lane."""
+    if VECTOR < 8:
+        total = tl.fma(x, y, total)
+    else:
+        total += _sum(x * y, LANES, VECTOR)
+    return total
 
 
 @triton.jit

@@ -60,23 +60,27 @@ def row_terms(
     own = tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn)) + (tl.where(y_is_old, a_bo, a_bn + bias) - a_b)
     ce = w_ce * LN2 * (tl.log2(s_b) - own)
     w_ce *= mult
-    f_bo, f_bn = w_ce * part_o / s_b, w_ce * part_n / s_b
+    f_b = w_ce * (1.0 / s_b)
+    f_bo, f_bn = f_b * part_o, f_b * part_n
     fd_old, fd_ref, f_zo, f_zn = w_old * 0.0, w_ref * 0.0, w_old * 0.0, w_ref * 0.0
     f_old, f_ref = w_old * old_slope * mult, w_ref * ref_slope * mult
     if DISTANCE == "kl":
         if DISTIL_OLD:
-            kl = d_old / s_old + tl.log2(s_zo / s_old)
+            per_s = 1.0 / s_old
+            kl = d_old * per_s + tl.log2(s_zo * per_s)
             if C_OLD == 1:
                 kl = s_old - s_old  # one class has probability 1 in both, and no rounding
             fd_old = old_value * w_old * LN2 * kl
-            f_zo, f_old = f_old / s_zo, -f_old / s_old
+            f_zo, f_old = f_old * (1.0 / s_zo), -f_old * per_s
         if DISTIL_REF:
             a_z = tl.maximum(a_zo, a_zn)
             part_o, part_n = tl.exp2(a_zo - a_z), tl.exp2(a_zn - a_z)
             s_z, s_ref = s_zo * part_o + s_zn * part_n, s_ro + s_rn
             d_ref -= s_ro * (a_zo - a_z) + s_rn * (a_zn - a_z)
-            fd_ref = ref_value * w_ref * LN2 * (d_ref / s_ref + tl.log2(s_z / s_ref))
-            f_zo, f_zn, f_ref = f_zo + f_ref * part_o / s_z, f_ref * part_n / s_z, -f_ref / s_ref
+            per_s = 1.0 / s_ref
+            fd_ref = ref_value * w_ref * LN2 * (d_ref * per_s + tl.log2(s_z * per_s))
+            f_z = f_ref * (1.0 / s_z)
+            f_zo, f_zn, f_ref = f_zo + f_z * part_o, f_z * part_n, -f_ref * per_s
     if DISTANCE == "lm":
         fd_old, fd_ref = old_value * w_old * d_old, ref_value * w_ref * d_ref
     return ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref
@@ -155,12 +159,20 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
     if LAYOUT[1] != 1:
         place = row_ptr + element(start + lane + each, LAYOUT[1])
     if FULL:
-        return tl.load(place).to(tl.float32)
+        return as_float32(tl.load(place))
     col = start + lane + each
-    x = tl.load(place, mask=col < LAYOUT[2], other=-float("inf")).to(tl.float32)
+    x = as_float32(tl.load(place, mask=col < LAYOUT[2], other=-float("inf")))
     if LAYOUT[2] != WIDTH:
         x = tl.where(col < WIDTH, x, -float("inf"))
     return x
+
+
+@triton.jit
+def as_float32(x):
+    """x in float32. Bits of bfloat16 are the upper half of it: said so, either of a pair takes one instruction."""
+    if x.dtype == tl.bfloat16:
+        return (x.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    return x.to(tl.float32)
 
 
 @triton.jit
@@ -196,9 +208,12 @@ def exponents(m, factor):
 
 
 @triton.jit
-def weighted(e, u, v):
-    """e (u - v), and 0 where e is 0, whatever the difference."""
-    return e * tl.where(e == 0.0, 0.0, u - v)
+def difference_at(e, u, v, GUARDED: tl.constexpr):
+    """u - v, which is to be multiplied by e; where GUARDED, 0 where e is 0, also between infinities."""
+    difference = u - v
+    if GUARDED:
+        difference = tl.where(e == 0.0, 0.0, difference)
+    return difference
 
 
 @triton.jit

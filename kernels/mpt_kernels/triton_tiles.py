@@ -5,7 +5,7 @@
 import triton
 import triton.language as tl
 
-from mpt_kernels.triton_parts import LOG2E, difference_of, load_tile, not_a_number, spread, weighted
+from mpt_kernels.triton_parts import LOG2E, difference_at, difference_of, load_tile, not_a_number, spread
 
 
 @triton.jit
@@ -52,14 +52,38 @@ def sum_tile(
     if old_ptr is not None:
         old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
         m_old, s_old, d_old, old_before = _teacher(
-            z, old, live, all_before, m_old, s_old, d_old, old_before, per_tau, DISTANCE, DISTIL_OLD, ALIGNED
+            z,
+            old,
+            live,
+            all_before,
+            m_old,
+            s_old,
+            d_old,
+            old_before,
+            per_tau,
+            MASKED,
+            DISTANCE,
+            DISTIL_OLD,
+            ALIGNED,
         )
     if ref_ptr is not None:
         ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
         if MASKED:
             ref = tl.where(live, ref, -float("inf"))
         m_ref, s_ref, d_ref, ref_before = _teacher(
-            z, ref, live, all_before, m_ref, s_ref, d_ref, ref_before, per_tau, DISTANCE, DISTIL_REF, ALIGNED
+            z,
+            ref,
+            live,
+            all_before,
+            m_ref,
+            s_ref,
+            d_ref,
+            ref_before,
+            per_tau,
+            MASKED,
+            DISTANCE,
+            DISTIL_REF,
+            ALIGNED,
         )
     return m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before
 
@@ -75,6 +99,7 @@ def _teacher(
     d,
     before,
     per_tau,
+    MASKED: tl.constexpr,
     DISTANCE: tl.constexpr,
     DISTIL: tl.constexpr,
     ALIGNED: tl.constexpr,
@@ -88,7 +113,7 @@ def _teacher(
         e = tl.exp2(tl.fma(t, per_tau, -spread(a, ALIGNED)))
         shrink = tl.exp2(m_t * per_tau - a)
         s = s * shrink + _total(e, ALIGNED)
-        d = weighted(shrink, d, 0.0) + _total(weighted(e, t, z), ALIGNED)
+        d = shrink * d + _total(e * difference_at(e, t, z, MASKED), ALIGNED)
     else:
         s += _total(not_a_number(t), ALIGNED)
         if DISTIL:
@@ -104,7 +129,7 @@ def _total(x, ALIGNED: tl.constexpr):
 
 @triton.jit
 def store_gradient(
-    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start, valid, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
+    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
     a_old, f_old, a_ref, f_ref, per_tau, HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
@@ -135,8 +160,15 @@ def store_gradient(
             grad += tl.exp2(tl.fma(ref, per_tau, -a_ref)) * f_ref
         else:
             grad += difference_of(z, ref, col < C) * f_ref
-    grad = tl.where(valid, grad, 0.0).to(grad_ptr.dtype.element_ty)
+    grad = grad.to(grad_ptr.dtype.element_ty)
     if MASKED:
         tl.store((grad_ptr + start) + lane + each, grad, mask=col < GRAD[2])
     else:
         tl.store((grad_ptr + start) + lane + each, grad)
+
+
+@triton.jit
+def store_zeros(grad_ptr, lane, each, start, GRAD: tl.constexpr):
+    """Zeros in place of a tile of the gradient: the row is ignored, whatever its logits are."""
+    zeros = tl.zeros_like(lane + each).to(grad_ptr.dtype.element_ty)
+    tl.store((grad_ptr + start) + lane + each, zeros, mask=start + lane + each < GRAD[2])

@@ -5,6 +5,7 @@
 import triton
 import triton.language as tl
 
+from mpt_kernels.triton_again import are_finite, sum_again
 from mpt_kernels.triton_parts import (
     LOG2E,
     LOWEST,
@@ -19,10 +20,9 @@ from mpt_kernels.triton_parts import (
     row_terms,
     sum8,
     tile_columns,
-    weighted,
 )
 from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
-from mpt_kernels.triton_tiles import max_before_label, store_gradient, sum_tile
+from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zeros, sum_tile
 
 
 @triton.jit(do_not_specialize=["n_rows"])
@@ -72,7 +72,7 @@ def wide_rows(
     o = tl.zeros((LANES,), tl.float32)
     m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro = m, o, o, m, o, o, m, o, o
     m_zn, b_n, s_zn, m_rn, s_rn, d_rn = m, o, o, m, o, o
-    for start in range(0, OLD_END, STEP):
+    for start in tl.range(0, OLD_END, STEP, loop_unroll_factor=2):
         (
             m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro, z_before, old_before, ref_before
         ) = sum_tile(
@@ -94,7 +94,7 @@ def wide_rows(
                 z_ptr, None, ref_ptr, lane, each, OLD_END, y, per_tau, C_OLD, C, True,
                 C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
             )  # fmt: skip
-    for start in range(NEW_BEGIN, NEW_END, STEP):
+    for start in tl.range(NEW_BEGIN, NEW_END, STEP, loop_unroll_factor=2):
         m_zn, b_n, s_zn, _, _, _, m_rn, s_rn, d_rn, z_before, _, ref_before = sum_tile(
             m_zn, b_n, s_zn, m_old, s_old, d_old, m_rn, s_rn, d_rn, z_before, old_before, ref_before,
             z_ptr, None, ref_ptr, lane, each, start, y, per_tau, C_OLD, C, False,
@@ -118,11 +118,7 @@ def wide_rows(
         part_old, part_ro = tl.exp2(m_old * per_tau - a_old), tl.exp2(m_ro * per_tau - a_ref)
         part_rn = tl.exp2(m_rn * per_tau - a_ref)
         s_old, s_ro, s_rn = s_old * part_old, s_ro * part_ro, s_rn * part_rn
-        d_old, d_ro, d_rn = (
-            weighted(part_old, d_old, 0.0),
-            weighted(part_ro, d_ro, 0.0),
-            weighted(part_rn, d_rn, 0.0),
-        )
+        d_old, d_ro, d_rn = d_old * part_old, d_ro * part_ro, d_rn * part_rn
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 0)
     d_ref = tl.sum(d_ro + d_rn, 0)
     if DISTANCE == "kl":
@@ -138,30 +134,29 @@ def wide_rows(
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
-    store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
 
     grad_ptr += row * GRAD[0]
     if NEW_BEGIN <= NEW_END and NEW_END < C:
         store_gradient(
-            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END, valid, a_bo, a_bn, f_bo, f_bn,
+            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, True,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
-    for back in range(0, NEW_END - NEW_BEGIN, STEP):
+    for back in tl.range(0, NEW_END - NEW_BEGIN, STEP, loop_unroll_factor=2):
         store_gradient(
-            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END - STEP - back, valid, a_bo, a_bn, f_bo, f_bn,
+            z_ptr, None, ref_ptr, grad_ptr, lane, each, NEW_END - STEP - back, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, False, True, False,
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
     if OLD_END < NEW_BEGIN:
         store_gradient(
-            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END, valid, a_bo, a_bn, f_bo, f_bn,
+            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, C_OLD < C, True,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
-    for back in range(0, OLD_END, STEP):
+    for back in tl.range(0, OLD_END, STEP, loop_unroll_factor=2):
         store_gradient(
-            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END - STEP - back, valid, a_bo, a_bn, f_bo, f_bn,
+            z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, OLD_END - STEP - back, a_bo, a_bn, f_bo, f_bn,
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, False, False,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
@@ -169,9 +164,26 @@ def wide_rows(
         z_y, old_y, ref_y, is_old, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref, f_bo, f_bn, f_zo, f_zn, w_ce,
         f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
-    # Written once more, when the rest of the row has been.
+    # Written once more, when the rest of the row has been: a row that is ignored, and the label's own logit.
     tl.debug_barrier()
+    for start in range(0, tl.where(valid, 0, GRAD[2]), STEP):
+        store_zeros(grad_ptr, lane, each, start, GRAD)
     tl.store(grad_ptr + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
+        # Here, at the end, so that addresses of the first pass are not kept beside it for the second.
+        finite = are_finite(d_old, d_ref)
+        if finite == 0:
+            old_again, ref_again = sum_again(
+                z_ptr, old_ptr, ref_ptr, a_zo, a_zn, a_old, a_ref, per_tau, 1, LANES,
+                C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
+            )  # fmt: skip
+            ce, fd_old, fd_ref, _, _, _, _, _, _, _ = row_terms(
+                z_y, is_old, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+                s_old, tl.sum(old_again, 0), old_right, s_ro, s_rn, tl.sum(ref_again, 0), ref_right, known,
+                alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
+                old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
+            )  # fmt: skip
+    store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
     sum_rows_if_last(
         rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS
     )

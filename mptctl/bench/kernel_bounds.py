@@ -118,6 +118,8 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
     units: Counter[str | None] = Counter()
     for kind, count in kinds.items():
         units[KINDS[kind][1] if kind in KINDS else None] += count
+    # Two additions or products in one instruction: issued once, twice the work of their unit.
+    units["fma"] += code.count_executed(r"(FADD2|FMUL2|FFMA2)\b.*")
     moved = least_bytes(n, c, c_old, of_type.itemsize)
     times: dict[Binds, float] = {
         "memory": 1e6 * moved / gpu.bandwidth,

@@ -16,31 +16,31 @@ if not DISASSEMBLER.exists():
 
 # Instructions a thread and logit of the student at 4,096 rows, by release of Triton, as `bench kernel` counted them.
 INSTRUCTIONS = {
-    ("sm_80", 100, "float32"): {"3.8": 50.2, "3.9": 49.7},
-    ("sm_80", 100, "bfloat16"): {"3.8": 55.0, "3.9": 55.2},
-    ("sm_80", 1000, "float32"): {"3.8": 49.6, "3.9": 48.3},
-    ("sm_80", 1000, "bfloat16"): {"3.8": 54.6, "3.9": 52.1},
-    ("sm_80", 21_841, "float32"): {"3.8": 52.5, "3.9": 52.5},
-    ("sm_80", 21_841, "bfloat16"): {"3.8": 58.8, "3.9": 58.9},
-    ("sm_90", 100, "float32"): {"3.8": 51.0, "3.9": 51.4},
-    ("sm_90", 100, "bfloat16"): {"3.8": 55.8, "3.9": 56.3},
-    ("sm_90", 1000, "float32"): {"3.8": 50.0, "3.9": 47.9},
-    ("sm_90", 1000, "bfloat16"): {"3.8": 54.1, "3.9": 52.1},
-    ("sm_90", 21_841, "float32"): {"3.8": 52.5, "3.9": 52.5},
-    ("sm_90", 21_841, "bfloat16"): {"3.8": 58.8, "3.9": 58.9},
-    ("sm_100", 100, "float32"): {"3.8": 50.4, "3.9": 50.4},
-    ("sm_100", 100, "bfloat16"): {"3.8": 55.4, "3.9": 55.5},
-    ("sm_100", 1000, "float32"): {"3.8": 48.1, "3.9": 46.3},
-    ("sm_100", 1000, "bfloat16"): {"3.8": 52.1, "3.9": 49.8},
-    ("sm_100", 21_841, "float32"): {"3.8": 51.0, "3.9": 50.5},
-    ("sm_100", 21_841, "bfloat16"): {"3.8": 54.6, "3.9": 54.3},
+    ("sm_80", 100, "float32"): {"3.8": 45.8, "3.9": 45.3},
+    ("sm_80", 100, "bfloat16"): {"3.8": 49.2, "3.9": 48.8},
+    ("sm_80", 1000, "float32"): {"3.8": 44.1, "3.9": 43.1},
+    ("sm_80", 1000, "bfloat16"): {"3.8": 48.4, "3.9": 47.3},
+    ("sm_80", 21_841, "float32"): {"3.8": 44.1, "3.9": 44.1},
+    ("sm_80", 21_841, "bfloat16"): {"3.8": 50.2, "3.9": 50.2},
+    ("sm_90", 100, "float32"): {"3.8": 45.9, "3.9": 45.8},
+    ("sm_90", 100, "bfloat16"): {"3.8": 49.3, "3.9": 49.2},
+    ("sm_90", 1000, "float32"): {"3.8": 44.0, "3.9": 43.1},
+    ("sm_90", 1000, "bfloat16"): {"3.8": 48.2, "3.9": 47.3},
+    ("sm_90", 21_841, "float32"): {"3.8": 44.3, "3.9": 44.3},
+    ("sm_90", 21_841, "bfloat16"): {"3.8": 50.5, "3.9": 50.5},
+    ("sm_100", 100, "float32"): {"3.8": 45.2, "3.9": 43.7},
+    ("sm_100", 100, "bfloat16"): {"3.8": 48.6, "3.9": 47.0},
+    ("sm_100", 1000, "float32"): {"3.8": 42.0, "3.9": 39.9},
+    ("sm_100", 1000, "bfloat16"): {"3.8": 46.3, "3.9": 44.7},
+    ("sm_100", 21_841, "float32"): {"3.8": 41.8, "3.9": 41.7},
+    ("sm_100", 21_841, "bfloat16"): {"3.8": 46.2, "3.9": 46.0},
 }
 # Figures are rounded; a release's corrections may move one or the other instruction.
 SLACK = 1.03
 RELEASE = ".".join(triton.__version__.split(".")[:2])
-# The largest share of the time that memory takes that issuing instructions may take. On a B200 half precision needs
-# more than is wanted of it: docs/kernel.md says why.
+# The largest share of the time that memory takes that issuing instructions may take; one size is above with Triton 3.8.
 OF_FLOOR = {"float32": 1.0, "bfloat16": 1.3}
+ABOVE = {("3.8", "sm_100", 100, "bfloat16"): 1.33}
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,7 @@ def test_instructions_do_not_grow(arch: str, c: int, dtype: str) -> None:
 
     assert row.issue_us is not None
     assert not row.spills
-    if (arch, dtype) != ("sm_100", "bfloat16"):
-        assert row.issue_us <= OF_FLOOR[dtype] * row.floor_us
+    assert row.issue_us <= ABOVE.get((RELEASE, arch, c, dtype), OF_FLOOR[dtype]) * row.floor_us
     if RELEASE not in INSTRUCTIONS[arch, c, dtype]:
         pytest.skip(
             f"instructions were not counted with Triton {RELEASE}; of the time, they took no more than wanted"

@@ -141,6 +141,31 @@ def test_a_class_that_the_student_rules_out_gets_no_probability_and_no_gradient(
     assert float(out.loss) == pytest.approx(float(without.loss), rel=5e-6)
 
 
+@pytest.mark.parametrize("c", [40, 2500])
+def test_classes_ruled_out_in_one_row_count_nowhere_and_leave_other_rows_as_they_are(
+    loss: Loss, device: str, c: int
+) -> None:
+    # So many classes that most lie in tiles of the kernel that hold nothing else, which have no guard of their own.
+    num_old = c // 2
+    case = random_case(3, c, num_old, device=device)
+    assert case.old_logits is not None
+    assert case.ref_logits is not None
+    before = case.run(loss)
+    case.target[1:] = 0
+    for model in (case.logits, case.old_logits, case.ref_logits):
+        model[1, [3, model.shape[1] // 2, model.shape[1] - 1]] = -INF
+        # What is nothing beside a teacher's other classes, and ruled out by the student.
+        model[2, [5, model.shape[1] - 2]] = -INF if model is case.logits else -1e4
+    out = case.run(loss)
+
+    truth = case.to(torch.float64).run(mpt_loss, backend="reference")
+    for name, term in truth.terms.items():
+        assert float(out.terms[name]) == pytest.approx(float(term), rel=2e-5), name
+    assert relative_error(out.grad, truth.grad) <= 5e-6
+    assert torch.equal(out.grad[0], before.grad[0])
+    assert not out.grad[1, [3, c // 2, c - 1]].any()
+
+
 def test_where_only_the_student_rules_a_class_out_the_distance_is_infinite(loss: Loss, device: str) -> None:
     logits, ref, y = tensor(device, [0, 1, -INF]), tensor(device, [0, 1, 2]), labels(device, 0)
     kl = loss(logits, y, None, ref, num_old=0)
