@@ -215,8 +215,8 @@ def plan(
         vector = max(_vector(x) for x in models)
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         options = _options(max(1, lanes // 32))
-        loops = (Loop(triton.cdiv(c, lanes), sum(one), 0, rare=True),)
-        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, loops)
+        summed_again = Loop(triton.cdiv(c, lanes), sum(one), 0, rare=True)
+        return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
     each = vector if aligned else WIDE_EACH
