@@ -41,6 +41,19 @@ def test_kinds_of_instructions_by_hand() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("arch", "packs"), [("sm_90", False), ("sm_100", True)])
+def test_two_additions_in_one_instruction_are_twice_the_work_of_their_unit(arch: str, packs: bool) -> None:
+    pytest.importorskip("triton")
+    row = bound_row(4096, 1000, "float32", arch)
+    assert row.issue_us is not None
+    assert row.fma_us is not None
+    assert row.instructions is not None
+    # Arithmetic has as many lanes as all instructions together, on both GPUs.
+    issued = row.issue_us * row.instructions["arithmetic"] / sum(row.instructions.values())
+    assert row.fma_us >= 0.99 * issued
+    assert (row.fma_us > 1.03 * issued) == packs
+
+
 def test_the_bounds_are_those_of_the_definitions() -> None:
     pytest.importorskip("triton")
     row = bound_row(4096, 100, "float32", "sm_90")
