@@ -215,6 +215,9 @@ def plan(
         vector = max(_vector(x) for x in models)
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         options = _options(max(1, lanes // 32))
+        if few:
+            # So few warps have room for all registers; of as many as the compiler takes by itself one address spills.
+            options["maxnreg"] = 255
         summed_again = Loop(triton.cdiv(c, lanes), sum(one), 0, rare=True)
         return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
     vector = min(_vector(x) for x in models)
