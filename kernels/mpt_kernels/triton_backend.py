@@ -199,13 +199,9 @@ def plan(
         "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
-    distils = (True, constants["DISTIL_OLD"], constants["DISTIL_REF"])
-    # One logit of each model a lane, as `sum_again` reads them.
-    one = [
-        x.element_size()
-        for x, does in zip((logits, old_logits, ref_logits), distils, strict=True)
-        if does and x is not None
-    ]
+    # Bytes of a logit of each model, and of each that is read a second time, as that of a teacher which distils.
+    once = [0 if x is None else x.element_size() for x in (logits, old_logits, ref_logits)]
+    again = [once[0], once[1] * constants["DISTIL_OLD"], once[2] * constants["DISTIL_REF"]]
     few = 0 < n <= FEW_ROWS
     if c <= NARROW:
         # As many lanes a row as hold it with HELD classes a lane, and as many rows as fill the warp.
@@ -218,7 +214,7 @@ def plan(
         if few:
             # So few warps have room for all registers; of as many as the compiler takes by itself one address spills.
             options["maxnreg"] = 255
-        summed_again = Loop(triton.cdiv(c, lanes), sum(one), 0, rare=True)
+        summed_again = Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True)
         return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
     vector = min(_vector(x) for x in models)
     aligned = vector > 1
@@ -226,16 +222,13 @@ def plan(
     step = each * LANES
     shape = {"LANES": LANES, "EACH": each, "ALIGNED": aligned}
     old_tiles, new_tiles = s.num_old // step, max(0, c // step - triton.cdiv(s.num_old, step))
-    sizes = [0 if x is None else each * x.element_size() for x in (logits, old_logits, ref_logits)]
-    # Of a teacher that does not distil the second pass needs nothing.
-    again = [sizes[0], sizes[1] * constants["DISTIL_OLD"], sizes[2] * constants["DISTIL_REF"]]
     loops = (
-        Loop(old_tiles, sum(sizes), 0),
-        Loop(new_tiles, sizes[0] + sizes[2], 0),
-        Loop(new_tiles, again[0] + again[2], sizes[0]),
-        Loop(old_tiles, sum(again), sizes[0]),
-        Loop(triton.cdiv(grad.stride(0), step), 0, sizes[0], rare=True),
-        Loop(triton.cdiv(c, LANES), sum(one), 0, rare=True),
+        Loop(old_tiles, each * sum(once), 0),
+        Loop(new_tiles, each * (once[0] + once[2]), 0),
+        Loop(new_tiles, each * (again[0] + again[2]), each * once[0]),
+        Loop(old_tiles, each * sum(again), each * once[0]),
+        Loop(triton.cdiv(grad.stride(0), step), 0, each * once[0], rare=True),
+        Loop(triton.cdiv(c, LANES), sum(again), 0, rare=True),
     )
     return Launch(wide_rows, n, _options(LANES // 32), constants | shape, few, loops)
 
