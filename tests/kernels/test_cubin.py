@@ -25,8 +25,7 @@ def rows(c: int, dtype: torch.dtype, pad: int = 1) -> Tensor:
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    ("c", "num_old", "pad"),
-    [(100, 48, 1), (1000, 504, 1), (21_841, 10_920, 1), (21_841, 10_920, 16)],
+    ("c", "num_old", "pad"), [(100, 48, 1), (1000, 504, 1), (21_841, 10_920, 1), (21_841, 10_920, 16)]
 )
 def test_nothing_spills_and_aligned_rows_are_loaded_sixteen_bytes_at_a_time(
     c: int, num_old: int, pad: int, dtype: torch.dtype, capability: int
