@@ -20,6 +20,7 @@ MethodName = Literal[
     "mpt-lm",
     "mpt-nodistill",
     "mpt-kl-noref",
+    "mpt-lm-noref",
     "mpt-kl-nobias",
     "mpt-lm-nobias",
     "elodi",

@@ -42,6 +42,7 @@ ROWS: dict[MethodName, MethodRow] = {
     "mpt-lm": MethodRow("lm", _BOTH, bias=True),
     "mpt-nodistill": MethodRow(None, _NONE, bias=True),
     "mpt-kl-noref": MethodRow("kl", _OLD, bias=True),
+    "mpt-lm-noref": MethodRow("lm", _OLD, bias=True),
     "mpt-kl-nobias": MethodRow("kl", _BOTH),
     "mpt-lm-nobias": MethodRow("lm", _BOTH),
     "elodi": MethodRow("lm", _BOTH, starts_late=True),

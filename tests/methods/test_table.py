@@ -123,10 +123,11 @@ def test_elodi_is_plain_cross_entropy_before_its_seventh_epoch(name: str) -> Non
     assert method(logits, target, old, ref)["loss"].item() > terms["loss"].item()
 
 
-def test_without_the_reference_mpt_has_its_other_terms() -> None:
+@pytest.mark.parametrize("name", ["mpt-kl", "mpt-lm"])
+def test_without_the_reference_mpt_has_its_other_terms(name: str) -> None:
     logits, target, old, ref = hand_made()
-    whole = build_method("mpt-kl", num_old=2, k=1.5)(logits, target, old, ref)
-    terms = build_method("mpt-kl-noref", num_old=2, k=1.5)(logits, target, old)
+    whole = build_method(name, num_old=2, k=1.5)(logits, target, old, ref)
+    terms = build_method(f"{name}-noref", num_old=2, k=1.5)(logits, target, old)
     assert set(terms) == {"loss", "ce", "fd_old"}
     assert whole["fd_ref"].item() > 0
     assert terms["loss"].item() == pytest.approx((whole["loss"] - whole["fd_ref"]).item(), rel=1e-12)
