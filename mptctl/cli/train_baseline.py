@@ -27,7 +27,8 @@ def train_baseline(
         float | None,
         typer.Option(
             "--k",
-            help="Bias on the logits of new classes, for mpt-kl-noref, mpt-lm-noref and mpt-nodistill. (default: the recipe's)",
+            help="Bias on the logits of new classes, for mpt-kl-noref, mpt-lm-noref and mpt-nodistill. "
+            "(default: the recipe's)",
         ),
     ] = None,
     old: opt.Old = "old",
