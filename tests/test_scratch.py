@@ -12,7 +12,7 @@ import pytest
 
 from mptctl.errors import StorageError
 from mptctl.evaluation.workspace import workspace
-from mptctl.files.scratch import LOCK, remove_leftovers, scratch_folder
+from mptctl.files.scratch import MARK, Mark, remove_leftovers, scratch_folder
 from tests.common import environment
 
 # A program that has a folder, says where, and waits to be killed.
@@ -91,8 +91,13 @@ def test_a_temporary_directory_that_cannot_be_written_is_a_fault_of_storage(
         pass
 
 
+def write_mark(folder: Path) -> None:
+    (folder / MARK).write_text(Mark(id=folder.name, process=1).model_dump_json())
+    (folder / MARK).chmod(0o600)
+
+
 def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
-    """Names of no process, an earlier version's folder, no lock, other rights, other owners, links."""
+    """Names of no process, an earlier version's folder, no mark, other rights, other owners, links."""
     for name in (
         "mptctl-ray-4194304",
         "mptctl-ray-1",
@@ -103,20 +108,21 @@ def test_whatever_is_not_surely_ours_stays(temporary: Path) -> None:
         (temporary / name).mkdir(mode=0o700)
         (temporary / name / "data").write_text("somebody's")
     for name in ("mptctl-openonly", "mptctl-foreign1"):
-        (temporary / name / LOCK).touch(0o600)
+        write_mark(temporary / name)
     (temporary / "mptctl-openonly").chmod(0o755)
     if os.geteuid() == 0:
         os.chown(temporary / "mptctl-foreign1", 65534, 65534)
     else:
-        (temporary / "mptctl-foreign1" / LOCK).unlink()  # only root can make what another user owns
+        (temporary / "mptctl-foreign1" / MARK).unlink()  # only root can make what another user owns
     (temporary / "mptctl-fifolock").mkdir(mode=0o700)
-    os.mkfifo(temporary / "mptctl-fifolock" / LOCK, 0o600)
+    os.mkfifo(temporary / "mptctl-fifolock" / MARK, 0o600)
     real = temporary / "elsewhere"
     real.mkdir(mode=0o700)
-    (real / LOCK).touch(0o600)
+    (real / MARK).write_text(Mark(id="mptctl-linklock", process=1).model_dump_json())
+    (real / MARK).chmod(0o600)
     (temporary / "mptctl-linked00").symlink_to(real)
     (temporary / "mptctl-linklock").mkdir(mode=0o700)
-    (temporary / "mptctl-linklock" / LOCK).symlink_to(real / LOCK)
+    (temporary / "mptctl-linklock" / MARK).symlink_to(real / MARK)
     (temporary / "mptctl-file0000").write_text("no folder")
     before = sorted(temporary.rglob("*"))
     remove_leftovers(temporary)

@@ -315,4 +315,10 @@ GUARDS: dict[int, Guard] = {
         "if unfinished and not limits.allow_unfinished:",
         "if False:",
     ),
+    52: _one(
+        "scratch is known by our own mark",
+        "files/scratch.py",
+        "and _marks(os.pread(mark, MARK_BYTES, 0), folder)",
+        "",
+    ),
 }

@@ -7,15 +7,31 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
 
 from mptctl.errors import StorageError
+from mptctl.files.kept_names import is_kept
+from mptctl.files.model import Model
 from mptctl.files.writing import storage_error
 
 PREFIX = "mptctl-"
-LOCK = "lock"
+# The file by which a folder is known as scratch of ours; its program holds a lock on it.
+MARK = "scratch.json"
+# No mark is longer.
+MARK_BYTES = 1000
+
+
+class Mark(Model):
+    """The content of a mark."""
+
+    kind: Literal["mptctl scratch"] = "mptctl scratch"
+    id: str  # the name of the folder that it was written for
+    process: int  # that wrote it, for people: in another container the number is another process or none
 
 
 @contextmanager
@@ -23,8 +39,7 @@ def scratch_folder() -> Iterator[Path]:
     """Make a folder that nobody else can enter, and remove it with all that is in it.
 
     A program that is killed cannot remove its own; a later one of the same user does. Whether a program still goes on
-    is told by the lock in the folder, which the kernel drops with the process; not by the number of a process, which
-    in another container is another process or none.
+    is told by the lock on the mark in the folder, which the kernel drops with the process.
 
     Raises:
         StorageError: the temporary directory cannot be written.
@@ -35,28 +50,35 @@ def scratch_folder() -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # of mode 0700
     except OSError as error:
         raise storage_error(parent / PREFIX, error) from error
-    lock = None
+    mark = None
     try:
-        # Held before it has its name, so that nobody finds a lock that is still free.
-        lock = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.rename(folder / f"{LOCK}.new", folder / LOCK)
+        # Held and whole before it has its name, so that nobody finds a mark that is still free.
+        mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        os.write(mark, Mark(id=folder.name, process=os.getpid()).model_dump_json().encode())
+        os.rename(folder / f"{MARK}.new", folder / MARK)
+    except OSError as error:
+        _remove(folder)
+        if mark is not None:
+            os.close(mark)
+        raise storage_error(folder, error) from error
+    try:
         yield folder
     finally:
         _remove(folder)
-        if lock is not None:
-            os.close(lock)
+        os.close(mark)
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the folders of this user's programs that were killed and could not do it themselves.
+    """Remove the scratch of this user's programs that were killed and could not do it themselves.
 
     Args:
-        parent: the temporary directory, which others may write too: whatever is not surely ours stays.
+        parent: the temporary directory, which others may write too. Only a folder with our own mark for it goes, and
+            none in which a file has a name that runs, splits, studies and data have: somebody works in there.
     """
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            if _is_ours(folder.lstat(), stat.S_ISDIR) and _is_ours((folder / LOCK).lstat(), stat.S_ISREG):
+            if stat.S_ISDIR(folder.lstat().st_mode) and _is_ours(folder.lstat()):
                 _remove_unless_held(folder)
 
 
@@ -72,27 +94,47 @@ def temporary_directory() -> Path:
         raise StorageError(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
 
 
-def _is_ours(status: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
-    """Whether something is of that kind, this user's, and closed to everybody else."""
-    return is_kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether something is this user's, and closed to everybody else."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _remove_unless_held(folder: Path) -> None:
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    """Remove scratch that no program holds; OSError where it is held, has no mark, or goes meanwhile."""
+    if not stat.S_ISREG((folder / MARK).lstat().st_mode):
+        return  # looked at first: opening a FIFO would wake up whoever waits at its other end
+    mark = os.open(folder / MARK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where its program goes on
-        _remove(folder)
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where its program goes on
+        if (
+            _is_ours(os.fstat(mark))
+            and _marks(os.pread(mark, MARK_BYTES, 0), folder)
+            and not _holds_work(folder)
+        ):
+            _remove(folder)
     finally:
-        os.close(lock)
+        os.close(mark)
+
+
+def _marks(content: bytes, folder: Path) -> bool:
+    try:
+        return Mark.model_validate_json(content).id == folder.name
+    except ValidationError:
+        return False
+
+
+def _holds_work(folder: Path) -> bool:
+    """Whether a file in a folder, at any depth, has the name of one that mptctl keeps."""
+    return any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, its lock last: while something is left, a later program knows it by that."""
+    """Remove a folder, its mark last: while something is left, a later program knows it by that."""
     with suppress(OSError):
         for inner in folder.iterdir():
             if inner.is_dir() and not inner.is_symlink():
                 shutil.rmtree(inner, ignore_errors=True)
-            elif inner.name != LOCK:
+            elif inner.name != MARK:
                 inner.unlink()
-        if not any(inner.name != LOCK for inner in folder.iterdir()):
+        if not any(inner.name != MARK for inner in folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.files import PARTIAL
+from mptctl.files.kept_names import RUN_FILES
 
 LOCK = "lock"
 # Beside the runs, the run root holds this folder of decoded pictures and teacher logits.
@@ -92,13 +93,10 @@ def is_run(folder: Path) -> bool:
 
 RUN = Kind(
     "run",
-    files=(
-        "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
-        "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest-*.npz",
-    ),
+    files=RUN_FILES,
     folders={"tensorboard": Kind("tensorboard", files=("events.out.tfevents.*",))},
     marked=is_run,
-)  # fmt: skip
+)
 
 
 def run_folder(run_root: Path, name: str) -> Path:

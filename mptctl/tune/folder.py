@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from mptctl.files import write_atomically
+from mptctl.files.kept_names import SEARCH_FILES
 from mptctl.models.ownership import RUN, Kind, is_run
 from mptctl.tune.tune_report import TuneReport
 
@@ -44,7 +45,7 @@ TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marke
 RAY = Kind("Ray's folder", folders={"search": Kind("experiment", whole=True)})
 SEARCH = Kind(
     "search",
-    files=(BEST_NAME, TRIALS_NAME, "tune.png", "tune.html"),
+    files=SEARCH_FILES,
     folders={"trials": Kind("trials", folders={"*": TRIAL}), "ray": RAY},
     marked=is_search,
 )
