@@ -4,7 +4,7 @@
     python examples/text_calibration.py --data 20news-bydate      # 20 Newsgroups, as its archive unpacks
 
 The archive's folders 20news-bydate-train and 20news-bydate-test hold a folder of texts for each group. Vectors are
-scikit-learn's TF-IDF, the net has one hidden layer.
+the TF-IDF of scikit-learn (`pip install scikit-learn`), the net has one hidden layer.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python examples/timm_loop.py
 
 An old model knows the digits 0 to 4; its replacement learns all ten, and distils from the old model and from an
-independent one of all ten (the reference). Needs timm, and a minute on two cores.
+independent one of all ten (the reference). Needs timm and scikit-learn, and a minute on two cores.
 """
 
 from __future__ import annotations

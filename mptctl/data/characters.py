@@ -1,15 +1,15 @@
-"""The source `characters`: letters and digits drawn from the fonts that come with matplotlib."""
+"""The source `characters`: letters and digits, distorted from glyphs that come with the package."""
 
 from __future__ import annotations
 
 import string
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.data.embedded.read import read_glyphs
 from mptctl.data.manifest import content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, StorageError
@@ -23,7 +23,8 @@ CLASS_NAMES = tuple(string.ascii_uppercase + "23479" + "01568" + string.ascii_lo
 TRAIN_PER_CLASS, TEST_PER_CLASS = 330, 150
 SIZE = 16  # side of a picture, in pixels
 
-# Every text font that comes with matplotlib; the others there hold symbols, or stand in for missing letters.
+# Whose glyphs come with the package: every text font of matplotlib 3.11, whose others hold symbols or stand in for
+# missing letters.
 FONTS = (
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
     *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -33,7 +34,7 @@ FONTS = (
 )
 
 # A glyph as it is kept: pixels of an em, side of the square, and the row of the baseline in it.
-_EM, _SQUARE, _BASELINE = 40, 64, 46
+EM, SQUARE, BASELINE = 40, 64, 46
 # An em of a picture, in pixels: capitals are 8 to 9 high and descenders stay inside.
 _PICTURE_EM = 12.0
 # Row of a picture on which a character stands if it is not moved.
@@ -61,7 +62,7 @@ Floats = NDArray[np.float32]
 
 
 def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
-    """Draw the source. The same seed and version of matplotlib give the same bytes.
+    """Draw the source. The same seed gives the same bytes.
 
     Both parts show all fonts; what differs is how each picture is distorted, which is never the same twice.
 
@@ -73,7 +74,7 @@ def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
         come first.
 
     Raises:
-        DataError: a font of matplotlib's is not there or cannot be read.
+        DataError: the file of glyphs is missing or damaged.
     """
     classes = len(CLASS_NAMES)
     rows = np.arange((TRAIN_PER_CLASS + TEST_PER_CLASS) * classes, dtype=np.int64)
@@ -108,7 +109,7 @@ def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
         (M, 16, 16, 3) uint8.
 
     Raises:
-        DataError: this version of matplotlib or of mptctl draws other pictures.
+        DataError: this version of mptctl draws other pictures.
         StorageError: ``cache_dir`` cannot be read or written.
     """
     path = _cache_file(content, cache_dir)
@@ -123,8 +124,8 @@ def load_characters(content: str, seed: int, cache_dir: Path) -> Pictures:
     pictures, _, _ = draw_characters(seed)
     if content_digest(pictures) != content:
         raise DataError(
-            f"characters: {path} is gone or damaged, and they are drawn otherwise than when they were split "
-            f"(matplotlib is now {version('matplotlib')}); run split --overwrite"
+            f"characters: {path} is gone or damaged, and another version of mptctl drew what was split; "
+            "run split --overwrite"
         )
     keep_characters(pictures, cache_dir)
     return pictures
@@ -187,9 +188,9 @@ def _ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
     # Slanted around the middle of a small letter: around the baseline, high letters would leave the picture.
     slant, tilt = draw(-_SLANT, _SLANT), draw(-_SLANT / 2, _SLANT / 2)
     across, down = across + slant * (down + np.float32(0.25 * _PICTURE_EM)), down + tilt * across
-    unit = np.float32(_EM / _PICTURE_EM)
-    column = across * (unit / draw(*_SCALE)) + np.float32(_SQUARE / 2)
-    row = down * (unit / draw(*_SCALE)) + np.float32(_BASELINE)
+    unit = np.float32(EM / _PICTURE_EM)
+    column = across * (unit / draw(*_SCALE)) + np.float32(SQUARE / 2)
+    row = down * (unit / draw(*_SCALE)) + np.float32(BASELINE)
     inside = _sample(distances, font * len(CLASS_NAMES) + labels, row, column) / unit
     ink = _covered((inside + draw(*_STROKE)) / draw(*_BLUR))
     # The crease is a line from edge to edge: x = a + b y or y = a + b x.
@@ -228,13 +229,13 @@ def _sample(
     column: Floats,
 ) -> Floats:
     """Values between the pixels of squares, bilinear; beyond the edge, the edge's."""
-    row, column = (np.clip(place, 0, np.float32(_SQUARE - 1.001)) for place in (row, column))
+    row, column = (np.clip(place, 0, np.float32(SQUARE - 1.001)) for place in (row, column))
     top, left = row.astype(np.int32), column.astype(np.int32)
     down, right = row - top, column - left
-    place = which[:, None, None] * (_SQUARE * _SQUARE) + top * _SQUARE + left
+    place = which[:, None, None] * (SQUARE * SQUARE) + top * SQUARE + left
     flat = squares.reshape(-1)
     upper = flat[place] * (1 - right) + flat[place + 1] * right
-    lower = flat[place + _SQUARE] * (1 - right) + flat[place + _SQUARE + 1] * right
+    lower = flat[place + SQUARE] * (1 - right) + flat[place + SQUARE + 1] * right
     between: Floats = upper * (1 - down) + lower * down
     return between
 
@@ -244,35 +245,11 @@ def _distances() -> Floats:
     """(fonts, classes, square, square): distance to the glyph's edge, inside positive, in pixels of the square."""
     from scipy.ndimage import distance_transform_edt
 
-    out = np.empty((len(FONTS), len(CLASS_NAMES), _SQUARE, _SQUARE), dtype=np.float32)
-    for number, font in enumerate(FONTS):
-        for label, glyph in enumerate(_glyphs(font)):
-            filled = glyph >= 128
-            out[number, label] = np.where(
-                filled, distance_transform_edt(filled) - 0.5, 0.5 - distance_transform_edt(~filled)
-            )
+    glyphs = read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE)
+    out = np.empty(glyphs.shape, dtype=np.float32)
+    for font, label in np.ndindex(glyphs.shape[:2]):
+        ink = glyphs[font, label]
+        out[font, label] = np.where(
+            ink, distance_transform_edt(ink) - 0.5, 0.5 - distance_transform_edt(~ink)
+        )
     return out
-
-
-def _glyphs(font: str) -> list[Pictures]:
-    """The characters of a font, (square, square) each: on one baseline, in one scale, in the middle."""
-    import matplotlib
-    from matplotlib.ft2font import FT2Font, LoadFlags
-
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{font}.ttf"
-    try:
-        face = FT2Font(str(path))
-    except (OSError, RuntimeError) as error:
-        raise DataError(f"{path}: cannot be read as a font; install matplotlib again, whole") from error
-    face.set_size(_EM, 72)
-    found = []
-    for character in CLASS_NAMES:
-        face.set_text(character, 0.0, flags=LoadFlags.NO_HINTING)
-        face.draw_glyphs_to_bitmap(antialiased=True)
-        glyph = np.asarray(face.get_image())
-        square = np.zeros((_SQUARE, _SQUARE), dtype=np.uint8)
-        top = _BASELINE + round(face.get_descent() / 64) - glyph.shape[0]
-        left = (_SQUARE - glyph.shape[1]) // 2
-        square[top : top + glyph.shape[0], left : left + glyph.shape[1]] = glyph
-        found.append(square)
-    return found

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
+from mptctl.data.embedded.read import read_digits
 from mptctl.data.image_folder import EXPECTED, scan_folder
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
@@ -147,12 +148,8 @@ def _array_manifest(
 
 
 def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
-    from sklearn.datasets import load_digits
-
-    found = load_digits()
-    labels = np.asarray(found.target, dtype=np.int32)
-    # Grey levels are 0..16.
-    grey = np.rint(np.asarray(found.images) * (255 / 16)).astype(np.uint8)
+    levels, labels = read_digits()
+    grey = np.rint(levels * (255 / 16)).astype(np.uint8)
     keys = random_keys(_DIGITS_SEED, 0, np.arange(len(labels)), 0)
     is_train = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):

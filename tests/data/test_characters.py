@@ -9,18 +9,21 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from mptctl.data import characters
-from mptctl.data.characters import CLASS_NAMES, FONTS, draw_characters, load_characters
+from mptctl.data.characters import CLASS_NAMES, FONTS, SQUARE, draw_characters, load_characters
+from mptctl.data.embedded import read
+from mptctl.data.embedded.read import read_glyphs
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.manifest import content_digest
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
 from mptctl.recipe import load_recipe
+from tools.draw_glyphs import draw
 
 # Draws as `few` does, in another process.
 DRAWS = """
@@ -66,7 +69,6 @@ def test_a_seed_gives_the_same_bytes_in_every_process_and_another_seed_others(fe
     assert content_digest(draw_characters(4)[0]) != first
 
 
-@pytest.mark.skipif(version("matplotlib") != "3.11.2", reason="another version draws other pictures")
 def test_the_pictures_are_those_that_the_recipe_was_settled_on(whole: Split) -> None:
     assert whole.manifest.content == "b7037129b967b2a2764bc02c79cb3f57"
 
@@ -85,9 +87,9 @@ def test_no_picture_is_there_twice_in_one_part_or_in_two(whole: Split) -> None:
 
 
 def test_characters_of_a_font_stand_on_one_line_in_one_scale() -> None:
-    for font in FONTS:
-        glyphs = dict(zip(CLASS_NAMES, characters._glyphs(font), strict=True))
-        rows = {name: np.flatnonzero((glyph >= 128).any(axis=1)) for name, glyph in glyphs.items()}
+    for font, of_font in zip(FONTS, read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE), strict=True):
+        glyphs = dict(zip(CLASS_NAMES, of_font, strict=True))
+        rows = {name: np.flatnonzero(glyph.any(axis=1)) for name, glyph in glyphs.items()}
         # Capitals and small letters of one shape are told apart by their height alone.
         for name in "cosvwx":
             small, capital = rows[name], rows[name.upper()]
@@ -97,7 +99,7 @@ def test_characters_of_a_font_stand_on_one_line_in_one_scale() -> None:
             assert rows[name][-1] >= rows["X"][-1] + 5, (font, name)
         for name, glyph in glyphs.items():
             outermost = np.concatenate([glyph[0], glyph[-1], glyph[:, 0], glyph[:, -1]])
-            assert glyph.max() >= 128 and outermost.max() == 0, (font, name)
+            assert glyph.any() and not outermost.any(), (font, name)
 
 
 @pytest.mark.parametrize("damage", ["byte", "cut", "gone", "text", "other shape"])
@@ -120,31 +122,42 @@ def test_a_damaged_cache_is_found_by_its_digest_and_drawn_again(split: Split, da
 
 
 def test_characters_are_drawn_once(split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(characters, "FONTS", ("no-font",))
+    monkeypatch.setattr(read, "GLYPHS", Path("no-glyphs"))
     characters._distances.cache_clear()
     assert load_split(split.run_root).array.shape == (372, 16, 16, 3)
 
 
 def test_pictures_that_would_be_drawn_otherwise_are_refused(split: Split, tmp_path: Path) -> None:
-    message = rf"drawn otherwise.*matplotlib is now {version('matplotlib')}.*split --overwrite"
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"another version of mptctl drew.*split --overwrite"):
         load_characters(split.manifest.content, 4, tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("fonts", ["missing", "damaged"])
-def test_fonts_that_cannot_be_read_are_named(
-    fonts: str, few: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", ["missing", "text", "cut", "byte", "other size"])
+def test_glyphs_that_cannot_be_read_are_named(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if fonts == "damaged":
-        folder = tmp_path / "fonts" / "ttf"
-        folder.mkdir(parents=True)
-        (folder / f"{FONTS[0]}.ttf").write_bytes(b"not a font")
-    monkeypatch.setattr(matplotlib, "get_data_path", lambda: str(tmp_path))
+    glyphs = tmp_path / "glyphs.png"
+    if damage == "text":
+        glyphs.write_bytes(b"no picture")
+    elif damage == "cut":
+        glyphs.write_bytes(read.GLYPHS.read_bytes()[:-1000])
+    elif damage == "byte":
+        whole = bytearray(read.GLYPHS.read_bytes())
+        whole[len(whole) // 2] ^= 255
+        glyphs.write_bytes(whole)
+    elif damage == "other size":
+        Image.new("1", (64, 64)).save(glyphs)
+    monkeypatch.setattr(read, "GLYPHS", glyphs)
     characters._distances.cache_clear()
-    with pytest.raises(DataError, match=rf"{tmp_path}/fonts/ttf/DejaVuSans\.ttf.*install matplotlib"):
+    with pytest.raises(DataError, match=rf"{glyphs}: missing or damaged; install mptctl again"):
         make_split("characters", run_root=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(version("matplotlib") != "3.11.2", reason="another version may draw other glyphs")
+def test_the_glyphs_that_come_with_the_package_are_those_that_the_tool_draws() -> None:
+    np.testing.assert_array_equal(draw(), read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE))
 
 
 def test_a_model_sees_the_pictures_through_the_resident_loader(split: Split) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +16,15 @@ import pytest
 from sklearn.datasets import load_digits
 from torchvision import datasets
 
+from mptctl.data.embedded import read
 from mptctl.data.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
 from mptctl.data.sources import read_array, read_source
 from mptctl.errors import DataError, UsageError
+from tests.common import environment
+
+# Of the pictures of digits and characters: what README says was measured on these.
+DIGESTS = ["5c90d8bf1762fc3aa32f15fecf9130ff", "b7037129b967b2a2764bc02c79cb3f57"]
 
 
 def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
@@ -45,6 +53,42 @@ def test_digits_are_those_of_scikit_learn() -> None:
         for label, image in zip(found.target, found.images, strict=True)
     )
     assert ours == theirs
+
+
+# Makes both embedded sources where neither package can be imported, and says their digests.
+WITHOUT = """
+import sys
+sys.modules["matplotlib"] = sys.modules["sklearn"] = None
+from mptctl.data.sources import read_source
+print(*(read_source(name, None)[0].content for name in ("digits", "characters")))
+"""
+
+
+def test_embedded_pictures_need_neither_scikit_learn_nor_matplotlib() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == DIGESTS
+
+
+@pytest.mark.parametrize("content", [None, b"no archive", b"cut", b"byte", gzip.compress(b"0,1,2\n0,x,2\n")])
+def test_a_table_of_digits_that_cannot_be_read_is_named(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "digits.csv.gz"
+    if content == b"cut":
+        content = read.DIGITS.read_bytes()[:-1000]
+    elif content == b"byte":
+        whole = bytearray(read.DIGITS.read_bytes())
+        whole[len(whole) // 2] ^= 255
+        content = bytes(whole)
+    if content is not None:
+        table.write_bytes(content)
+    monkeypatch.setattr(read, "DIGITS", table)
+    read_array.cache_clear()
+    with pytest.raises(DataError, match=rf"{table}: missing or damaged; install mptctl again"):
+        read_source("digits", None)
 
 
 def write_cifar10(root: Path, monkeypatch: pytest.MonkeyPatch, rows: int = 20) -> np.ndarray:

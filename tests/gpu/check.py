@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 # What the program imports beside torch and numpy, wherever a part of it is used.
-PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "sklearn", "tensorboardX", "typer", "rich")
+PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich")
 # Of each test file, what it cannot do without. The kernel's brings its fixtures along: no conftest is read for it,
 # because that of all tests needs the whole program.
 TESTS: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,48 @@
+"""Reads the data that come with the package: the glyphs that `characters` is made of, and the table of digits."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mptctl.errors import DataError
+
+# One row of squares a font, one column a class; black is ink. `python -m tools.draw_glyphs` draws it.
+GLYPHS = Path(__file__).parent / "glyphs.png"
+# 64 grey levels, 0 to 16, and the digit, one row a picture.
+DIGITS = Path(__file__).parent / "digits.csv.gz"
+
+
+def read_glyphs(fonts: int, classes: int, side: int) -> NDArray[np.bool_]:
+    """Reads what is ink of each glyph's square, (fonts, classes, side, side).
+
+    Raises:
+        DataError: the file is missing, damaged, or of another size.
+    """
+    try:
+        with Image.open(GLYPHS) as picture:
+            ink = ~np.asarray(picture.convert("1"))
+        return ink.reshape(fonts, side, classes, side).swapaxes(1, 2)
+    except (OSError, ValueError, SyntaxError) as error:  # Pillow says of some damage that it is of syntax
+        raise _damaged(GLYPHS) from error
+
+
+def read_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Reads grey levels 0 to 16, (1797, 8, 8), and labels 0 to 9, (1797,).
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    try:
+        table = np.loadtxt(DIGITS, dtype=np.uint8, delimiter=",")
+        return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int32)
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
+        raise _damaged(DIGITS) from error
+
+
+def _damaged(path: Path) -> DataError:
+    return DataError(f"{path}: missing or damaged; install mptctl again")
