@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+# Set while messages are for the caller of a Python function, who gives arguments and not options.
+_as_arguments = ContextVar("as_arguments", default=False)
 
 
 class MptctlError(Exception):
@@ -75,6 +80,21 @@ class Stopped(MptctlError):
         self.signum = signum
         self.resumable = resumable
         self.exit_code = 128 + signum
+
+
+def option(name: str) -> str:
+    """The name of an option as the user of this surface writes it: ``--old-classes``, in Python ``old_classes``."""
+    return name.replace("-", "_") if _as_arguments.get() else f"--{name}"
+
+
+@contextmanager
+def options_as_arguments() -> Iterator[None]:
+    """Has `option` name arguments of Python until the block ends."""
+    token = _as_arguments.set(True)
+    try:
+        yield
+    finally:
+        _as_arguments.reset(token)
 
 
 def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:

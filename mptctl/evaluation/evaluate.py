@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date
 
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError, UsageError, option
 from mptctl.evaluation.causes import constant_of, find_causes
 from mptctl.evaluation.class_map import ClassMap
 from mptctl.evaluation.flip_report import Difference, FlippedSample, FlipReport
@@ -106,7 +106,7 @@ def compare(
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
-            "test on pictures of the old classes, or correct --old-classes"
+            f"test on pictures of the old classes, or correct {option('old-classes')}"
         )
     identical = identical or same_content(answers.pairing)
     report = _report(

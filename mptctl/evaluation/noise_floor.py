@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, option
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.flip_report import NoiseFloor
 from mptctl.evaluation.flips import flip_rates
@@ -22,7 +22,7 @@ def refuse_other_classes(old: Predictions, third: Predictions) -> None:
     parts = [f"also knows {first(more)}"] if more else []
     parts += [f"does not know {first(fewer)}"] if fewer else []
     raise UsageError(
-        f"--noise-floor {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
+        f"{option('noise-floor')} {third.name}: {' and '.join(parts)}, against the classes of {old.name}; "
         "name another training of the old model, on the same classes with another seed"
     )
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import CheckpointError, DataError
+from mptctl.errors import CheckpointError, DataError, option
 from mptctl.evaluation.columns import first
 from mptctl.evaluation.join import Cells, Join, Samples
 from mptctl.evaluation.predictions import Predictions
@@ -113,7 +113,7 @@ def choose_old_classes(
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
             raise DataError(
-                f"--old-classes: {first(unknown)} not known to either model; use the labels of the test set"
+                f"{option('old-classes')}: {first(unknown)} not known to either model; use the labels of the test set"
             )
     elif old.classes is not None:
         chosen = frozenset(old.classes)
@@ -121,14 +121,14 @@ def choose_old_classes(
         chosen = frozenset(labels)
         warnings.append(
             f"{old.name} does not say which classes it knows: all {len(labels)} labels count as old; "
-            "add `classes` to the file, or give --old-classes"
+            f"add `classes` to the file, or give {option('old-classes')}"
         )
     if new.classes is not None:
         if foreign := sorted(chosen - set(new.classes)):
             error = CheckpointError if new.origin == "checkpoint" else DataError
             raise error(
                 f"{new.name}: does not know {len(foreign)} of the {len(chosen)} old classes "
-                f"({first(foreign)}); use a model of the same class names, or give --class-map"
+                f"({first(foreign)}); use a model of the same class names, or give {option('class-map')}"
             )
         if strange := sorted(labels - set(new.classes)):
             warnings.append(

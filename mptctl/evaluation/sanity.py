@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mptctl.errors import option
 from mptctl.evaluation.pairing import Pairing
 from mptctl.evaluation.predictions import row_blocks
 from mptctl.evaluation.rates import Counts
@@ -49,8 +50,8 @@ def idle_models(pairing: Pairing) -> list[str]:
     models, found = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
         found.append(
-            f"--noise-floor {models['noise_floor'].name} is the old model itself, whose floor of no flips says "
-            "nothing; name another training of it"
+            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, whose floor of no flips "
+            "says nothing; name another training of it"
         )
     # Of a baseline without logits nothing is shown.
     if (
@@ -59,7 +60,7 @@ def idle_models(pairing: Pairing) -> list[str]:
         and same_content(pairing, "new", "baseline")
     ):
         found.append(
-            f"--baseline {models['baseline'].name} is the new model itself, whose bias is shown anyway; "
+            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose bias is shown anyway; "
             "name an untreated model"
         )
     return found

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mptctl.errors import MptctlError, UsageError
+from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.in_memory import InMemory
 from mptctl.report.flips_object import Report as Report
@@ -65,7 +62,7 @@ def evaluate(
         )
     test = InMemory.of(labels, ids, classes, old_classes)
     held_back = None if validation is None else _held_back(validation, test)
-    with _spoken_in_python():
+    with options_as_arguments():
         retrained, untreated = None, None
         if noise_floor is not None:
             retrained = test.predictions("noise_floor", noise_floor, is_old=True)
@@ -81,8 +78,7 @@ def evaluate(
             worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
             validation=(lambda: held_back) if causes or held_back is not None else None,
         )
-    told = [_in_python(warning) for warning in result.warnings]
-    return Report(result.model_copy(update={"warnings": told}))
+    return Report(result)
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
@@ -131,20 +127,3 @@ def _held_back(validation: tuple[Any, Any], test: InMemory) -> Predictions:
     labels, logits = validation
     part = InMemory.of(labels, None, test.classes, test.old_classes)
     return part.predictions("validation", logits)
-
-
-@contextmanager
-def _spoken_in_python() -> Iterator[None]:
-    """Errors that name options of the command line name the arguments of Python instead."""
-    try:
-        yield
-    except MptctlError as error:
-        error.args = (_in_python(str(error)),)
-        raise
-
-
-def _in_python(text: str) -> str:
-    """`--old-classes: ...` as `old_classes: ...`, and `--confidence 95: ...` as `confidence=95: ...`."""
-    return re.sub(
-        r"--([a-z][a-z-]*)( (?=-?[\d.]))?", lambda m: m[1].replace("-", "_") + "=" * bool(m[2]), text
-    )

@@ -224,6 +224,17 @@ def test_what_cannot_be_compared_is_one_line(
     assert "--" not in str(error.value)
 
 
+def test_names_with_dashes_stay_as_they_are() -> None:
+    with pytest.raises(DataError) as error:
+        mptctl.evaluate(["cat", "dog"], old=["cat", "dog"], new=["cat", "dog"], ids=["x--y", "x--y"])
+    assert "(x--y)" in str(error.value)
+    names, answers = ["cat", "other--class 3"], ["cat", "cat"]
+    report = mptctl.evaluate(names, old=answers, new=answers, classes=["cat"], old_classes=["cat"])
+    assert report.result.warnings[0].endswith("test set: other--class 3")
+    report = mptctl.evaluate(names, old=answers, new=answers)
+    assert report.result.warnings[0].endswith("give old_classes")
+
+
 def test_a_new_model_that_does_not_know_the_old_classes() -> None:
     with pytest.raises((DataError, CheckpointError), match="does not know 1 of the 2 old classes"):
         mptctl.evaluate(
