@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import queue
 import threading
 from collections.abc import Generator, Iterator
@@ -170,7 +171,9 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress | None
         return _fill(plan, plan.indices, progress)
     manifest.check_unchanged(plan.indices)
     everything = plan.split.indices(plan.part)
-    name = f"{plan.part}-{resize}-{size}-{manifest.fingerprint[:16]}.npy"
+    # Of one manifest, splits take the pictures of other classes.
+    kept = hashlib.blake2b(manifest.digest.encode() + everything.tobytes(), digest_size=8).hexdigest()
+    name = f"{plan.part}-{resize}-{size}-{kept}.npy"
     path = cache_dir / name
     decoded = _load(path, (len(everything), size, size, 3))
     if decoded is None:
