@@ -11,8 +11,10 @@ from mptctl.errors import one_line
 from mptctl.names import TrackerName
 from mptctl.report.trackers.tracker import Entry, Tracker, make_tracker
 
-# Seconds that the end of a run waits for what is still to be logged; one that is stopped is to end soon.
-PATIENCE, PATIENCE_OF_A_STOP = 30.0, 3.0
+# Seconds that the end of a run waits for what is still to be logged.
+PATIENCE = 30.0
+# Seconds that a run waits which is stopped or fails: it is to end soon.
+PATIENCE_OF_A_STOP = 3.0
 # A server that takes this many calls too late is not waited for: later calls are dropped.
 WAITING_CALLS = 10_000
 
@@ -29,7 +31,7 @@ class Background:
         entry: what to open.
         opened: told, in that thread, what the tracker calls the entry.
         say: takes the warning, in the thread of the caller.
-        patience: seconds that `close` waits.
+        patience: seconds that `close` waits for an entry that is finished.
     """
 
     def __init__(
@@ -62,11 +64,10 @@ class Background:
         """End the entry; return when all was logged, or patience is at its end."""
         self.do(lambda tracker: tracker.close(finished=finished))
         self._calls.put(None)
-        self._thread.join(self.patience)
+        patience = self.patience if finished else min(self.patience, PATIENCE_OF_A_STOP)
+        self._thread.join(patience)
         if self._thread.is_alive():
-            self._problem = (
-                f"has not taken everything {self.patience:g} s after the end; the rest is not logged"
-            )
+            self._problem = f"has not taken everything {patience:g} s after the end; the rest is not logged"
         self._tell()
 
     def _work(self) -> None:
