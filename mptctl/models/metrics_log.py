@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Literal
 
@@ -65,7 +64,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
     """All lines; none where there is no file. A last line that a kill cut short is left out.
 
     Raises:
-        CheckpointError: it is no text.
+        CheckpointError: it is no text, or another line cannot be read.
     """
     if not path.exists():
         return []
@@ -76,10 +75,28 @@ def read_metrics(path: Path) -> list[MetricsLine]:
             f"{path}: cannot be read: it is no UTF-8 text ({one_line(error)}); put back the one that was written, or "
             "train the run again"
         ) from error
+    return parse_metrics(content, path)
+
+
+def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
+    """The lines of a log that was read; what stands after the last line break was cut short by a kill.
+
+    Args:
+        content: of the file.
+        path: of the file, for messages.
+
+    Raises:
+        CheckpointError: a line cannot be read.
+    """
     lines = []
-    for text in content.splitlines():
-        with contextlib.suppress(ValidationError):
+    whole = content[: content.rfind("\n") + 1]
+    for number, text in enumerate(whole.splitlines(), start=1):
+        try:
             lines.append(MetricsLine.model_validate_json(text))
+        except ValidationError as error:
+            raise CheckpointError(
+                f"{path}: line {number} cannot be read; put back the file that was written, or delete that line"
+            ) from error
     return lines
 
 

@@ -85,7 +85,8 @@ class RunDir:
             raise CheckpointError(
                 f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
             ) from error
-        return self.best.is_file() and (not lines or lines[-1].event == "done")
+        ended = lines[-1].event == "done" if lines else not self.metrics.exists()
+        return ended and self.best.is_file()
 
     def refuse_unusable(self, existing: Existing) -> None:
         """Raise what `locked` would raise, without holding or changing anything."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.methods.rows import ROWS, start_epoch
-from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.metrics_log import MetricsLine, parse_metrics, read_metrics
 from mptctl.names import Role
 
 if TYPE_CHECKING:
@@ -136,14 +136,8 @@ def metrics_of(folder: Path) -> list[MetricsLine]:
     packed = folder / "metrics.jsonl.gz"
     if (folder / "metrics.jsonl").exists() or not packed.is_file():
         return read_metrics(folder / "metrics.jsonl")
-    lines = []
     with gzip.open(packed, "rt", encoding="utf-8") as stream:
-        for text in stream:
-            try:
-                lines.append(MetricsLine.model_validate_json(text))
-            except ValidationError:
-                continue
-    return lines
+        return parse_metrics(stream.read(), packed)
 
 
 def _teacher(name: str, folder: Path | None, *, is_asked: bool) -> TeacherWork | None:

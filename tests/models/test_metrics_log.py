@@ -14,6 +14,7 @@ from mptctl.models.metrics_log import (
     steps_logged_after,
     truncate_metrics,
 )
+from mptctl.models.run_folder import RunDir
 
 
 @pytest.fixture
@@ -37,6 +38,33 @@ def test_a_line_that_a_kill_cut_short_is_left_out(log: Path) -> None:
         file.write('{"event":"step","epo')
     assert written(log) == whole
     assert written(log.with_name("none.jsonl")) == []
+
+
+def test_a_line_that_cannot_be_read_is_named_and_not_deleted(log: Path) -> None:
+    lines = log.read_text().splitlines(keepends=True)
+    log.write_text("".join([lines[0], '{"event":"epoch","epoch":1,"step":2,"new":1}\n', *lines[2:]]))
+    before = log.read_bytes()
+    for read in (written, lambda path: truncate_metrics(path, 2, validated=True)):
+        with pytest.raises(
+            CheckpointError, match=r"metrics\.jsonl: line 2 cannot be read; put back the file"
+        ):
+            read(log)
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "{}\n", '{"event":"st'])
+def test_a_run_of_whose_log_nothing_can_be_read_is_not_finished(log: Path, content: str) -> None:
+    run = RunDir(log.parent)
+    run.best.write_bytes(b"weights")
+    assert run.is_finished()
+    log.write_text(content)
+    if content == "{}\n":
+        with pytest.raises(CheckpointError, match="line 1 cannot be read"):
+            run.is_finished()
+        return
+    assert not run.is_finished()
+    log.unlink()
+    assert run.is_finished()  # an imported model has no log
 
 
 def test_a_file_that_is_no_text_is_named(log: Path) -> None:
