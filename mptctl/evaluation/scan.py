@@ -144,10 +144,31 @@ def _unlike(first: Path, wanted: dict[str, Any], part: Path, found: dict[str, An
 
 
 def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
+    work = current()
+    table, found = work.name(), None
+    try:
+        headers = _load_csv(table, parts)
+        rows = work.fetch(f"SELECT count(*) FROM {table}")[0][0] if headers else 0
+        if headers and rows:
+            columns = {key: _Column(key, key, f"contains({key}, chr(0))") for key in ("id", "label", "pred")}
+            source = f"(SELECT rowid AS row, * FROM {table})"
+            select = f"(SELECT row, id, label, pred FROM {source})"
+            made = FileTable(select, rows, _csv_kind(table), Counter(), Counter(), False, name)
+            found = _checked(made, source, columns, "classes" in headers, headers)
+    finally:
+        if found is None:
+            work.fetch(f"DROP TABLE IF EXISTS {table}")
+    if found is not None:
+        weakref.finalize(found.table, work.drop_later, f"DROP TABLE IF EXISTS {table}")
+    return found
+
+
+def _load_csv(table: str, parts: Sequence[Path]) -> tuple[str, ...] | None:
+    """The names of all columns of the first part; None where a part, or all together, need a second look."""
     import duckdb
 
     work = current()
-    table, headers = "", tuple[str, ...]()
+    headers: tuple[str, ...] = ()
     for part in parts:
         header = _plain_header(part)
         check_headers(part, header)
@@ -156,37 +177,19 @@ def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
             return None
         if headers and ("classes" in headers) != ("classes" in places):
             return None
-        headers = headers or tuple(header)
         kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header)))
         chosen = ", ".join(f"c{place} AS {key}" for key, place in sorted(places.items()))
         query = (
             f"SELECT {chosen} FROM read_csv({quoted(glob.escape(str(part.resolve())))}, columns={{{kinds}}}, "
             "auto_detect=false, header=true, delim=',', quote='\"', escape='\"', strict_mode=true)"
         )
-        begin = f"INSERT INTO {table}" if table else f"CREATE TABLE {(table := work.name())} AS"
+        begin = f"INSERT INTO {table}" if headers else f"CREATE TABLE {table} AS"
+        headers = headers or tuple(header)
         try:
             work.fetch(f"{begin} {query}", f"reading {part}", max(1, part.stat().st_size // 32))
         except duckdb.Error:
-            work.fetch(f"DROP TABLE IF EXISTS {table}")
             return None
-    columns = {key: _Column(key, key, f"contains({key}, chr(0))") for key in ("id", "label", "pred")}
-    rows = work.fetch(f"SELECT count(*) FROM {table}")[0][0]
-    source = f"(SELECT rowid AS row, * FROM {table})"
-    made = FileTable(
-        f"(SELECT row, id, label, pred FROM {source})",
-        rows,
-        _csv_kind(table),
-        Counter(),
-        Counter(),
-        False,
-        name,
-    )
-    found = _checked(made, source, columns, "classes" in headers, headers) if rows else None
-    if found is None:
-        work.fetch(f"DROP TABLE {table}")
-    else:
-        weakref.finalize(found.table, work.drop_later, f"DROP TABLE IF EXISTS {table}")
-    return found
+    return headers
 
 
 def _plain_header(part: Path) -> list[str]:
