@@ -34,7 +34,7 @@ NOT_TIMED = {
     "model.pretrained": None,
 }  # fmt: skip
 # Numbers that the optimizer keeps for each weight.
-OPTIMIZER_STATE = {"sgd": 1, "adamw": 2}
+OPTIMIZER_STATE = {"sgd": 1, "adamw": 2, "adam": 2}
 
 # A model that is to be timed: its recipe, and how many classes it answers for.
 Sized = tuple[Recipe, int]

@@ -86,6 +86,14 @@ def test_a_dry_run_decodes_and_writes_nothing(
     assert tree(unreadable) == before
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+def test_a_dry_run_knows_every_optimizer(mptctl: CommandLine, digits_root: Path, optimizer: str) -> None:
+    flags = ("train-ref", "--run-root", digits_root, "--name", "new", "--dry-run")
+    done = mptctl(*flags, "--set", f"optim.name={optimizer}", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["estimate"]["disk_mb"] > 0
+
+
 def test_a_dry_run_says_what_a_partial_file_leaves_open_and_takes_it_from_the_splits_preset(
     mptctl: CommandLine, digits_root: Path, tmp_path: Path
 ) -> None:
