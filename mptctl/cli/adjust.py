@@ -65,10 +65,12 @@ def adjust(
     device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
 ) -> None:
-    """Take a bias off the new classes' logits so that a budget of flips is met, and write the model as a new run.
+    """Shift a trained update until it keeps a budget of flips.
 
-    Chosen on the validation part: one bias for all new classes, or one of each. The test part is not read. Exits with
-    3, and writes nothing, where no bias meets the budget; the least NFR that can be had is named.
+    A constant is subtracted from the new classes' logits (one for all new classes, or one for each) and the
+    model is written as a new run. The constant is chosen on the validation part; the test part is not read.
+    Exits with 3, and writes nothing, where no constant keeps the budget; the least NFR that can be reached
+    is named.
 
     Examples:
 

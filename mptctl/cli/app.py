@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,9 @@ from mptctl import __version__
 from mptctl.cli import bench, figure, gate
 from mptctl.cli.adjust import adjust
 from mptctl.cli.chain import chain
+from mptctl.cli.command import Command, CommandGroup
 from mptctl.cli.compare import compare
 from mptctl.cli.doctor import doctor
-from mptctl.cli.empty_values import Verb
 from mptctl.cli.evaluate import evaluate
 from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
@@ -37,8 +38,20 @@ from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
+
+class _Root(CommandGroup):
+    """The program itself: its commands in the order of `COMMANDS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands, panel by panel; typer puts groups of commands last."""
+        order = [name for commands in COMMANDS.values() for name in commands]
+        hidden = [name for name in super().list_commands(ctx) if name not in order]
+        return [*order, *hidden]
+
+
 app = typer.Typer(
     name="mptctl",
+    cls=_Root,
     help="Train image classifiers that replace the one in production without breaking what it got right, "
     "measure what a replacement breaks, and refuse a release that breaks too much.",
     rich_markup_mode="rich",
@@ -67,31 +80,32 @@ def _root(
         typer.echo(context.get_help())
 
 
-app.command("quickstart")(quickstart)
-app.command("pack")(pack)
-app.command("split")(split)
-app.command("import")(import_)
-app.command("train-old")(train_old)
-app.command("train-ref")(train_ref)
-app.command("train-ensemble")(train_ensemble)
-app.command("train-mpt")(train_mpt)
-app.command("train-baseline")(train_baseline)
-app.command("evaluate")(evaluate)
-app.command("history")(history)
-app.command("compare")(compare)
-app.command("chain")(chain)
-app.command("predict")(predict)
-app.command("adjust")(adjust)
-app.command("export")(export)
-app.command("fewshot")(fewshot)
-app.command("tune")(tune)
-app.command("study")(study)
-app.add_typer(bench.app, name="bench")
-app.add_typer(figure.app, name="figure")
-app.add_typer(gate.app, name="gate")
-app.command("runs")(runs)
-app.command("recipes")(recipes)
-app.command("doctor")(doctor)
+# The commands by purpose, in the order in which help lists them.
+COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Start": {"quickstart": quickstart, "doctor": doctor},
+    "Gate a release": {"evaluate": evaluate, "gate": gate.app, "history": history, "predict": predict},
+    "Train an update": {
+        "split": split,
+        "import": import_,
+        "train-old": train_old,
+        "train-ref": train_ref,
+        "train-mpt": train_mpt,
+        "train-baseline": train_baseline,
+        "train-ensemble": train_ensemble,
+        "tune": tune,
+        "adjust": adjust,
+        "export": export,
+        "fewshot": fewshot,
+    },
+    "Compare": {"study": study, "compare": compare, "chain": chain, "figure": figure.app},
+    "Look and measure": {"runs": runs, "recipes": recipes, "pack": pack, "bench": bench.app},
+}
+for panel, commands in COMMANDS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
 
 
 @app.command("reference", hidden=True)
@@ -114,7 +128,7 @@ def _let_help_flow(verbs: typer.Typer) -> None:
 for each in (app, bench.app, figure.app, gate.app):
     _let_help_flow(each)
     for registered in each.registered_commands:
-        registered.cls = Verb
+        registered.cls = Command
 
 
 def main() -> None:

@@ -12,12 +12,13 @@ from mptctl.cli.bench_evaluate import evaluate
 from mptctl.cli.bench_kernel import kernel
 from mptctl.cli.bench_step import step
 from mptctl.cli.bench_table import conclude, print_table
+from mptctl.cli.command import CommandGroup
 from mptctl.cli.json_models import prints
 
 if TYPE_CHECKING:
     from mptctl.bench.loader import LoaderBench
 
-app = typer.Typer(help="Measure speed on this machine, beside what a user would use instead.")
+app = typer.Typer(cls=CommandGroup, help="Measure speed on this machine.")
 
 
 @app.callback(invoke_without_command=True)

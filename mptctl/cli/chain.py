@@ -37,10 +37,11 @@ def chain(
     ] = None,
     device: opt.ModelDevice = "auto",
 ) -> None:
-    """Follow updates of updates: each against the one before it and against the first, sample by sample.
+    """Follow updates of updates, sample by sample.
 
-    What an update replaces is what it records. The table is made of the answers that are kept beside the checkpoints,
-    also where only these answers, recipe and metrics are left.
+    Each update is compared with the model that it replaced and with the first model. The table is made from
+    the predictions kept beside the checkpoints; it can be made again where only these, the recipes and the
+    metrics are left.
 
     Examples:
 

@@ -69,10 +69,11 @@ def compare(
     run_root: opt.RunRoot = Path("runs"),
     device: opt.ModelDevice = "auto",
 ) -> None:
-    """Compare updates over seeds: flips, errors, cost, and which differences are more than noise.
+    """Compare updates over seeds: flips, errors, cost.
 
-    One row for each method. What a run answers is kept beside its checkpoint, so that the same table is made again at
-    once, also where only these answers, recipe and metrics are left.
+    Prints one row for each method, and which differences are more than noise. Predictions are kept beside
+    each checkpoint, so that the same table is printed again at once, also where only predictions, recipes
+    and metrics are left.
 
     Examples:
 

@@ -12,7 +12,7 @@ from mptctl.cli.json_models import prints
 
 @prints({"--json": "mptctl.machine.doctor:DoctorReport"})
 def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
-    """Say what is installed, what is usable here, and what to do about what is not.
+    """Say what is installed, what works here, and what to do.
 
     Examples:
 

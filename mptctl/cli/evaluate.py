@@ -28,6 +28,7 @@ from mptctl.names import LOGGED_FLIPS, SortKey
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
 
+TABLES = "Tables and memory"
 MODEL = f"run name, run folder, .pt, .onnx or .pt2, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
 
@@ -77,13 +78,19 @@ def evaluate(
     noise_floor: Annotated[
         str | None,
         typer.Option(
-            "--noise-floor", metavar="MODEL", help="Another training of OLD: what it flips is chance."
+            "--noise-floor",
+            metavar="MODEL",
+            help="A second training of OLD: its flips are retraining noise.",
+            rich_help_panel=slices.COMPARED,
         ),
     ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
-            "--baseline", metavar="MODEL", help="An untreated model: what a bias on it gets for free."
+            "--baseline",
+            metavar="MODEL",
+            help="A plain update, shifted to NEW's error: the flips that can be had without training.",
+            rich_help_panel=slices.COMPARED,
         ),
     ] = None,
     as_json: opt.Json = False,
@@ -97,14 +104,20 @@ def evaluate(
     gallery: out.Gallery = 24,
     log: out.Log = None,
     data_root: out.DataRoot = None,
-    sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.")] = "flips",
+    sort: Annotated[
+        SortKey, typer.Option("--sort", help="Order of the classes.", rich_help_panel=TABLES)
+    ] = "flips",
     full: Annotated[
-        bool, typer.Option("--full", help="Show all tables: classes, answers, causes, calibration.")
+        bool, typer.Option("--full", help="Show all tables: classes, predictions, causes, calibration.")
     ] = False,
     rows: Annotated[
         int | None,
         typer.Option(
-            "--rows", metavar="N", min=0, help="Rows of each list, and all tables; 0: all. (default: 10)"
+            "--rows",
+            metavar="N",
+            min=0,
+            help="Rows of each list, and all tables; 0: all. (default: 10)",
+            rich_help_panel=TABLES,
         ),
     ] = None,
     temperature: one.Fit = None,
@@ -115,20 +128,21 @@ def evaluate(
             "--memory-limit",
             metavar="SIZE",
             help="Memory for pairing, such as 2GB; the rest goes to disk. (default: 2GB, or half of what is free)",
+            rich_help_panel=TABLES,
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, hidden=True, help="Has no effect any more.")] = 0,
     device: opt.ModelDevice = "auto",
 ) -> None:
-    """Compare the model in production with its replacement, and gate the release; or measure one model.
+    """Show what a replacement breaks, and gate its release.
 
-    Prints the flip table over test samples of the old classes. With several NEW: one row and one verdict for each.
-    With one model: accuracy, calibration errors, likelihood and Brier score over test samples of the classes that it
-    knows.
+    Prints the flip table over test samples of the old classes; with several NEW, one row and one verdict
+    for each. With one model alone: accuracy, calibration errors, likelihood and Brier score over test
+    samples of the classes that it knows.
 
-    Exits with 3 where a limit is exceeded, the rate that it limits is not defined, or --confidence leaves it undecided
-    (but for --undecided pass); with any limit also where OLD and NEW are one model, where one of them is of an
-    unfinished run, or where OLD is never right.
+    Exits with 3 where a limit is exceeded, where the rate that it limits is not defined, or where
+    --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
+    the same model, where one of them comes from an unfinished run, or where OLD is never right.
 
     Examples:
 

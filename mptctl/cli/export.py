@@ -47,10 +47,11 @@ def export(
     run_root: opt.RunRoot = Path("runs"),
     as_json: opt.Json = False,
 ) -> None:
-    """Write a run's model for other programs, if it answers the validation pictures as the checkpoint does.
+    """Write a model as ONNX, torch.export or safetensors.
 
-    Beside FILE goes FILE.json: class names, preprocessing and the split's fingerprint, which the file holds as well.
-    Exits with 3, and writes nothing, where a logit differs by more than --tolerance.
+    The file is compared with the checkpoint on validation pictures before it is written: where a logit
+    differs by more than --tolerance, nothing is written and the exit code is 3. Class names, preprocessing
+    and the split's fingerprint stand in the file, and in FILE.json beside it.
 
     Examples:
 

@@ -74,11 +74,12 @@ def fewshot(
     device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
 ) -> None:
-    """Few-shot accuracy on classes of the split that a run does not know, on their test part.
+    """Measure few-shot accuracy on classes unknown to a run.
 
-    Mean accuracy over episodes with its 95 % interval, of a head fitted to each episode, the nearest centroid and
-    logistic regression. With --add, new classes get rows of the head from a few pictures each; at most 1 % of
-    the right answers on validation pictures flip.
+    Prints the mean accuracy over episodes with its 95 % interval, for a head fitted to each episode, the
+    nearest centroid, and logistic regression; pictures are of the test part. With --add, new classes get
+    rows of the head from a few pictures each; at most 1 % of the right predictions on validation pictures
+    flip.
 
     Examples:
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.command import CommandGroup
 
-app = typer.Typer(help="Draw what models have learnt.")
+app = typer.Typer(cls=CommandGroup, help="Draw what models have learnt.")
 SUFFIXES = (".png", ".svg")
 
 

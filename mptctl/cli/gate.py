@@ -9,8 +9,9 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli import slice_flags as slices
+from mptctl.cli.command import CommandGroup
 
-app = typer.Typer(help="The gate file, which `mptctl evaluate --gate FILE` takes.")
+app = typer.Typer(cls=CommandGroup, help="Write a gate file to begin with (gate init).")
 
 
 @app.callback(invoke_without_command=True)

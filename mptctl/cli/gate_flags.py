@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-PANEL = "Release gate"
+PANEL = "More limits"
 
 
-def percent(flag: str, text: str, low: float = 0.0, high: float | None = 100.0) -> typer.models.OptionInfo:
+def percent(
+    flag: str, text: str, low: float = 0.0, high: float | None = 100.0, panel: str | None = PANEL
+) -> typer.models.OptionInfo:
     """A limit in percent or points."""
     option: typer.models.OptionInfo = typer.Option(
-        flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel=PANEL
+        flag, metavar="PCT", min=low, max=high, help=text, rich_help_panel=panel
     )
     return option
 
@@ -23,13 +25,13 @@ GateFile = Annotated[
     typer.Option(
         "--gate",
         metavar="FILE",
-        help="Limits, slices, what must be kept, and waivers, as YAML; `mptctl gate init` writes one.",
-        rich_help_panel=PANEL,
+        help="Limits, slices, samples that must not flip, and waivers, as YAML; `mptctl gate init` writes one.",
     ),
 ]
-MaxNfr = Annotated[float | None, percent("--max-nfr", "Largest negative flip rate.")]
+MaxNfr = Annotated[float | None, percent("--max-nfr", "Largest negative flip rate.", panel=None)]
 MaxLost = Annotated[
-    float | None, percent("--max-lost", "Largest part of OLD's right answers that NEW gets wrong.")
+    float | None,
+    percent("--max-lost", "Largest part of OLD's right predictions that NEW gets wrong.", panel=None),
 ]
 MaxRelNfr = Annotated[float | None, percent("--max-rel-nfr", "Largest Rel-NFR.", high=None)]
 MaxErIncrease = Annotated[
@@ -43,14 +45,13 @@ Confidence = Annotated[
         metavar="LEVEL",
         help="Decide by the two-sided interval at this level, 0.5 to below 1: pass, fail or undecided; default: by "
         "the value.",
-        rich_help_panel=PANEL,
     ),
 ]
 Undecided = Annotated[
     Literal["fail", "pass"],
     typer.Option(
         "--undecided",
-        help="What becomes of a limit that lies inside the interval.",
+        help="Verdict where the interval contains the limit.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -58,7 +59,7 @@ AllowIdentical = Annotated[
     bool,
     typer.Option(
         "--allow-identical",
-        help="Judge one and the same model too, which else fails every limit.",
+        help="Do not fail when OLD and NEW are the same model.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -66,7 +67,7 @@ AllowUnfinished = Annotated[
     bool,
     typer.Option(
         "--allow-unfinished",
-        help="Judge models whose run was not finished too, which else fail every limit.",
+        help="Do not fail when a model comes from an unfinished run.",
         rich_help_panel=PANEL,
     ),
 ]

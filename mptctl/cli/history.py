@@ -24,11 +24,13 @@ def history(
         ),
     ] = None,
 ) -> None:
-    """Show flips over releases: a line of blocks, a table, and a figure.
+    """Show negative flips over past releases.
+
+    Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
 
     Examples:
 
-        mptctl evaluate old.npz new.npz --max-nfr 2 --append-history releases.jsonl
+        mptctl evaluate old.npz new.npz --append-history releases.jsonl
 
         mptctl history releases.jsonl --out releases.png
     """

@@ -44,11 +44,12 @@ def import_(
     overrides: opt.Overrides = None,
     overwrite: opt.Overwrite = False,
 ) -> None:
-    """Bring in a model that was trained elsewhere, as old model or as reference.
+    """Bring in a model that was trained elsewhere.
 
-    Its pictures are made as the recipe's data group says (image_size, mean, std); --set changes that. Says what it
-    took in and, where there is a split, the error on its validation part; an error at chance level is warned of.
-    Without a split, --recipe is needed. An ONNX model serves where one is asked, and is never trained.
+    Writes a run folder that serves as old model or as reference. Pictures are prepared as the recipe's data
+    group says (image_size, mean, std; --set changes them). Prints what was taken over and, where there is a
+    split, the error on its validation part; an error at chance level brings a warning. Without a split,
+    --recipe is needed. An ONNX model can be evaluated and can teach, but is never trained.
 
     Examples:
 

@@ -39,7 +39,7 @@ def pack(
     ],
     as_json: opt.Json = False,
 ) -> None:
-    """Make a smaller copy of an image folder with the same ids, which loads faster.
+    """Copy an image folder, smaller, so that it loads faster.
 
     Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG at quality 95,
     PNG without loss. A command that was ended at any moment goes on when it is given again.

@@ -31,10 +31,10 @@ def predict(
         str, typer.Option("--device", metavar="NAME", help="Where it computes: auto, cpu, cuda or cuda:N.")
     ] = "auto",
 ) -> None:
-    """Answer pictures that have no labels.
+    """Write a model's predictions for pictures without labels.
 
-    Writes id, pred and confidence, and in .npz and .parquet also logits and classes. With a column `label` added,
-    evaluate takes the file.
+    Writes id, pred and confidence; .npz and .parquet also hold logits and classes. With a column `label`
+    added, evaluate reads the file.
 
     Examples:
 

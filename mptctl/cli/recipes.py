@@ -17,7 +17,9 @@ def recipes(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List presets, which --recipe takes, and studies, which mptctl study takes; or show one of them.
+    """List presets and studies, or show one of them.
+
+    Presets are taken by `--recipe`, studies by `mptctl study`.
 
     Examples:
 

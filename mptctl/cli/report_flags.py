@@ -13,7 +13,7 @@ PANEL = "More output"
 
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE.html", help="Write one HTML page.", rich_help_panel=PANEL),
+    typer.Option("--report", metavar="FILE.html", help="Write one HTML page."),
 ]
 Figures = Annotated[
     Path | None,
@@ -25,7 +25,6 @@ Markdown = Annotated[
         "--markdown",
         metavar="FILE",
         help="Write Markdown for a pull request; - prints it instead of the table.",
-        rich_help_panel=PANEL,
     ),
 ]
 Junit = Annotated[

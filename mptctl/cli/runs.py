@@ -12,10 +12,11 @@ from mptctl.cli.json_models import prints
 
 @prints({"--json": "mptctl.models.run_list:RunList"})
 def runs(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
-    """List the runs below the run root: method, state, validation error, when, and whose teacher each was.
+    """List the runs below the run root.
 
-    Folders in folders are looked into, so a study's seeds and an ensemble's members are listed too. Every checkpoint
-    is read and verified; one that is damaged makes its run broken, and is named.
+    Shows method, state, validation error, date, and which runs each one taught. Subfolders are searched, so
+    that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
+    makes its run broken.
 
     Examples:
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mptctl.evaluation.predictions import Predictions
 
 PANEL = "Slices"
+COMPARED = "What is compared"
 
 By = Annotated[
     list[str] | None,
@@ -20,7 +21,6 @@ By = Annotated[
         metavar="COLUMN",
         help="Flips by a column of --metadata, OLD or NEW; by class; by superclass; by confidence of OLD; by size or "
         "brightness of a run's pictures; a,b crosses two. Repeatable.",
-        rich_help_panel=PANEL,
     ),
 ]
 Metadata = Annotated[
@@ -37,7 +37,8 @@ Superclasses = Annotated[
     typer.Option(
         "--superclasses",
         metavar="FILE",
-        help="What --by superclass tells apart: .yaml (class: superclass) or .csv (columns class, superclass).",
+        help="Superclass of each class, for --by superclass: .yaml (class: superclass) or .csv (columns class, "
+        "superclass).",
         rich_help_panel=PANEL,
     ),
 ]
@@ -47,6 +48,7 @@ ClassMapFile = Annotated[
         "--class-map",
         metavar="FILE",
         help="Classes renamed, merged or split from OLD to NEW: .yaml (old: new) or .csv (columns old, new).",
+        rich_help_panel=COMPARED,
     ),
 ]
 Weight = Annotated[
@@ -54,7 +56,7 @@ Weight = Annotated[
     typer.Option(
         "--weight",
         metavar="COLUMN",
-        help="What a flip of each sample costs, a column as for --by: weighted rates beside the plain ones.",
+        help="Column with the weight of each sample's flip: weighted rates beside the plain ones.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -72,7 +74,8 @@ Fdr = Annotated[
     Literal["bh", "by"],
     typer.Option(
         "--fdr",
-        help="Rate of false discoveries: bh by Benjamini and Hochberg, by for any dependence.",
+        help="Control of false discoveries: bh (Benjamini and Hochberg), or by (Benjamini and Yekutieli), valid under "
+        "any dependence.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -91,7 +91,10 @@ def split(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing split.")] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Divide a source into old and new classes and into parts; later verbs find the result.
+    """Divide a source into old and new classes and into parts.
+
+    Holds a validation part out of training, finds files that cannot be used, and writes `split.json` into
+    the run root, where later commands find it.
 
     Examples:
 

@@ -79,10 +79,11 @@ def study(
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Train what is missing of a table of methods and seeds, and print it.
+    """Train what a table of methods and seeds still lacks.
 
-    What is there and finished is left alone, and what was interrupted goes on: the same command goes on after any
-    interruption. A run that fails is named, those that do not depend on it go on, and the exit code is 1.
+    Finished runs are kept and interrupted ones continued, so the same command goes on after any
+    interruption. A run that fails is named, runs that do not depend on it go on, and the exit code is 1.
+    Prints the table at the end.
 
     Examples:
 

@@ -36,9 +36,10 @@ def train_baseline(
     cache_teachers: opt.CacheTeachers = False,
     log: opt.Log = None,
 ) -> None:
-    """Train an update with another method, to compare with.
+    """Train the update with a rival method, or plainly.
 
-    Writes the run folder METHOD. ELODI takes an ensemble: --ref with the folder of its members, or once for each.
+    Writes the run folder METHOD. ELODI needs an ensemble of references: give `--ref` the folder of its
+    members, or repeat it.
 
     Examples:
 

@@ -32,11 +32,11 @@ def train_ensemble(
     size: Annotated[int, typer.Option("--size", metavar="N", min=1, help="How many members.")] = 8,
     log: opt.Log = None,
 ) -> None:
-    """Train an ensemble of references: plain cross-entropy on all classes, one model a seed.
+    """Train several references that differ in their seed.
 
-    Writes the run folders `ensemble/0`, `ensemble/1` and so on, which `--ref ensemble` names all together. Finished
-    members are left as they are, so that the same command with a larger --size adds to them; interrupted ones go on
-    with --resume.
+    Writes the run folders `ensemble/0`, `ensemble/1` and so on; `--ref ensemble` names all of them.
+    Finished members are kept: the same command with a larger --size adds members, and --resume continues
+    interrupted ones.
 
     Examples:
 

@@ -48,11 +48,15 @@ def train_mpt(
     cache_teachers: opt.CacheTeachers = False,
     log: opt.Log = None,
 ) -> None:
-    """Train the update: cross-entropy with a bias k on new classes, and distillation from old and reference.
+    """Train the update with margin preserving training.
 
-    Writes the run folder `mpt-kl` or `mpt-lm`. With `--max-nfr`, k is moved once an epoch, in the third quarter of the
-    run, towards the flips that the validation part may show; then `adjust` takes off what bias the budget still needs,
-    and writes the model that keeps it as `NAME-adjusted`. Exits with 3 where no bias meets the budget.
+    Minimises cross-entropy with a bias k on the new classes' logits, and focal distillation from the old
+    model and the reference. Writes the run folder `mpt-kl` or `mpt-lm`.
+
+    With `--max-nfr` no k is needed: k is adjusted after each epoch of the third quarter of the run, by the
+    flips of the validation part. Then `adjust` shifts the new classes' logits as far as the budget still
+    needs, and writes the model that keeps the budget as `NAME-adjusted`. Exits with 3 where no shift keeps
+    it.
 
     Examples:
 

@@ -10,7 +10,7 @@ from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
 def train_old(flags: TrainingFlags, log: opt.Log = None) -> None:
-    """Train the old model: plain cross-entropy on the old classes.
+    """Train the old model, on the old classes alone.
 
     Writes the run folder `old`, which train-mpt and train-baseline take as their --old.
 

@@ -10,9 +10,9 @@ from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
 @prints_run
 @training_flags(seed=opt.IndependentSeed)
 def train_ref(flags: TrainingFlags, log: opt.Log = None) -> None:
-    """Train the reference: plain cross-entropy on all classes, independent of the old model.
+    """Train the reference: plain training on all classes.
 
-    Writes the run folder `ref`. For an ensemble, see train-ensemble.
+    The reference is independent of the old model; train-mpt distils from both. Writes the run folder `ref`.
 
     Examples:
 

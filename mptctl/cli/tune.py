@@ -167,14 +167,14 @@ def tune(
     old: opt.Old = "old",
     ref: opt.Refs = None,
 ) -> None:
-    """Search k on held-out data, and write the chosen recipe.
+    """Search k on held-out samples; write the chosen recipe.
 
-    The choice has the lowest NFR among the trials whose validation error is at most the reference's plus
-    --max-er-increase; with --max-nfr the lowest error among those whose NFR is shown to be within it. The test set is
-    not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`,
-    `tune/tune.html`, and a run folder a trial below `tune/trials`.
+    Chooses the lowest NFR among the trials whose validation error is at most the reference's plus
+    --max-er-increase; with --max-nfr the lowest error among the trials that keep that budget of flips. The
+    test set is not read. Writes `tune/best.yaml`, `tune/trials.json`, `tune/tune.png`, `tune/tune.html`,
+    and a run folder for each trial below `tune/trials`.
 
-    Exits with 3, and writes no recipe, where no trial keeps to the limit.
+    Exits with 3, and writes no recipe, where no trial keeps the limit.
 
     Examples:
 
