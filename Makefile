@@ -1,18 +1,39 @@
 # make demo: the whole story on embedded characters. make test: everything CI checks. make gpu-check: what needs a GPU.
+# make nightly: what takes too long for make test. The rest: CONTRIBUTING.md.
 PYTHON ?= python3
+# The newest Python that is here and allowed; those of pyenv are not on the path.
+NEWEST ?= $(shell for it in python3.13 ~/.pyenv/versions/3.13*/bin/python python3.12 ~/.pyenv/versions/3.12*/bin/python \
+	$(PYTHON); do $$it --version > /dev/null 2>&1 && echo $$it && break; done)
 BIN := .venv/bin
+UV := $(BIN)/uv --quiet
+# The versions of constraints.txt, those of the build included.
+INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak load test-lowest audit
+.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak load \
+	test-lowest test-latest nightly constraints audit
+
+# Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
+.venv/.uv: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt uv
+	touch $@
 
 # Installed again only when the dependencies change: the program alone for the demo, and what checks it for the rest.
-.venv/.program: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+.venv/.program: .venv/.uv pyproject.toml
+	$(INSTALL) --editable .
 	touch $@
 
 .venv/.installed: .venv/.program
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(INSTALL) --editable '.[dev]'
 	touch $@
+
+# One version of each package for every Python that is allowed. What stands there stays where it fits pyproject.toml;
+# `make constraints UPGRADE=--upgrade` takes the newest. torch and torchvision are the newest that machines with a cap of
+# their own for pip may have.
+HELD := 'torch<=2.14.1' 'torchvision<=0.29.1'
+constraints: .venv/.uv
+	printf '%s\n' uv hatchling editables $(HELD) | $(UV) pip compile --universal --fork-strategy fewest --all-extras \
+		--no-header --no-annotate --no-emit-index-url $(UPGRADE) --output-file constraints.txt pyproject.toml - > /dev/null
 
 demo: .venv/.program
 	$(BIN)/mptctl quickstart --overwrite
@@ -25,8 +46,13 @@ lint: .venv/.installed
 	$(BIN)/pylint mptctl kernels/mpt_kernels
 
 # One process a core, each taking tests from the other's queue when its own is empty.
-test: lint
-	$(BIN)/pytest --numprocesses logical --dist worksteal
+PYTEST_ALL := pytest --numprocesses logical --dist worksteal
+
+test:
+	@echo "make test: what is missing of .venv (about a minute, 5 GB), then style, types and imports, then all tests; \
+	15 minutes on two idle cores."
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/$(PYTEST_ALL)
 
 # Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
 break-guards: .venv/.installed
@@ -43,24 +69,34 @@ soak: .venv/.installed
 load: .venv/.installed
 	MPTCTL_LOAD=1 $(BIN)/pytest tests/load
 
-# The suite on the lowest versions that pyproject.toml allows. By hand and in a nightly job: it downloads gigabytes.
-.venv-lowest/.installed: pyproject.toml
-	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
-	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
-	touch $@
+# The suite on the lowest and on the newest versions that pyproject.toml allows, the newest with the newest Python. Each
+# environment takes 6 to 9 GB and is removed after its run; `make .venv-latest` makes one that stays until then.
+.venv-lowest: .venv/.uv pyproject.toml
+	$(UV) venv --clear --python $(PYTHON) $@
+	$(UV) pip install --python $@ --resolution lowest-direct --editable '.[dev]' || { rm -rf $@; exit 1; }
 
-test-lowest: .venv-lowest/.installed
-	.venv-lowest/bin/pytest --numprocesses logical --dist worksteal
+.venv-latest: .venv/.uv pyproject.toml
+	$(UV) venv --clear --python $(NEWEST) $@
+	$(UV) pip install --python $@ --upgrade --editable '.[dev]' || { rm -rf $@; exit 1; }
+
+test-lowest: .venv-lowest
+	.venv-lowest/bin/$(PYTEST_ALL); ended=$$?; rm -rf .venv-lowest; exit $$ended
+
+test-latest: .venv-latest
+	.venv-latest/bin/mypy && .venv-latest/bin/$(PYTEST_ALL); ended=$$?; rm -rf .venv-latest; exit $$ended
+
+# Goes on after what fails, and says at the end what ran, in what time, and what failed.
+nightly:
+	.ci/each break-guards fuzz soak load test-integrations test-lowest test-latest
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(INSTALL) pip-audit
 	$(BIN)/pip-audit --skip-editable
 
 # What Python programs of others may bring: several gigabytes, so that neither demo nor test needs it.
 .venv/.integrations: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[integrations]'
+	$(INSTALL) --editable '.[integrations]'
 	touch $@
 
 test-integrations: .venv/.integrations
@@ -68,7 +104,7 @@ test-integrations: .venv/.integrations
 
 # Pages in the system's Chromium (MPTCTL_CHROMIUM names another one). axe-core is under MPL-2.0 and stays out of the tree.
 .venv/.browser: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(INSTALL) --editable '.[browser]'
 	npm install --silent --no-save --no-package-lock axe-core@4
 	touch $@
 
@@ -83,7 +119,7 @@ gpu-check:
 PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
 FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
 gpu-wheels:
-	$(PIP) download --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml 'typer>=0.29'
+	$(PIP) download --constraint constraints.txt --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml typer
 	$(PIP) download --only-binary=:all: --no-deps --dest .gpu-wheels tensorboardX
 
 docs: .venv/.installed
@@ -93,11 +129,11 @@ docs: .venv/.installed
 
 # The documentation as pages for a browser, in site/; a link that leads nowhere ends it.
 .venv/.site: .venv/.program
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
+	$(INSTALL) --editable '.[site]'
 	touch $@
 
 site: .venv/.site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-latest site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

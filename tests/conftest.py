@@ -23,8 +23,9 @@ from mptctl.training.result import FitResult
 from mptctl.training.train import train
 from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
 from tests.crashed_workers import pytest_configure as pytest_configure
-from tests.crashed_workers import pytest_terminal_summary as pytest_terminal_summary
 from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
+from tests.crashed_workers import report_crashed_workers
+from tests.skip_reasons import report_skips
 
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
@@ -37,6 +38,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test is timed: a busy machine is no failure.
 settings.register_profile("mptctl", deadline=None, max_examples=50)
 settings.load_profile("mptctl")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Ends the log with what crashed, and with what was skipped and why."""
+    report_crashed_workers(terminalreporter, config)
+    report_skips(terminalreporter)
 
 
 @pytest.fixture(autouse=True)

@@ -73,9 +73,9 @@ def _python() -> Check:
 def _torch() -> Check:
     import torch
 
-    if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 10):
+    if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 11):
         return Check(
-            name="torch", state="unusable", found=torch.__version__, advice="pip install 'torch>=2.10'"
+            name="torch", state="unusable", found=torch.__version__, advice="pip install 'torch>=2.11'"
         )
     return Check(name="torch", state="ok", found=torch.__version__)
 
