@@ -43,7 +43,5 @@ def test_a_target_that_fails_does_not_stop_those_after_it_and_is_told_at_the_end
         ["sound", "passed"], ["broken", "FAILED"], ["after", "passed"]
     ]  # fmt: skip
     assert all(line.endswith(" s") for line in lines[2:])
-    done = subprocess.run(
-        [*command[:1], "after"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command[:1], "after"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0

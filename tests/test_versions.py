@@ -1,4 +1,4 @@
-"""The one set of versions: every package that pyproject.toml names has one that it allows, and nothing else stands there."""
+"""The one set of versions: each package that pyproject.toml names has one that it allows; no address stands there."""
 
 from __future__ import annotations
 
