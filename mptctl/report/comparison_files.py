@@ -90,6 +90,8 @@ def render_csv(comparison: Comparison) -> str:
         "best",
         "within_noise_of_best",
         "bias_values",
+        "flips_at_test_error",
+        "errors_at_test_error",
         "against",
         *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
     ]
@@ -106,7 +108,10 @@ def render_csv(comparison: Comparison) -> str:
         for counted in (row.flips, row.errors):
             cells += [_joined([pair[i] for pair in counted.values]) for i in (0, 1)]
         cells += [row.cost, row.parameters, _joined(row.best), _joined(row.within_noise_of_best)]
-        cells += ["" if row.bias is None else _joined(row.bias.values), comparison.against]
+        cells.append("" if row.bias is None else _joined(row.bias.values))
+        for checked in (row.flips_at_test_error, row.errors_at_test_error):
+            cells.append("" if checked is None else _joined([count for count, _ in checked.values]))
+        cells.append(comparison.against)
         for rate in COLUMNS:
             apart = (row.differences or {}).get(rate)
             cells += [None] * 3 if apart is None else [apart.mean, apart.low, apart.high]

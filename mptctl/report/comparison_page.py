@@ -181,5 +181,7 @@ def _title(comparison: Comparison) -> str:
     best = [row for row in comparison.rows if "nfr" in row.best]
     several = len({row.section for row in comparison.rows}) > 1
     names = dict.fromkeys(f"{row.name} ({row.section})" if several else row.name for row in best)
-    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    where = (
+        f" at the validation error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    )
     return f"Lowest NFR{where}: {' and '.join(names)}" if best else "Comparison"

@@ -85,7 +85,7 @@ def differences_sentence(comparison: Comparison) -> str:
     """What the table of differences holds; stands above it."""
     return (
         f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
-        f"{100 * comparison.noise.level:g} % interval."
+        f"{100 * comparison.noise.level:g} % interval; of one seed it is the test draw's only."
     )
 
 
@@ -117,11 +117,16 @@ def parameters_text(row: ComparisonRow) -> str:
 def marks_sentence(comparison: Comparison) -> str:
     """What the marks and the columns mean, in one sentence."""
     noise = comparison.noise
-    how = f"{noise.resamples:,} paired draws of {'seeds, then samples' if 'seeds' in noise.over else 'samples alone'}"
-    single = "" if "seeds" in noise.over else ", since each row has one seed"
+    draws = (
+        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a bias"
+    )
+    if noise.over == "samples":
+        how = f"{draws}: the test draw only, since each row has one seed"
+    else:
+        how = f"Student's over seeds, or that of {draws}, where it is wider"
     return (
         f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
-        f"{100 * noise.level:g} % interval of the difference over {how}{single}, holds zero); rates are in percent, "
+        f"{100 * noise.level:g} % interval of the difference contains zero; {how}); rates are in percent, "
         f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; cost 1 is one plain training."
     )
 
@@ -137,8 +142,9 @@ def conclusion(comparison: Comparison) -> str:
     if not best:
         return ""
     near = [_called(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
-    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
-    said = f"Least NFR{where}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
+    said = f"Least NFR{_at(comparison)}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
+    if comparison.equal_error is not None:
+        said += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
     differ = "differs" if len(near) == 1 else "differ"
     return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
 
@@ -152,12 +158,18 @@ def _against(comparison: Comparison, base: str) -> str:
         if found is None or found.low is None or found.high is None:
             continue
         (fewer if found.high < 0 else more if found.low > 0 else either).append(_called(row))
-    where = f" at the error of {comparison.equal_error}" if comparison.equal_error is not None else ""
     if not fewer + more + either:
         return ""
-    said = f"Fewer flips than {base}{where}: {some(fewer) if fewer else 'none'}"
+    said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"
     said += f"; more: {some(more)}" if more else ""
     return said + (f"; apart by no more than noise: {some(either)}." if either else ".")
+
+
+def _at(comparison: Comparison) -> str:
+    """At which error, where all are brought to one."""
+    if comparison.equal_error is None:
+        return ""
+    return f" at the validation error of {comparison.equal_error}"
 
 
 def _called(row: ComparisonRow) -> str:
@@ -185,6 +197,16 @@ def remarks(comparison: Comparison) -> list[str]:
         )
     if comparison.equal_error is not None:
         lines.append(equal_error_sentence(comparison.equal_error))
+        checked = [
+            f"{_called(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+            for row in comparison.rows
+            if row.flips_at_test_error is not None
+        ]
+        if checked:
+            lines.append(
+                f"Flips at the test error of {comparison.equal_error}, the biases read off the test samples "
+                f"themselves: {', '.join(checked)}."
+            )
     for section, row in comparison.bias_held_against.items():
         where = "" if section == "all" else f" of {section}"
         lines.append(

@@ -1,22 +1,29 @@
-"""Differences to one row of a comparison: over the seeds that both have, each with the interval of its noise."""
+"""Differences of rows of a comparison: over the seeds that both have, each with its interval."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.paired_bootstrap import (
-    FloatArray,
-    IntArray,
-    differences,
-    interval,
-    joint_cells,
-    observed,
-)
+from mptctl.evaluation.paired_bootstrap import FloatArray, interval, observed, redraw
 from mptctl.recipe.validation import nearest
 from mptctl.studies.comparison import COLUMNS, Column, Difference
 from mptctl.studies.groups import Group
+
+
+class RedrawnRates(NamedTuple):
+    """Rates of one update, as they are and on samples that are drawn again."""
+
+    observed: Mapping[str, float]
+    draws: Mapping[str, FloatArray]
+
+
+# By split and seed.
+RedrawnGroup = Mapping[tuple[str, int], RedrawnRates]
 
 
 def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
@@ -50,30 +57,32 @@ def row_of_name(flag: str, groups: Sequence[Group], name: str) -> Group | None:
     return named[0] if named else None
 
 
-def draws_of_difference(one: Group, other: Group) -> dict[str, FloatArray] | None:
-    """Bootstrap of the difference over the seeds that two groups have in common; None where there is none."""
-    cells = _cells(one, other)
-    return differences(cells) if cells else None
-
-
-def difference_to(one: Group, other: Group) -> dict[Column, Difference] | None:
-    """By rate, what one group has more than another; None where they have no seed in common."""
-    cells = _cells(one, other)
-    if not cells:
-        return None
-    means, draws = observed(cells), differences(cells)
-    found: dict[Column, Difference] = {}
-    for column in COLUMNS:
-        low, high = interval(draws[column]) or (None, None)
-        mean = means[column] if math.isfinite(means[column]) else None
-        found[column] = Difference(mean=mean, low=low, high=high)
-    return found
-
-
-def _cells(one: Group, other: Group) -> list[IntArray]:
-    theirs = {update.replicate: update for update in other.updates}
+def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
+    """Rates of the rows of one section, as they are and on samples that are drawn again, the same for all rows."""
+    updates = [update for group in groups for update in group.updates]
+    draws = iter(redraw([update.counted for update in updates]))
     return [
-        joint_cells(u.of_old, u.old_right, u.right, theirs[u.replicate].right)
-        for u in one.updates
-        if u.replicate in theirs
+        {update.replicate: RedrawnRates(observed(update.counted), next(draws)) for update in group.updates}
+        for group in groups
     ]
+
+
+def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Difference] | None:
+    """By rate, what one group has more than another; None where they have no seed in common."""
+    shared = [replicate for replicate in one if replicate in other]
+    if not shared:
+        return None
+    return {column: _difference([(one[each], other[each]) for each in shared], column) for column in COLUMNS}
+
+
+def is_noise(difference: Difference) -> bool:
+    """Whether the interval of a difference contains zero, or there is none."""
+    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
+
+
+def _difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
+    values = [one.observed[column] - other.observed[column] for one, other in pairs]
+    draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
+    mean = float(np.mean(values))
+    low, high = interval(values, draws) or (None, None)
+    return Difference(mean=mean if math.isfinite(mean) else None, low=low, high=high, seeds=len(pairs))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +16,10 @@ from pydantic import Field, ValidationError
 
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import CheckpointError, UsageError, one_line
+from mptctl.evaluation.paired_bootstrap import WrongByBias
 from mptctl.files import Model, write_atomically
 from mptctl.names import Part
-from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe import Recipe, load_recipe, may_change_between_starts
 from mptctl.studies.work import RunWork
 
 ANSWERS_NAME = "answers.npz"
@@ -26,6 +29,8 @@ PARTS: tuple[Part, ...] = ("val", "test")
 ARRAYS = ("index", "label", "old_answer", "new_answer", "old_logit", "gap", "confidence")
 # The smallest number above zero that half precision has: the gap of an answer that is only just a new class.
 LEAST = np.float16(2.0**-24)
+# Keys of a recipe's runtime with which a run of another value is another row.
+MORE_THAN_ROUNDING = ("precision", "teacher_precision", "sync_batchnorm")
 
 
 class KeptCalibration(Model):
@@ -98,6 +103,13 @@ class PartAnswers:
         right: NDArray[np.bool_] = self.answers(bias) == self.label
         return right
 
+    @property
+    def wrong_by_bias(self) -> WrongByBias:
+        """Wrong answers as a constant is taken off the logits of the new classes."""
+        return WrongByBias(
+            self.gap.astype(np.float64), self.new_answer != self.label, self.old_answer != self.label
+        )
+
 
 @dataclass(frozen=True)
 class RunAnswers:
@@ -124,6 +136,24 @@ class RunAnswers:
     def part(self, name: Part) -> PartAnswers:
         """Its answers to one of the two parts."""
         return {"val": self.val, "test": self.test}[name]
+
+
+def settings_of(run: RunAnswers) -> str:
+    """What seeds of one row have in common, as text: the recipe without its seed and what only changes the speed."""
+    recipe = run.recipe.model_dump(mode="json")
+    free = may_change_between_starts()
+    recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
+    recipe["data"] = {key: value for key, value in recipe["data"].items() if f"data.{key}" not in free}
+    return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)
+
+
+def answers_digest(run: RunAnswers) -> str:
+    """A digest of all that is kept of a run's answers: two models that are not one have another."""
+    digest = hashlib.sha256()
+    for part in (run.val, run.test):
+        for name in ARRAYS:
+            digest.update(getattr(part, name).tobytes())
+    return digest.hexdigest()
 
 
 def read_answers(folder: Path) -> RunAnswers | None:

@@ -9,9 +9,9 @@ import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
-from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES, is_noise
+from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES
 from mptctl.names import Part
-from mptctl.studies.against import difference_to, draws_of_difference, refuse_unknown_row, row_of_name
+from mptctl.studies.against import difference_to, is_noise, redraw_groups, refuse_unknown_row, row_of_name
 from mptctl.studies.answers import Progress, RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
@@ -23,12 +23,20 @@ from mptctl.studies.comparison import (
     ComparisonRow,
     Cost,
     Counted,
+    Difference,
     Noise,
     OldModels,
     Spread,
 )
-from mptctl.studies.equal_error import at_equal_error
-from mptctl.studies.groups import Group, group_updates, missing_seeds, refuse_other_splits
+from mptctl.studies.equal_error import at_equal_error, at_test_error_of
+from mptctl.studies.groups import (
+    Group,
+    count_once,
+    group_updates,
+    missing_seeds,
+    refuse_other_splits,
+    several_old_models,
+)
 from mptctl.studies.post_hoc_bias import take_bias_off
 from mptctl.studies.updates import Update, find_updates
 
@@ -72,13 +80,14 @@ def compare_runs(
     found = find_updates(folders, old, by_old=by == "old", part=part, device=device, progress=progress)
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
-    groups = group_updates(found.updates, by)
+    updates, again = count_once(found.updates, by)
+    groups = group_updates(updates, by)
     names = [group.name for group in groups]
     if equal_error is not None:
         refuse_unknown_row("--equal-error", equal_error, names)
     if against is not None:
         refuse_unknown_row("--against", against, names if equal_error is not None else [*names, BIAS_ROW])
-    notes, held_against = list(found.notes), {}
+    notes, held_against = [*found.notes, *again, *several_old_models(groups)], {}
     rows: list[ComparisonRow] = []
     seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
@@ -129,6 +138,7 @@ def _rows(groups: Sequence[Group], by: By, base: Group | None, *, moved: bool) -
     """
     plain = _plain_of(groups)
     rows = [_row(group, plain, by, moved) for group in groups]
+    redrawn = redraw_groups(groups)
     best: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     most = max(len(group.updates) for group in groups)
@@ -142,13 +152,20 @@ def _rows(groups: Sequence[Group], by: By, base: Group | None, *, moved: bool) -
         for i, mean in means.items():
             if i in whole and mean == means[top]:
                 best[i].append(column)
-            elif (draws := draws_of_difference(groups[i], groups[top])) is not None and is_noise(
-                draws[column]
-            ):
+                continue
+            apart = difference_to(redrawn[i], redrawn[top])
+            if apart is not None and is_noise(apart[column]):
                 noise[i].append(column)
-    apart = [None if base is None or group is base else difference_to(group, base) for group in groups]
+    differences: list[dict[Column, Difference] | None] = [None] * len(groups)
+    if base is not None:
+        to = next(i for i, group in enumerate(groups) if group is base)
+        differences = [
+            None if i == to else difference_to(redrawn[i], redrawn[to]) for i in range(len(groups))
+        ]
     return [
-        row.model_copy(update={"best": best[i], "within_noise_of_best": noise[i], "differences": apart[i]})
+        row.model_copy(
+            update={"best": best[i], "within_noise_of_best": noise[i], "differences": differences[i]}
+        )
         for i, row in enumerate(rows)
     ]
 
@@ -178,8 +195,8 @@ def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, moved: bool
     updates = group.updates
     counts = [update.counts for update in updates]
     rates = [flip_rates(c, 0) for c in counts]
-    wrong = [(int((~u.right).sum()), len(u.right)) for u in updates]
     costs = [_cost(u.run, plain.get(u.replicate)) for u in updates]
+    at_test_error = [at_test_error_of(u) for u in updates] if moved and updates[0].part == "test" else None
     parts = Cost(
         own=_mean([c.own for c in costs]),
         asked=_mean([c.asked for c in costs]),
@@ -196,19 +213,29 @@ def _row(group: Group, plain: dict[tuple[str, int], Update], by: By, moved: bool
         nfr=spread([r.nfr.value for r in rates]),
         rel_nfr=spread([r.rel_nfr.value for r in rates]),
         er_old=spread([c.new_wrong / c.total for c in counts]),
-        er_all=spread([count / of for count, of in wrong]),
+        er_all=spread([count / of for count, of in _errors(updates).values]),
         lost=spread([r.lost.value for r in rates]),
         pfr=spread([r.pfr.value for r in rates]),
         nfi=spread([r.nfi.value for r in rates]),
-        flips=Counted(values=[(c.negative_flips, c.total) for c in counts]),
-        errors=Counted(values=wrong),
+        flips=_flips(updates),
+        errors=_errors(updates),
         cost=None if None in whole else float(sum(part for part in whole if part is not None)),
         cost_parts=parts,
         parameters=updates[0].run.head.work.parameters,
         best=[],
         within_noise_of_best=[],
         bias=spread([u.bias for u in updates]) if moved or group.method == BIAS_ROW else None,
+        flips_at_test_error=None if at_test_error is None else _flips(at_test_error),
+        errors_at_test_error=None if at_test_error is None else _errors(at_test_error),
     )
+
+
+def _flips(updates: Sequence[Update]) -> Counted:
+    return Counted(values=[(u.counts.negative_flips, u.counts.total) for u in updates])
+
+
+def _errors(updates: Sequence[Update]) -> Counted:
+    return Counted(values=[(int((~u.right).sum()), len(u.right)) for u in updates])
 
 
 def spread(values: Sequence[float | None]) -> Spread:

@@ -46,8 +46,11 @@ class Difference(Model):
     """What a row has more of one rate than another row, over the seeds that both have, as fractions."""
 
     mean: float | None = Field(description="over seeds; null where it is not defined in one of them")
-    low: float | None = Field(description="lower end of the interval of noise; null where no draw has one")
+    low: float | None = Field(description="lower end of the interval; null where there is none")
     high: float | None = Field(description="upper end")
+    seeds: int = Field(
+        description="that both have; of one the interval is the test draw's alone and says nothing of another training"
+    )
 
 
 class ComparisonRow(Model):
@@ -82,6 +85,12 @@ class ComparisonRow(Model):
         description="what was taken off the logits of new classes, for the row of the bias and with --equal-error; "
         "below zero it was put on them",
     )
+    flips_at_test_error: Counted | None = Field(
+        None,
+        description="with --equal-error: negative flips and test samples of old classes with the bias that is read off "
+        "the test samples themselves, at the test error of that row; a check, since no release can choose so",
+    )
+    errors_at_test_error: Counted | None = Field(None, description="wrong answers and test samples, likewise")
     differences: dict[Column, Difference] | None = Field(
         None,
         description="with --against, to that row; null for the row itself and where they have no seed in common",
@@ -97,10 +106,14 @@ class Noise(Model):
     """How noise was judged."""
 
     over: Literal["seeds and samples", "samples"] = Field(
-        description="what is drawn; samples alone for one seed"
+        description="what the intervals are over; samples alone, which is the test draw only, for one seed"
     )
-    resamples: int = Field(description="draws of the paired bootstrap")
-    level: float = Field(description="of the interval of the difference, which holds zero where it is noise")
+    resamples: int = Field(
+        description="draws of the paired bootstrap: of test samples, and of the validation samples that chose a bias"
+    )
+    level: float = Field(
+        description="of the interval of the difference, which contains zero where it is noise"
+    )
 
 
 class OldModels(Model):

@@ -10,7 +10,8 @@ import numpy as np
 from mptctl.errors import DataError
 from mptctl.studies.against import row_of_name
 from mptctl.studies.groups import Group
-from mptctl.studies.post_hoc_bias import bias_at_error
+from mptctl.studies.post_hoc_bias import at_error_of, bias_at_error
+from mptctl.studies.updates import Update
 
 
 def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], list[str]]:
@@ -39,14 +40,14 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
                 raise DataError(
                     f"--equal-error: {update.run.folder} has no validation part to choose a bias on; compare without it"
                 )
-    errors = {u.replicate: float(np.mean(~u.run.val.right())) for u in target.updates}
+    rivals = {u.replicate: u.run for u in target.updates}
     moved, notes = [], []
     for group in groups:
         updates, missed = [], 0
         for update in group.updates:
-            if update.replicate in errors:
-                bias, reached = bias_at_error(update.run.val, errors[update.replicate], least=-np.inf)
-                updates.append(replace(update, bias=bias))
+            if update.replicate in rivals:
+                shifted, reached = at_error_of(update, rivals[update.replicate], least=-np.inf)
+                updates.append(shifted)
                 missed += not reached
         if not updates:
             notes.append(f"{group.name} is left out: it has no seed in common with {name}")
@@ -63,3 +64,13 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
             )
         moved.append(group._replace(updates=updates))
     return moved, notes
+
+
+def at_test_error_of(update: Update) -> Update:
+    """An update with the bias read off the test samples themselves, at the test error of the row it is held against.
+
+    A check on the choice by validation, after which rows differ in test error by what that choice varies.
+    """
+    assert update.rival is not None
+    error = float(np.mean(~update.rival.test.right()))
+    return replace(update, bias=bias_at_error(update.run.test, error, -np.inf)[0])

@@ -9,14 +9,12 @@ from typing import NamedTuple
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import CheckpointError
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe import may_change_between_starts
 from mptctl.studies.answers import RunAnswers
+from mptctl.studies.answers_file import answers_digest, settings_of
 from mptctl.studies.comparison import By
 from mptctl.studies.updates import Update
 
 PLAIN = "no-treatment"
-# Keys of a recipe's runtime with which a run of another value is another row.
-MORE_THAN_ROUNDING = ("precision", "teacher_precision", "sync_batchnorm")
 
 
 class Group(NamedTuple):
@@ -61,33 +59,122 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
             )
 
 
+def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[str]]:
+    """Each run once against each old model on a split, and notes on folders that hold a run again.
+
+    A run is there again as a copy of its checkpoint; as equal weights that bear another name or seed, which all that is
+    kept of their answers tells; and as the same training done twice, on other threads for instance.
+    """
+    seen: dict[tuple[str, ...], Update] = {}
+    once, notes = [], []
+    for update in updates:
+        head, settings, old = update.run.head, settings_of(update.run), update.old.head.digest
+        weights = answers_digest(update.run) + (head.split_fingerprint if by == "split" else "")
+        training = json.dumps([head.split_fingerprint, head.teachers, update.run.recipe.runtime.seed])
+        same = {
+            ("copy", head.digest, head.split_fingerprint, old): "is the model of",
+            ("weights", settings, weights, update.old_name or ""): "has the weights of",
+            (
+                "training",
+                settings,
+                training,
+                old,
+            ): "is the same training (split, seed, settings, teachers) as",
+        }
+        again = next((key for key in same if key in seen), None)
+        if again is not None:
+            notes.append(f"{update.run.folder}: left out: {same[again]} {seen[again].run.folder}")
+            continue
+        seen.update(dict.fromkeys(same, update))
+        once.append(update)
+    return once, notes
+
+
 def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     """Put together what differs in its seed alone, in the order of the table of methods.
 
-    Settings are the whole recipe, of `runtime` only what changes more than rounding, and how many teachers there are.
-    Two runs of the same settings, split and seed, as with two references, are told apart by their names.
+    Settings are the whole recipe, of `runtime` only what changes more than rounding, how many teachers there are, and
+    the recipe of the old model. On one split runs of one row replace one old model. Two runs of the same settings,
+    split and seed, as with two references, are told apart by their names, or else by their folders.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
     for update in updates:
         section = update.old_name or labels.get(update.run.head.split_fingerprint)
-        alike.setdefault((section, _settings(update.run)), []).append(update)
+        alike.setdefault((section, settings_of(update.run)), []).append(update)
     groups = []
     for (section, _), members in alike.items():
-        named: dict[str, list[Update]] = {}
-        twice = len({m.replicate for m in members}) < len(members)
-        for member in members:
-            named.setdefault(member.run.folder.name if twice else "", []).append(member)
-        for several in named.values():
-            method = several[0].run.recipe.method.name
-            names = {m.run.folder.name for m in several}
+        parts = [part for one_old in _by_old_model(members) for part in _told_apart(one_old)]
+        for name, several in zip(_titles(parts), parts, strict=True):
             several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
-            groups.append(Group(names.pop() if len(names) == 1 else method, method, section, several))
+            groups.append(Group(name, several[0].run.recipe.method.name, section, several))
     order = {name: i for i, name in enumerate(METHOD_NAMES)}
     sections = list(dict.fromkeys(group.section for group in groups))
     if by == "split":
         sections.sort(key=lambda section: section or "")
     return sorted(groups, key=lambda g: (sections.index(g.section), order[g.method], g.name))
+
+
+def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
+    """Updates of one setting, those of other old models apart: of another setting, or two of one split."""
+    olds: dict[tuple[str, int], set[str]] = {}
+    for update in updates:
+        split = (update.run.head.split_fingerprint, update.run.head.request.seed)
+        olds.setdefault(split, set()).add(update.old.head.digest)
+    one_each = all(len(digests) == 1 for digests in olds.values())
+    parts: dict[str, list[Update]] = {}
+    for update in updates:
+        key = settings_of(update.old) if one_each else update.old.head.digest
+        parts.setdefault(key, []).append(update)
+    return list(parts.values())
+
+
+def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
+    """Names of rows of one setting: of their runs or their method; of two of one name, with old model, then folder."""
+    titles = []
+    for updates in parts:
+        names = {update.run.folder.name for update in updates}
+        titles.append(names.pop() if len(names) == 1 else updates[0].run.recipe.method.name)
+    for more in (_old_model, _folder):
+        titles = [
+            title + more(part) if titles.count(title) > 1 else title
+            for title, part in zip(titles, parts, strict=True)
+        ]
+    return titles
+
+
+def _folder(updates: Sequence[Update]) -> str:
+    return f", {updates[0].run.folder.parent}"
+
+
+def _old_model(updates: Sequence[Update]) -> str:
+    """The end of a row's name that tells it from a row of the same setting and another old model."""
+    old = updates[0].old
+    return f", old {old.folder.name} {old.head.digest[:8]}"
+
+
+def _told_apart(updates: Sequence[Update]) -> list[list[Update]]:
+    """Updates of one row that are one a seed: all of them, else those of each name, else each folder by itself."""
+    named: dict[str, list[Update]] = {}
+    for update in updates:
+        named.setdefault(update.run.folder.name if _seed_twice(updates) else "", []).append(update)
+    return [
+        part
+        for several in named.values()
+        for part in ([[update] for update in several] if _seed_twice(several) else [several])
+    ]
+
+
+def _seed_twice(updates: Sequence[Update]) -> bool:
+    return len({update.replicate for update in updates}) < len(updates)
+
+
+def several_old_models(groups: Sequence[Group]) -> list[str]:
+    """Which rows of one setting stand apart since they replace other old models."""
+    names = [group.name for group in groups if group.name.endswith(_old_model(group.updates))]
+    if not names:
+        return []
+    return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
 
 
 def missing_seeds(groups: Sequence[Group]) -> list[str]:
@@ -136,11 +223,3 @@ def _split_key(run: RunAnswers) -> dict[str, object]:
         if name not in ("seed", "data_root")
     }
     return key | {"old classes": head.num_old, "classes": len(head.class_names)}
-
-
-def _settings(run: RunAnswers) -> str:
-    recipe = run.recipe.model_dump(mode="json")
-    free = may_change_between_starts()
-    recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
-    recipe["data"] = {key: value for key, value in recipe["data"].items() if f"data.{key}" not in free}
-    return json.dumps([recipe, len(run.head.teachers)], sort_keys=True)

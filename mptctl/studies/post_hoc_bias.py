@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mptctl.studies.answers import PartAnswers
+from mptctl.evaluation.paired_bootstrap import largest_bias
+from mptctl.studies.answers import PartAnswers, RunAnswers
 from mptctl.studies.comparison import BIAS_ROW
 from mptctl.studies.groups import Group
 from mptctl.studies.updates import Update
@@ -41,12 +42,12 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
         return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a bias on"]
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
-    errors = {update.replicate: float(np.mean(~update.run.val.right())) for update in best.updates}
+    rival_runs = {update.replicate: update.run for update in best.updates}
     biased, missed = [], 0
     for update in plain.updates:
-        if update.replicate in errors:
-            bias, reached = bias_at_error(update.run.val, errors[update.replicate])
-            biased.append(replace(update, bias=bias))
+        if update.replicate in rival_runs:
+            shifted, reached = at_error_of(update, rival_runs[update.replicate])
+            biased.append(shifted)
             missed += not reached
     if not biased:
         return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
@@ -55,6 +56,21 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
         "there the one with the lowest error is taken"
     ]
     return Group(BIAS_ROW, BIAS_ROW, plain.section, biased), best.name, notes if missed else []
+
+
+def at_error_of(update: Update, rival: RunAnswers, least: float = 0.0) -> tuple[Update, bool]:
+    """An update with the largest bias at which it errs on validation no more than another run as it is.
+
+    Args:
+        update: as it is.
+        rival: of the same split.
+        least: see `bias_at_error`.
+
+    Returns:
+        The update, and whether that error is reached.
+    """
+    bias, reached = bias_at_error(update.run.val, float(np.mean(~rival.val.right())), least)
+    return replace(update, bias=bias, rival=rival, least_bias=least), reached
 
 
 def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[float, bool]:
@@ -69,20 +85,8 @@ def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[
         The bias, one of the gaps or the least, and whether that error is reached; where it is not, the bias with the
         lowest error, of several the smallest.
     """
-    gap = part.gap.astype(np.float64)
-    if least == -np.inf:  # below every gap: each sample that can be answered with a new class is
-        least = float(np.nextafter(gap[np.isfinite(gap)].min(initial=0.0), -np.inf))
-    moving = np.flatnonzero(gap > least)
-    order = moving[np.argsort(gap[moving], kind="stable")]
-    # Each of these samples goes over to its best old class once the bias is its gap; equal gaps go together.
-    change = (part.old_answer != part.label)[order].astype(np.int64) - (part.new_answer != part.label)[order]
-    last = np.append(gap[order][1:] != gap[order][:-1], True)[: order.size]
-    biases = np.append(least, gap[order][last])
-    start = int((~part.right(least)).sum())
-    errors = np.append(start, start + np.cumsum(change)[last]) / len(part)
-    reached = np.flatnonzero(errors <= error)
-    at = int(reached[-1]) if reached.size else int(errors.argmin())
-    return float(biases[at]), bool(reached.size)
+    biases, reached = largest_bias(part.wrong_by_bias, np.ones((1, len(part))), np.array([error]), least)
+    return float(biases[0]), bool(reached[0])
 
 
 def _val_nfr(update: Update) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
 from mptctl.evaluation.paired_answers import flip_counts
+from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
 from mptctl.names import Part, Role
@@ -33,6 +34,9 @@ class Update:
         bias: taken off the logits of the new classes; below zero it is put on them.
         old_name: of the old model, where there are several to tell apart.
         part: on which they are compared.
+        rival: run at whose validation error the bias was chosen, and is chosen again when samples are drawn again;
+            None where the bias was not chosen.
+        least_bias: smallest bias that could be chosen.
     """
 
     run: RunAnswers
@@ -40,6 +44,8 @@ class Update:
     bias: float = 0.0
     old_name: str | None = None
     part: Part = "test"
+    rival: RunAnswers | None = None
+    least_bias: float = 0.0
 
     @property
     def replicate(self) -> tuple[str, int]:
@@ -66,6 +72,16 @@ class Update:
     def counts(self) -> Counts:
         """The flip table, over samples of the old classes."""
         return flip_counts(self.old_right[self.of_old], self.right[self.of_old])
+
+    @cached_property
+    def counted(self) -> CountedUpdate:
+        """Answers, old model and the choice of the bias, as samples are drawn again."""
+        choice = None
+        if self.rival is not None:
+            rival_wrong = ~self.rival.val.right()
+            choice = BiasAtError(self.run.val.wrong_by_bias, rival_wrong, self.least_bias)
+        answers = self.run.part(self.part).wrong_by_bias
+        return CountedUpdate(answers, self.of_old, self.old_right, self.part, self.bias, choice)
 
 
 @dataclass(frozen=True)
@@ -151,8 +167,6 @@ def find_updates(
         updates += [
             replace(_against(answers, each, part, device, progress), old_name=each.name) for each in several
         ]
-    updates, more = _once_each(updates)
-    notes += more
     found: dict[str, list[RunAnswers]] = {}
     for models in beside.values():
         for folder, model in models.items():
@@ -164,18 +178,6 @@ def find_updates(
             f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
         )
     return Found(updates, notes, found)
-
-
-def _once_each(updates: Sequence[Update]) -> tuple[list[Update], list[str]]:
-    """Each model once against each old one on a split, and notes on folders that hold a model again."""
-    first: dict[tuple[str, ...], Update] = {}
-    notes = []
-    for update in updates:
-        head = update.run.head
-        same = first.setdefault((head.digest, head.split_fingerprint, update.old.head.digest), update)
-        if same is not update:
-            notes.append(f"{update.run.folder}: left out: is the model of {same.run.folder}")
-    return list(first.values()), notes
 
 
 def _old_models(

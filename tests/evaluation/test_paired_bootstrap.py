@@ -1,84 +1,178 @@
-"""The paired bootstrap: equal methods are noise, a planted difference is not, and seeds count as well as samples."""
+"""Rates on samples that are drawn again, with the bias chosen anew, by hand and against drawing them one by one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.stats
 
-from mptctl.evaluation.paired_bootstrap import BoolArray, differences, is_noise, joint_cells
+from mptctl.evaluation.paired_bootstrap import (
+    BiasAtError,
+    BoolArray,
+    CountedUpdate,
+    FloatArray,
+    WrongByBias,
+    interval,
+    observed,
+    redraw,
+)
 
 COLUMNS = ("nfr", "rel_nfr", "er_old", "er_all")
 
 
-def methods(
-    seed: int, error: float, other_error: float, n: int = 2000
-) -> tuple[BoolArray, BoolArray, BoolArray, BoolArray]:
-    """of_old, old_right, and right answers of two methods that err independently, at two rates."""
+def updates(seed: int, *errors: float, n: int = 2000) -> list[CountedUpdate]:
+    """Updates that err independently of each other at some rates, on one test part."""
     rng = np.random.default_rng(seed)
     of_old, old_right = rng.random(n) < 0.5, rng.random(n) < 0.9
-    return of_old, old_right, rng.random(n) >= error, rng.random(n) >= other_error
+    return [fixed(of_old, old_right, rng.random(n) < error) for error in errors]
+
+
+def fixed(of_old: BoolArray, old_right: BoolArray, wrong: BoolArray) -> CountedUpdate:
+    return CountedUpdate(WrongByBias(np.zeros(len(wrong)), wrong, wrong), of_old, old_right, "test")
+
+
+def shifted(rng: np.random.Generator, n: int, n_val: int, ahead: float) -> CountedUpdate:
+    """An update whose new classes are ahead of its old ones, with the largest bias at the error of another one."""
+
+    def answers(size: int) -> tuple[WrongByBias, BoolArray]:
+        of_old = rng.random(size) < 0.5
+        gap = rng.normal(np.where(of_old, -1.5, 1.5) + ahead, 1.0)
+        return WrongByBias(gap, of_old | (rng.random(size) < 0.1), ~of_old | (rng.random(size) < 0.1)), of_old
+
+    (test, of_old), (val, _) = answers(n), answers(n_val)
+    choice = BiasAtError(val, rng.random(n_val) < 0.17, -np.inf)
+    bias = float(choice.choose(np.ones((1, n_val)))[0])
+    return CountedUpdate(test, of_old, rng.random(n) < 0.9, "test", bias, choice)
+
+
+def difference(one: list[CountedUpdate], column: str) -> tuple[list[float], FloatArray]:
+    """The difference of the first to the second of each pair, and draws of its mean."""
+    draws = redraw(one)
+    values = [observed(a)[column] - observed(b)[column] for a, b in zip(one[::2], one[1::2], strict=True)]
+    apart = [a[column] - b[column] for a, b in zip(draws[::2], draws[1::2], strict=True)]
+    return values, np.mean(apart, axis=0)
+
+
+def is_noise(pairs: list[CountedUpdate], column: str) -> bool:
+    ends = interval(*difference(pairs, column))
+    return ends is None or ends[0] <= 0 <= ends[1]
+
+
+def test_rates_by_hand() -> None:
+    # Four samples of old classes, of which the old model gets three right; one of a new class. A bias of 2 mends one
+    # flip and spoils the new class; at 1 the gap of 1 goes over.
+    answers = WrongByBias(
+        gap=np.array([1.0, 2.0, -1.0, 3.0, 2.0]),
+        as_new=np.array([True, True, True, True, False]),
+        as_old=np.array([False, False, False, True, True]),
+    )
+    of_old, old_right = np.array([1, 1, 1, 1, 0], bool), np.array([1, 1, 0, 1, 0], bool)
+    one = CountedUpdate(answers, of_old, old_right, "test")
+    biases = np.array([0.0, 1.0, 2.0])
+    rates = one.rates(np.ones((3, 5)), biases)
+    assert rates["nfr"].tolist() == [3 / 4, 2 / 4, 1 / 4]
+    assert rates["er_old"].tolist() == [3 / 4, 2 / 4, 1 / 4]
+    assert rates["er_all"].tolist() == [3 / 5, 2 / 5, 2 / 5]
+    assert rates["rel_nfr"] == pytest.approx([(3 / 4) / (3 / 4 * 3 / 4), (2 / 4) / (3 / 4 * 2 / 4), 4 / 3])
+    # The first sample is there twice, the last one not at all.
+    twice = one.rates(np.array([[2, 1, 1, 1, 0]]), np.array([1.5]))
+    assert (twice["nfr"][0], twice["er_all"][0]) == (2 / 5, 2 / 5)
+    assert observed(replace(one, bias=2.0))["nfr"] == 1 / 4
 
 
 def test_a_method_and_itself_are_within_noise() -> None:
-    of_old, old_right, one, _ = methods(1, 0.2, 0.2)
-    draws = differences([joint_cells(of_old, old_right, one, one)])
-    for column in COLUMNS:
-        assert (draws[column] == 0).all()
-        assert is_noise(draws[column])
+    (one,) = updates(1, 0.2)
+    values, draws = difference([one, one], "nfr")
+    assert (draws == 0).all()
+    assert interval(values, draws) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_two_methods_of_one_error_are_within_noise_and_a_planted_difference_is_not(seeds: int) -> None:
-    equal = differences([joint_cells(*methods(seed, 0.2, 0.2)) for seed in range(seeds)])
-    worse = differences([joint_cells(*methods(seed, 0.3, 0.2)) for seed in range(seeds)])
+    equal = [each for seed in range(seeds) for each in updates(seed, 0.2, 0.2)]
+    worse = [each for seed in range(seeds) for each in updates(seed, 0.3, 0.2)]
     for column in ("nfr", "er_old", "er_all"):
-        assert is_noise(equal[column])
-        assert not is_noise(worse[column])
-        assert worse[column].mean() == pytest.approx(0.1, abs=0.03)
+        assert is_noise(equal, column)
+        assert not is_noise(worse, column)
+        assert difference(worse, column)[1].mean() == pytest.approx(0.1, abs=0.03)
 
 
-def test_differences_that_point_both_ways_over_seeds_are_noise_though_all_samples_together_are_sure() -> None:
-    one_way, other_way = joint_cells(*methods(1, 0.34, 0.2)), joint_cells(*methods(2, 0.2, 0.26))
-    assert not is_noise(differences([one_way])["er_all"])
-    assert not is_noise(differences([other_way])["er_all"])
-    assert not is_noise(differences([one_way + other_way])["er_all"])
-    assert is_noise(differences([one_way, other_way])["er_all"])
+def test_the_interval_over_seeds_is_students_and_never_narrower_than_that_of_the_draws() -> None:
+    draws = np.linspace(0.009, 0.011, 1001)
+    values = [0.01, 0.02, 0.0]
+    student = scipy.stats.t.interval(0.95, 2, np.mean(values), scipy.stats.sem(values))
+    assert interval(values, draws) == pytest.approx(student)
+    assert interval([0.01, 0.01, 0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
+    assert interval([0.01], draws) == pytest.approx(np.quantile(draws, [0.025, 0.975]))
+    assert interval([0.01, float("nan")], draws) is None
+
+
+def test_seeds_that_point_both_ways_are_noise_though_each_by_itself_is_sure() -> None:
+    one_way, other_way = updates(1, 0.34, 0.2), updates(2, 0.2, 0.26)
+    assert not is_noise(one_way, "er_all")
+    assert not is_noise(other_way, "er_all")
+    assert is_noise([*one_way, *other_way], "er_all")
+
+
+def test_seeds_that_share_their_test_samples_share_their_draws() -> None:
+    one, other = updates(1, 0.3, 0.2)
+    _, alone = difference([one, other], "er_all")
+    _, twice = difference([one, other, one, other], "er_all")
+    assert twice.std() == pytest.approx(alone.std())
 
 
 def test_the_draws_spread_as_drawing_the_samples_one_by_one_does() -> None:
-    of_old, old_right, one, other = methods(3, 0.3, 0.2, n=300)
-    draws = differences([joint_cells(of_old, old_right, one, other)], resamples=4000)
-    rng = np.random.default_rng(8)
+    rng = np.random.default_rng(3)
+    one, n, n_val = shifted(rng, 300, 200, 0.5), 300, 200
+    draws = redraw([one], resamples=4000)[0]
+    assert one.choice is not None
     plain: dict[str, list[float]] = {column: [] for column in COLUMNS}
-    for _ in range(4000):
-        at = rng.integers(300, size=300)
-        old, kept = of_old[at], old_right[at]
-        rates = []
-        for right in (one[at], other[at]):
-            flips = (old & kept & ~right).sum() / old.sum()
-            error = (old & ~right).sum() / old.sum()
-            rates.append((flips, flips / ((old & kept).sum() / old.sum() * error), error, (~right).mean()))
-        for i, column in enumerate(COLUMNS):
-            plain[column].append(rates[0][i] - rates[1][i])
+    for _ in range(1500):
+        val, test = rng.integers(n_val, size=n_val), rng.integers(n, size=n)
+        gap, wrong = one.choice.answers.gap[val], one.choice.rival_wrong[val]
+        places = np.append(gap.min() - 1, np.sort(gap))
+        errors = [
+            np.where(gap > place, one.choice.answers.as_new[val], one.choice.answers.as_old[val]).sum()
+            for place in places
+        ]
+        fits = np.flatnonzero(np.array(errors) <= wrong.sum())
+        bias = places[fits[-1]] if fits.size else places[int(np.argmin(errors))]
+        new_wrong, of_old, kept = one.answers.at(float(bias))[test], one.of_old[test], one.old_right[test]
+        flips, error = (
+            (of_old & kept & new_wrong).sum() / of_old.sum(),
+            (of_old & new_wrong).sum() / of_old.sum(),
+        )
+        found = (flips, flips / ((of_old & kept).sum() / of_old.sum() * error), error, new_wrong.mean())
+        for column, value in zip(COLUMNS, found, strict=True):
+            plain[column].append(value)
     for column in COLUMNS:
-        assert draws[column].mean() == pytest.approx(np.mean(plain[column]), abs=0.1 * np.std(plain[column]))
-        assert draws[column].std() == pytest.approx(np.std(plain[column]), rel=0.06)
+        spread = np.std(plain[column])
+        assert draws[column].mean() == pytest.approx(np.mean(plain[column]), abs=0.15 * spread)
+        assert draws[column].std() == pytest.approx(spread, rel=0.1)
 
 
 def test_pairing_takes_out_what_two_methods_have_in_common() -> None:
-    of_old, old_right, one, _ = methods(4, 0.3, 0.3)
-    better = one.copy()
-    better[np.flatnonzero(~one)[:30]] = True
-    paired = differences([joint_cells(of_old, old_right, one, better)])
-    shuffled = differences(
-        [joint_cells(of_old, old_right, one, np.random.default_rng(5).permutation(better))]
-    )
-    assert not is_noise(paired["er_all"])
-    assert is_noise(shuffled["er_all"])
+    (one,) = updates(4, 0.3)
+    wrong = one.answers.as_new.copy()
+    wrong[np.flatnonzero(wrong)[:30]] = False
+    better = fixed(one.of_old, one.old_right, wrong)
+    shuffled = fixed(one.of_old, one.old_right, np.random.default_rng(5).permutation(wrong))
+    assert not is_noise([one, better], "er_all")
+    assert is_noise([one, shuffled], "er_all")
 
 
-def test_a_rate_that_no_draw_defines_is_noise() -> None:
+def test_a_rate_that_no_draw_defines_has_no_interval() -> None:
     right = np.ones(50, dtype=np.bool_)
-    draws = differences([joint_cells(right, right, right, right)])
-    assert np.isnan(draws["rel_nfr"]).all()
-    assert is_noise(draws["rel_nfr"])
+    values, draws = difference([fixed(right, right, ~right)] * 2, "rel_nfr")
+    assert np.isnan(draws).all()
+    assert interval(values, draws) is None
+
+
+def test_many_samples_are_drawn_in_blocks_without_another_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = shifted(np.random.default_rng(1), 60, 40, 0.5)
+    whole = redraw([one], resamples=100)[0]
+    monkeypatch.setattr("mptctl.evaluation.paired_bootstrap.BLOCK", 60 * 7)
+    for column, values in redraw([one], resamples=100)[0].items():
+        np.testing.assert_array_equal(values, whole[column])

@@ -74,6 +74,8 @@ def made_run(
     settings: Mapping[str, object] | None = None,
     calibration: KeptCalibration | None = None,
     digest: str = "",
+    ref: str = "ref",
+    old_digest: str | None = None,
 ) -> RunAnswers:
     """Write a run; its digest is its folder's name and seed, as are those of its teachers, and what else is said."""
     recipe = load_recipe("digits", (), {"method.name": method, "runtime.seed": seed, **(settings or {})})
@@ -81,8 +83,8 @@ def made_run(
         "source": "digits", "data_root": None, "old_fraction": 0.5, "old_names": None, "order": "given",
         "seed": seed, "val_fraction": 0.1,
     }  # fmt: skip
-    teachers = {} if old is None else {"old": f"{old}-{seed}{digest}"}
-    teachers |= {f"ref{i}" if refs > 1 else "ref": f"ref{i}-{seed}{digest}" for i in range(refs)}
+    teachers = {} if old is None else {"old": old_digest or f"{old}-{seed}{digest}"}
+    teachers |= {f"ref{i}" if refs > 1 else "ref": f"{ref}{i}-{seed}{digest}" for i in range(refs)}
     asked = {"old": TeacherWork(forward=4, training=0.0)} if refs else {}
     asked |= {
         name: TeacherWork(forward=FORWARD, training=float(PICTURES * STEP))

@@ -29,6 +29,7 @@ from tests.studies.made_runs import (
     made_part,
     made_run,
     made_seed,
+    random_part,
 )
 
 EXACT = 1e-12
@@ -270,10 +271,50 @@ def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -
     label = rng.integers(CLASSES, size=400)
     for name, k in (("k1", 1.0), ("k2", 2.0), ("k2-again", 2.0)):
         part = made_part(label, rng.normal(size=(400, CLASSES)))
-        made_run(tmp_path / name, "mpt-kl", 1, part, part, refs=1, settings={"method.k": k})
+        made_run(
+            tmp_path / name, "mpt-kl", 1, part, part, refs=1, settings={"method.k": k}, ref=f"{name} ref"
+        )
     comparison = compare_runs([tmp_path])
     assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "k1", "k2", "k2-again"]
     assert {each.method for each in comparison.rows[2:]} == {"mpt-kl"}
+
+
+def test_runs_of_one_row_whose_old_models_differ_are_no_seeds_of_one_row(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    label = rng.integers(CLASSES, size=200)
+    for folder, seeds in (("a", (1, 2)), ("b", (3, 4, 5))):
+        part = random_part(rng, label, 3.0, NUM_OLD)
+        old = made_run(
+            tmp_path / folder / "old",
+            "no-treatment",
+            0,
+            part,
+            part,
+            old=None,
+            num_known=NUM_OLD,
+            digest=folder,
+        )
+        for seed in seeds:
+            part = random_part(rng, label, 2.0)
+            made_run(
+                tmp_path / folder / f"mpt-kl-{seed}", "mpt-kl", seed, part, part, fingerprint="split-0", refs=1,
+                split={"seed": 0}, old_digest=old.head.digest,
+            )  # fmt: skip
+    comparison = compare_runs([tmp_path / "a", tmp_path / "b"])
+    assert [(each.name, each.seeds) for each in comparison.rows] == [
+        ("mpt-kl, old old old-0a", [1, 2]),
+        ("mpt-kl, old old old-0b", [3, 4, 5]),
+    ]
+    assert any(note.endswith("replace other old models are no seeds of one row") for note in comparison.notes)
+
+
+def test_old_models_of_another_recipe_on_other_splits_part_a_row_too(tmp_path: Path) -> None:
+    made_seed(tmp_path / "1", 1, {"mpt-kl": 2.0})
+    made_seed(tmp_path / "2", 2, {"mpt-kl": 2.0})
+    assert [each.seeds for each in compare_runs([tmp_path]).rows] == [[1, 2]]
+    recipe = tmp_path / "2" / "old" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("name: ce", "name: ls"))
+    assert sorted(each.seeds for each in compare_runs([tmp_path]).rows) == [[1], [2]]
 
 
 def test_other_splits_are_refused_but_by_split(tmp_path: Path) -> None:

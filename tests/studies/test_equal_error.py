@@ -117,7 +117,7 @@ def test_the_validation_part_is_counted_where_something_is_to_be_chosen(
     assert "on validation samples;" in text
     assert "of the validation samples of old classes." in text
     assert "with which it errs on validation no more than mpt-kl as it is." in text
-    assert "Least NFR at the error of mpt-kl: " in text
+    assert "Least NFR at the validation error of mpt-kl: " in text
 
 
 def test_seeds_that_the_row_has_not_are_left_out_and_noise_is_judged_on_what_is_left(tmp_path: Path) -> None:
