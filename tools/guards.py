@@ -321,4 +321,10 @@ GUARDS: dict[int, Guard] = {
         "and _marks(os.pread(mark, MARK_BYTES, 0), folder)",
         "",
     ),
+    56: _one(
+        "a run that is there again is not counted again",
+        "studies/groups.py",
+        "        if again is not None:\n",
+        "        if False:\n",
+    ),
 }

@@ -135,10 +135,14 @@ def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
     for updates in parts:
         names = {update.run.folder.name for update in updates}
         titles.append(names.pop() if len(names) == 1 else updates[0].run.recipe.method.name)
-    for more in (_old_model, _folder):
+    for end in (_old_model, _folder):
+        alike = [
+            {end(part) for other, part in zip(titles, parts, strict=True) if other == title}
+            for title in titles
+        ]
         titles = [
-            title + more(part) if titles.count(title) > 1 else title
-            for title, part in zip(titles, parts, strict=True)
+            title + end(part) if len(ends) > 1 else title
+            for title, part, ends in zip(titles, parts, alike, strict=True)
         ]
     return titles
 
