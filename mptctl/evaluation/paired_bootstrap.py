@@ -141,7 +141,7 @@ def largest_bias(
     change = answers.as_old[order].astype(weights.dtype) - answers.as_new[order]
     errors[:, 1:] = errors[:, :1] + np.cumsum(weights[:, order] * change, axis=1)[:, order.size - 1 - ends]
     fits = errors / len(answers) <= error[:, None]
-    reached: BoolArray = fits.any(axis=1)
+    reached: BoolArray = np.any(fits, axis=1)
     largest = steps.size - fits[:, ::-1].argmax(axis=1)
     first = np.append(least, steps)
     last = places[np.searchsorted(places, np.append(steps, np.inf)) - 1]
