@@ -44,7 +44,8 @@ class MPTLoss(nn.Module):
         )
         inverse_normalizer = invert_normalizer(rows, target, ignore_index, compute_dtype(logits))
         loss: Tensor = _Attach.apply(logits, out.loss, out.grad, inverse_normalizer)
-        return out._replace(loss=loss)
+        # Built anew, since dynamo of torch 2.11 does not follow `_replace` of a named tuple.
+        return MptLossOutput(loss, out.terms, out.grad, out.correct)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value}" for name, value in self.settings.items())

@@ -76,6 +76,10 @@ class StepBench(Model):
     batch_size: int = Field(description="pictures a step")
     num_classes: int = Field(description="of student and reference; half of them are old")
     loss_backend: str = Field(description="reference or triton")
+    tf32: bool = Field(
+        False,
+        description="whether convolutions of rows in fp32 were computed in TF32, torch's default on a GPU",
+    )
     clock: Clock = Field(
         description="wall: time as it passes; cpu: processor time of this process, which other jobs change least"
     )
@@ -141,6 +145,7 @@ def bench_step(
         batch_size=recipe.optim.batch_size,
         num_classes=num_classes,
         loss_backend=backend_for(torch.empty(1, num_classes, device=device)),
+        tf32=device.type == "cuda" and torch.backends.cudnn.conv.fp32_precision == "tf32",  # type: ignore[attr-defined]
         clock="cpu" if clock == "cpu" else "wall",
         steps=steps,
         repeats=repeats,

@@ -23,6 +23,7 @@ from mptctl.teachers.cache import CACHE_TYPES, on_device
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
+from mptctl.training.average import WeightAverage
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.optim import build_optimizer, in_memory_order
 from mptctl.training.parts import KnownAnswers, SharedTeachers
@@ -103,7 +104,6 @@ def _own_ways(
     """Those that are built as a run builds them; but for lock-step on one student, so that memory serves all alike."""
     device = batch.images.device
     teachers = _Untrained(recipe, method, num_classes, device)
-    kept = _Kept(recipe, method, batch, teachers, scratch)
     student = place(
         build_model(recipe.model, num_classes, recipe.data.image_size),
         device,
@@ -132,8 +132,9 @@ def _own_ways(
         "student": alone,
         "floor": floor,
         "ours": ours(teachers),
-        "ours-cached": ours(kept),
     }
+    if "ours-cached" in rows:
+        ways["ours-cached"] = ours(_Kept(recipe, method, batch, teachers, scratch))
     if "ours-lockstep" in rows:
         ways["ours-lockstep"] = _lockstep(recipe, method, num_classes, teachers, batch)
     return ways
@@ -178,6 +179,7 @@ def _our_step(
         accumulate=recipe.optim.accumulate,
         clip_grad_norm=recipe.optim.clip_grad_norm,
         precision=recipe.runtime.precision,
+        average=WeightAverage(student, recipe.optim.ema) if recipe.optim.ema else None,
     )
 
     def step() -> None:

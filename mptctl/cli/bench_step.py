@@ -88,6 +88,7 @@ def _print(found: StepBench) -> None:
         f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; {found.method}, "
         f"{found.arch} at {found.image_size} pixels, batches of {found.batch_size}, {found.threads} "
         f"{'thread' if found.threads == 1 else 'threads'}, loss by {found.loss_backend}, {found.clock} time"
+        f"{', fp32 with convolutions in TF32' if found.tf32 else ''}"
     )
     print_table(
         ("step", "precision", "images/s", "slowest", "fastest", "ms"),

@@ -221,9 +221,11 @@ class RuntimeRecipe(Group):
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
     precision: Literal["fp32", "bf16"] = Field(
-        "fp32", description="autocast type of the student's forward pass"
+        "fp32",
+        description="autocast type of the student's forward pass; in fp32 a GPU's convolutions are in TF32 where torch "
+        "allows it, as it does by default, and its matrix products are not",
     )
-    teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="autocast type of the teachers")
+    teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="the same of the teachers")
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
     sync_batchnorm: bool = Field(
@@ -232,7 +234,9 @@ class RuntimeRecipe(Group):
         "them; false: each worker by its own part",
     )
     deterministic: bool = Field(
-        False, description="on a GPU, only algorithms whose result does not depend on timing; slower"
+        False,
+        description="on a GPU, only algorithms whose result does not depend on timing, and no JPEG for the hardware "
+        "decoder; slower",
     )
     threads: int = Field(
         0,

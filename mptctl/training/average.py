@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
-from torch import nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch import Tensor, nn
 
 
 class WeightAverage:
     """Exponential moving average of weights and batch statistics (Polyak and Juditsky 1992).
 
     After the first step it is the student; after each other one, decay * average + (1 - decay) * student. Counters of
-    batches are the student's.
+    batches are the student's. Not `torch.optim.swa_utils`, whose counter of steps goes to the device in each of them,
+    so that the host waits.
 
     Args:
         model: that is averaged, on its device.
         decay: part of the average that a step leaves.
+
+    Attributes:
+        model: a module of the average, with the names of the student's weights.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        average = get_ema_multi_avg_fn(decay)
-        self._averaged = AveragedModel(model, multi_avg_fn=average, use_buffers=True).requires_grad_(False)
-
-    @property
-    def model(self) -> nn.Module:
-        """A module of the average, with the names of the student's weights."""
-        model: nn.Module = self._averaged.module
-        return model
+        self.model = copy.deepcopy(model).requires_grad_(False)
+        self._decay = decay
+        self._steps = 0
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         """Take in the student after a step; nothing waits for the device."""
-        self._averaged.update_parameters(model)
-        for mine, theirs in zip(self.model.buffers(), model.buffers(), strict=True):
-            if not mine.is_floating_point():
-                mine.copy_(theirs)
+        mine, theirs = _tensors(self.model), _tensors(model)
+        numbers = [i for i, tensor in enumerate(mine) if tensor.is_floating_point()]
+        counters = [i for i, tensor in enumerate(mine) if not tensor.is_floating_point()]
+        if self._steps == 0:
+            counters += numbers
+        else:
+            torch._foreach_lerp_([mine[i] for i in numbers], [theirs[i] for i in numbers], 1.0 - self._decay)
+        if counters:
+            torch._foreach_copy_([mine[i] for i in counters], [theirs[i] for i in counters])
+        self._steps += 1
 
     def state(self) -> dict[str, Any]:
         """What a resumed run needs of it."""
-        return dict(self._averaged.state_dict())
+        weights = {f"module.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        return {"n_averaged": torch.tensor(self._steps)} | weights
 
     def restore(self, state: dict[str, Any]) -> None:
         """Put it where a run left off."""
-        self._averaged.load_state_dict(state)
+        self._steps = int(state["n_averaged"])
+        prefix = "module."
+        self.model.load_state_dict(
+            {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+        )
+
+
+def _tensors(model: nn.Module) -> list[Tensor]:
+    return [tensor.detach() for tensor in (*model.parameters(), *model.buffers())]

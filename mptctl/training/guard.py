@@ -24,10 +24,22 @@ class Failure:
     terms: dict[str, float]
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What one step was: its number, its scalars, the norms of its gradients, and whether weights stand still from it
+    on. All but the number stay on the device."""
+
+    step: int
+    terms: dict[str, Tensor]
+    norms: Tensor
+    skip: Tensor
+
+
 class NonFiniteGuard:
     """Watches each step, and from the first one that is not finite on lets no weight move.
 
-    Everything stays on the device; only `failed` waits for it, so it is asked now and then.
+    Everything stays on the device; only `failed` waits for it, so it is asked now and then. The scalars of all steps
+    since it was last asked are kept: to select those of the first bad step on the device would be a launch for each.
 
     Args:
         model: whose buffers (batch statistics), which change in the forward pass, are kept aside.
@@ -39,21 +51,22 @@ class NonFiniteGuard:
         types = {buffer.dtype for buffer in model.buffers()}
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf
-        self._looks = device.type == "cpu"  # where looking at a number costs less than not having to
+        self._can_look = device.type == "cpu"  # where looking at a number costs less than not having to
         self._kept = self._flat()
-        self._record: dict[str, Tensor] = {}
+        self._seen: list[_Look] = []
         self._names: list[str] = []
         self._steps = 0
 
     def before_forward(self) -> None:
         """Keep the buffers as they are, unless a step has failed already."""
-        if self._looks:
+        if self._can_look:
             if self.skip.item() == 0:
                 self._kept = self._flat()
             return
         # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
+        failed = self.skip > 0
         pairs = zip(self._kept, self._flat(), strict=True)
-        self._kept = [torch.where(self.skip > 0, kept, now) for kept, now in pairs]
+        self._kept = [torch.where(failed, kept, now) for kept, now in pairs]
 
     def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
         """Look at one step before its update, and before its gradients are clipped: clipping spreads a NaN to all.
@@ -66,30 +79,25 @@ class NonFiniteGuard:
         norms = _norms(list(gradients.values()))
         # In single precision, as clipping adds them up: gradients so large that it cannot end a run as well.
         square = norms.square().sum().float()
-        now = {**terms, _STEP: torch.full((), float(self._steps), device=self.skip.device), _NORMS: norms}
-        if self._looks:
+        if self._can_look:
             if self.skip.item() == 0:
-                self._record = now
+                self._seen.clear()
             if not (math.isfinite(terms["loss"]) and math.isfinite(square)):
                 self.skip = torch.ones_like(self.skip)
         else:
             finite = torch.isfinite(terms["loss"]) & torch.isfinite(square)
-            already = self.skip > 0
-            self._record = {
-                name: torch.where(already, self._record.get(name, value), value)
-                for name, value in now.items()
-            }
             self.skip = torch.maximum(self.skip, (~finite).to(self.skip.dtype))
+        self._seen.append(_Look(self._steps, terms, norms, self.skip))
         self._steps += 1
 
     def failed(self) -> Failure | None:
         """The first step that was not finite; None if there was none. Waits for the device."""
         if self.skip.item() == 0:
+            self._seen.clear()
             return None
-        record = dict(self._record)
-        step, norms = int(record.pop(_STEP)), record.pop(_NORMS).tolist()
-        terms = {name: float(value) for name, value in record.items()}
-        return Failure(step, self._what(terms, norms), terms)
+        first = next(look for look in self._seen if look.skip.item() > 0)
+        terms = {name: float(value) for name, value in first.terms.items()}
+        return Failure(first.step, self._what(terms, first.norms.tolist()), terms)
 
     def _what(self, terms: dict[str, float], norms: list[float]) -> str:
         """The cause before its consequences: a term makes the loss not finite, and the loss the gradients."""
@@ -117,10 +125,6 @@ class NonFiniteGuard:
     def _flat(self) -> list[Tensor]:
         """All buffers of a type in one tensor, copied."""
         return [torch.cat([b.detach().reshape(-1) for b in group]) for group in self._groups]
-
-
-# Beside the terms in the record of a step; no term is called so.
-_STEP, _NORMS = "step", "gradient norms"
 
 
 def _norms(gradients: list[Tensor]) -> Tensor:

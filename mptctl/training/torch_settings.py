@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 
 import torch
@@ -14,7 +13,10 @@ from mptctl.recipe import Recipe
 
 @contextlib.contextmanager
 def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Threads, memory and determinism of a run; what was set before comes back afterwards."""
+    """Threads, memory and determinism of a run; what was set before comes back afterwards.
+
+    The device is one of `choose_device`, which has made room for matrix products that repeat themselves.
+    """
     threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     benchmark = torch.backends.cudnn.benchmark
     if recipe.runtime.threads:
@@ -23,7 +25,6 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
         torch.cuda.set_device(device)
         torch.backends.cudnn.benchmark = not recipe.runtime.deterministic
         if recipe.runtime.deterministic:
-            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
     try:
         with freed_memory_kept() if device.type == "cpu" else contextlib.nullcontext():

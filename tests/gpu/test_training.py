@@ -43,6 +43,7 @@ def test_a_step_never_waits(method: str, precision: str, optimizer: str, tmp_pat
         f"optim.name={optimizer}",
         "optim.clip_grad_norm=1.0",
         "optim.accumulate=2",
+        "optim.ema=0.9",
         "method.elodi_start_epoch=0",
         method=method,
     )

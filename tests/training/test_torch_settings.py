@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.machine.device import choose_device
+from mptctl.training.assemble import build_loaders
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
-from tests.common import short_recipe
+from tests.common import CPU, short_recipe
 
 
 def test_threads_are_the_recipes_and_come_back() -> None:
@@ -16,11 +25,28 @@ def test_threads_are_the_recipes_and_come_back() -> None:
     assert torch.get_num_threads() == before
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the key is for GPUs")
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_deterministic_allows_only_algorithms_that_repeat_themselves(deterministic: bool) -> None:
-    recipe = short_recipe(f"runtime.deterministic={str(deterministic).lower()}")
-    with torch_settings(recipe, torch.device("cuda", 0)):
-        assert torch.are_deterministic_algorithms_enabled() == deterministic
-        assert torch.backends.cudnn.benchmark != deterministic
-    assert not torch.are_deterministic_algorithms_enabled()
+@pytest.mark.parametrize("before", [None, ":16:8"])
+def test_products_on_a_gpu_can_repeat_themselves_from_the_first_one_on(
+    before: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch reads this once a process, so it is there before a device is looked for, in runs of any kind."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", before or "")
+    if before is None:
+        monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    choose_device("cpu")
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == before
+    with pytest.raises(UsageError, match="is not there"):
+        choose_device("cuda:99")
+    assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == (before or ":4096:8")
+
+
+@pytest.mark.parametrize(("deterministic", "load"), [("false", 0.3), ("true", 0.0)])
+def test_a_deterministic_run_decodes_nothing_in_the_hardware(
+    deterministic: str, load: float, digits: Split, tmp_path: Path
+) -> None:
+    recipe = short_recipe("data.hw_decoder_load=0.3", f"runtime.deterministic={deterministic}")
+    loaders = build_loaders(RunRequest(recipe, digits, tmp_path / "run"), CPU, ProcessGroup())
+    for loader in loaders:
+        assert loader is not None
+        assert loader.plan.data.hw_decoder_load == load
+        loader.close()
