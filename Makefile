@@ -126,6 +126,7 @@ docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
 	$(BIN)/python -m tools.draw_house
 	$(BIN)/python -m tools.draw_terminal
+	$(BIN)/python -m tools.draw_evidence
 
 # The documentation as pages for a browser, in site/; a link that leads nowhere ends it.
 .venv/.site: .venv/.program

@@ -1,0 +1,106 @@
+"""Draw docs/evidence-light.svg and -dark.svg for README: negative flips of each update of CIFAR-10 at one error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parent.parent
+# The row to whose validation error all others are shifted.
+MPT = "mpt-kl-k1.5"
+COMMAND = ["compare", "results/cifar10-bf16", "--equal-error", MPT, "--against", MPT, "--json"]
+# The rows that are drawn, and what they are called beside their bars.
+LABELS = {
+    "no-treatment": "plain update",
+    "mpt-lm-k1.5": "MPT, logit matching",
+    "pct-kl": "PCT",
+    "elodi": "ELODI, four references",
+    MPT: "MPT, KL",
+    "no-treatment-46": "plain update, trained longer",
+    "mpt-kl-noref-34-old": "MPT without reference, trained longer",
+}
+# Text and lines on a light and on a dark page.
+COLOURS = {"light": "#24292f", "dark": "#d0d7de"}
+
+
+class Bar(NamedTuple):
+    """An update: NFR (percent), flips, MPT's NFR plus the interval of the difference, and cost in plain trainings."""
+
+    label: str
+    nfr: float
+    flips: int
+    low: float
+    high: float
+    cost: float
+    is_mpt: bool
+
+
+def read_bars() -> list[Bar]:
+    """The bars, the highest NFR first, from what the command prints of the kept predictions."""
+    path = f"{ROOT}{os.pathsep}{ROOT / 'kernels'}"
+    done = subprocess.run(
+        [sys.executable, "-m", "mptctl", *COMMAND],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    mpt = 100 * rows[MPT]["nfr"]["mean"]
+    bars = []
+    for name, label in LABELS.items():
+        row = rows[name]
+        nfr = 100 * row["nfr"]["mean"]
+        low = high = nfr
+        if name != MPT:
+            difference = row["differences"]["nfr"]
+            low, high = mpt + 100 * difference["low"], mpt + 100 * difference["high"]
+        bars.append(
+            Bar(label, nfr, row["flips"]["values"][0][0], low, high, row["cost"], name.startswith("mpt"))
+        )
+    return sorted(bars, key=lambda bar: -bar.nfr)
+
+
+def draw(bars: list[Bar], colour: str) -> Figure:
+    """Horizontal bars with the interval of each difference to MPT.
+
+    Args:
+        bars: from top to bottom.
+        colour: of text and lines.
+    """
+    figure = Figure(figsize=(7.2, 3.0), layout="constrained")
+    figure.patch.set_alpha(0)
+    axes = figure.add_subplot(facecolor="none")
+    for place, bar in enumerate(reversed(bars)):
+        axes.barh(place, bar.nfr, color="#3b82f6" if bar.is_mpt else "#9ca3af", height=0.62)
+        if bar.low < bar.high:
+            axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=1.2)
+        axes.text(max(bar.high, bar.nfr) + 0.15, place, f"{bar.flips}", color=colour, va="center", fontsize=9)
+    names = [f"{bar.label} ({bar.cost:.1f})" for bar in reversed(bars)]
+    axes.set_yticks(range(len(bars)), names, color=colour, fontsize=9)
+    axes.tick_params(axis="both", colors=colour, length=0)
+    axes.set_xlabel("negative flip rate, % (flips of 5,000 beside each bar)", color=colour, fontsize=9)
+    axes.set_xlim(0, max(bar.high for bar in bars) + 1)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    return figure
+
+
+def main() -> None:
+    """Write both pictures; the same predictions give the same bytes."""
+    bars = read_bars()
+    with mpl.rc_context({"svg.hashsalt": "evidence", "svg.fonttype": "path"}):
+        for page, colour in COLOURS.items():
+            draw(bars, colour).savefig(ROOT / "docs" / f"evidence-{page}.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
