@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,19 +26,14 @@ from mptctl.evaluation.paired_bootstrap import (
 from mptctl.names import Part
 from mptctl.studies.equal_error import at_equal_error
 from mptctl.studies.groups import group_updates
-from mptctl.studies.post_hoc_bias import take_bias_off
 from mptctl.studies.updates import find_updates
 
 Rows = NDArray[np.int64]
-HEAD = (
-    f"{'row':<24}  {'against':<20}  {'difference, flips':>17}  {'covered':>8}  {'error':>5}  {'biases fixed':>12}"
-    f"  {'equal rows told apart':>21}  {'error':>5}"
-)
 
 
 @dataclass(frozen=True)
 class Share:
-    """A share of redraws, and its Monte Carlo error: one standard deviation of it."""
+    """A share of redraws; beside it stands its Monte Carlo error, one standard deviation."""
 
     count: int
     of: int
@@ -48,13 +43,9 @@ class Share:
         """The share."""
         return self.count / self.of
 
-    @property
-    def error(self) -> float:
-        """The standard deviation of a binomial share."""
-        return float(np.sqrt(self.value * (1 - self.value) / self.of))
-
     def __str__(self) -> str:
-        return f"{100 * self.value:>7.2f}%  {100 * self.error:>5.2f}"
+        error = (self.value * (1 - self.value) / self.of) ** 0.5
+        return f"{100 * self.value:6.2f} % ± {100 * error:.2f}"
 
 
 def main() -> int:
@@ -63,51 +54,49 @@ def main() -> int:
     parser.add_argument("runs", type=Path, help="kept answers of one seed")
     parser.add_argument("--row", required=True, help="at whose validation error all are compared")
     parser.add_argument("--redraws", type=int, default=2000)
-    parser.add_argument("--resamples", type=int, default=500, help="draws of each interval")
+    parser.add_argument("--resamples", type=int, default=400, help="draws of each interval")
     given = parser.parse_args()
-    groups = group_updates(find_updates([given.runs], None).updates, "seed")
-    moved, _ = at_equal_error(groups, given.row)
-    pairs = [(group.name, group.updates[0].counted, given.row) for group in moved if group.name != given.row]
-    rival = {group.name: group.updates[0].counted for group in moved}
-    bias_row, target, _ = take_bias_off(groups)
-    if bias_row is not None and target is not None:
-        as_it_is = next(group for group in groups if group.name == target)
-        rival["as it is"] = as_it_is.updates[0].counted
-        pairs.append((f"{bias_row.name}", bias_row.updates[0].counted, "as it is"))
-    print(HEAD)  # noqa: T201
-    for name, update, other in pairs:
-        true = observed(update)["nfr"] - observed(rival[other])["nfr"]
-        covers, fixed = coverage(update, rival[other], given.redraws, given.resamples)
-        equal: Share | str = ""
-        if other == given.row:
-            equal = told_apart(update, rival[other], given.redraws, given.resamples)
-        print(  # noqa: T201
-            f"{name:<24}  {other if other == given.row else target or '':<20}  "
-            f"{true * int(update.of_old.sum()):>+17.0f}  {covers}  {fixed.value:>12.2%}  {equal!s:>28}",
-            flush=True,
-        )
+    groups, _ = at_equal_error(group_updates(find_updates([given.runs], None).updates, "seed"), given.row)
+    updates = {group.name: group.updates[0].counted for group in groups}
+    one = updates.pop(given.row)
+    covered = coverage(list(updates.values()), one, given.redraws, given.resamples)
+    fixed = coverage(list(updates.values()), one, given.redraws, given.resamples, redraw_choices=False)
+    width = max(map(len, updates))
+    print(f"{'row':<{width}}  {'covered':<15}  {'biases fixed':<15}  equal rows told apart")  # noqa: T201
+    for place, (name, update) in enumerate(updates.items()):
+        apart = told_apart(update, one, given.redraws, given.resamples)
+        print(f"{name:<{width}}  {covered[place]}  {fixed[place]}  {apart}", flush=True)  # noqa: T201
     return 0
 
 
-def coverage(one: CountedUpdate, other: CountedUpdate, redraws: int, resamples: int) -> tuple[Share, Share]:
-    """How often the interval of a difference in NFR contains the difference of the population.
+def coverage(
+    updates: Sequence[CountedUpdate],
+    one: CountedUpdate,
+    redraws: int,
+    resamples: int,
+    *,
+    redraw_choices: bool = True,
+) -> list[Share]:
+    """How often the interval of a difference in NFR to one update contains the difference of the population.
 
     Args:
-        one, other: the two updates; their samples are the population.
-        redraws: times that both parts are drawn anew, the same pictures for both updates.
+        updates, one: their samples are the population.
+        redraws: times that both parts are drawn anew, the same pictures for all updates.
         resamples: draws of each interval.
-
-    Returns:
-        The share, and that of the interval that redraws the test part alone and leaves the biases as they are.
+        redraw_choices: whether the interval chooses biases again, or knows the test samples alone.
     """
-    true = observed(one)["nfr"] - observed(other)["nfr"]
-    covered = fixed = 0
     weights = _weights(one, resamples)
+    population = observed(one)["nfr"]
+    true = [observed(update)["nfr"] - population for update in updates]
+    covered = [0] * len(updates)
     for seed in range(redraws):
-        drawn = _draw_pictures([one, other], np.random.default_rng([1, seed]))
-        covered += _contains(_interval(drawn, weights), true)
-        fixed += _contains(_interval([replace(update, choice=None) for update in drawn], weights), true)
-    return Share(covered, redraws), Share(fixed, redraws)
+        *others, last = _draw_pictures([*updates, one], np.random.default_rng([1, seed]))
+        if not redraw_choices:
+            *others, last = (replace(update, choice=None) for update in (*others, last))
+        draws = rates_of_draws(last, weights)["nfr"]
+        for i, update in enumerate(others):
+            covered[i] += _contains(_interval(update, last, weights, draws), true[i])
+    return [Share(count, redraws) for count in covered]
 
 
 def told_apart(one: CountedUpdate, other: CountedUpdate, redraws: int, resamples: int) -> Share:
@@ -116,12 +105,13 @@ def told_apart(one: CountedUpdate, other: CountedUpdate, redraws: int, resamples
     In each redraw the answers of the two are swapped at random, picture by picture, in both parts; the second is the
     one at whose validation error both are compared.
     """
-    apart = 0
     weights = _weights(one, resamples)
+    apart = 0
     for seed in range(redraws):
         rng = np.random.default_rng([2, seed])
-        swapped = _swap_answers(*_draw_pictures([one, other], rng), rng)
-        apart += not _contains(_interval(swapped, weights), 0.0)
+        first, second = _swap_answers(*_draw_pictures([one, other], rng), rng)
+        draws = rates_of_draws(second, weights)["nfr"]
+        apart += not _contains(_interval(first, second, weights, draws), 0.0)
     return Share(apart, redraws)
 
 
@@ -130,35 +120,39 @@ def _draw_pictures(updates: Sequence[CountedUpdate], rng: np.random.Generator) -
     test = rng.integers(len(updates[0].answers), size=len(updates[0].answers))
     choices = [update.choice for update in updates if update.choice is not None]
     val = rng.integers(len(choices[0].answers), size=len(choices[0].answers))
-    drawn = []
-    for update in updates:
-        choice = update.choice
-        if choice is not None:
-            choice = replace(choice, answers=_rows(choice.answers, val), rival_wrong=choice.rival_wrong[val])
-        taken = replace(
-            update,
-            answers=_rows(update.answers, test),
-            of_old=update.of_old[test],
-            old_right=update.old_right[test],
-            choice=choice,
+    return [
+        _chosen(
+            replace(
+                update,
+                answers=_rows(update.answers, test),
+                of_old=update.of_old[test],
+                old_right=update.old_right[test],
+                choice=replace(
+                    choice, answers=_rows(choice.answers, val), rival_wrong=choice.rival_wrong[val]
+                ),
+            )
         )
-        drawn.append(_chosen(taken))
-    return drawn
+        for update, choice in zip(updates, choices, strict=True)
+    ]
 
 
-def _swap_answers(one: CountedUpdate, other: CountedUpdate, rng: np.random.Generator) -> list[CountedUpdate]:
+def _swap_answers(
+    one: CountedUpdate, other: CountedUpdate, rng: np.random.Generator
+) -> tuple[CountedUpdate, CountedUpdate]:
     """Two updates whose answers were swapped at random, held against the second as it is."""
     assert one.choice is not None
     assert other.choice is not None
     test = _swap(one.answers, other.answers, rng)
     val = _swap(one.choice.answers, other.choice.answers, rng)
     rival_wrong = val[1].at(0.0)
-    return [
-        _chosen(
-            replace(update, answers=test[i], choice=replace(choice, answers=val[i], rival_wrong=rival_wrong))
-        )
-        for i, (update, choice) in enumerate(((one, one.choice), (other, other.choice)))
-    ]
+    first, second = (
+        replace(choice, answers=answers, rival_wrong=rival_wrong)
+        for choice, answers in zip((one.choice, other.choice), val, strict=True)
+    )
+    return (
+        _chosen(replace(one, answers=test[0], choice=first)),
+        _chosen(replace(other, answers=test[1], choice=second)),
+    )
 
 
 def _swap(one: WrongByBias, other: WrongByBias, rng: np.random.Generator) -> tuple[WrongByBias, WrongByBias]:
@@ -175,8 +169,7 @@ def _swap(one: WrongByBias, other: WrongByBias, rng: np.random.Generator) -> tup
 
 
 def _chosen(update: CountedUpdate) -> CountedUpdate:
-    if update.choice is None:
-        return update
+    assert update.choice is not None
     return replace(update, bias=float(update.choice.choose(np.ones((1, len(update.choice.answers))))[0]))
 
 
@@ -193,10 +186,13 @@ def _weights(update: CountedUpdate, resamples: int) -> dict[tuple[Part, int], We
 
 
 def _interval(
-    updates: Sequence[CountedUpdate], weights: dict[tuple[Part, int], Weights]
+    update: CountedUpdate,
+    one: CountedUpdate,
+    weights: Mapping[tuple[Part, int], Weights],
+    draws_of_one: NDArray[np.float64],
 ) -> tuple[float, float] | None:
-    one, other = (rates_of_draws(update, weights)["nfr"] for update in updates)
-    return interval([observed(updates[0])["nfr"] - observed(updates[1])["nfr"]], one - other)
+    draws = rates_of_draws(update, weights)["nfr"] - draws_of_one
+    return interval([observed(update)["nfr"] - observed(one)["nfr"]], draws)
 
 
 def _contains(ends: tuple[float, float] | None, value: float) -> bool:
