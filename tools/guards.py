@@ -327,4 +327,64 @@ GUARDS: dict[int, Guard] = {
         "        if again is not None:\n",
         "        if False:\n",
     ),
+    53: _one(
+        "logits of one column are refused",
+        "evaluation/predictions.py",
+        "    if logits.shape[1] == 1:\n",
+        "    if False:\n",
+    ),
+    54: Guard(
+        "masks, names of columns and of rows count",
+        (
+            Patch(
+                "mptctl/evaluation/arrays.py", "    if masked:\n        raise", "    if False:\n        raise"
+            ),
+            Patch(
+                "mptctl/evaluation/named_arrays.py",
+                "    columns = _column_names(value) if values.ndim == 2 else None\n",
+                "    columns = None\n",
+            ),
+            Patch(
+                "mptctl/evaluation/named_arrays.py",
+                "        if table.rows is None:\n",
+                "        if True:\n",
+            ),
+        ),
+    ),
+    55: _one(
+        "what stands among parts is looked at",
+        "evaluation/readers.py",
+        "        for part in parts:\n            _refuse_unreadable(part, path)\n",
+        "        parts = [part for part in parts if part.suffix in READERS and part.is_file()]\n",
+    ),
+    57: _one(
+        "old classes are those of the split",
+        "release/adjusting.py",
+        'known = None if models["old"].classes is not None else split.classes.old',
+        "known = None",
+    ),
+    67: _one(
+        "columns that are called as the reader's own are read row by row",
+        "evaluation/scan.py",
+        "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
+        "",
+    ),
+    68: _one(
+        "labels of a training loop are looked at",
+        "integrations/flip_monitor.py",
+        "    if wrong := [v for v in given if v < 0 and v != -100]:",
+        "    if wrong := [v for v in given if False]:",
+    ),
+    75: _one(
+        "the gate is held to both readings",
+        "evaluation/two_readings.py",
+        "    if other.passed or not gate.passed:\n",
+        "    if True:\n",
+    ),
+    76: _one(
+        "settings of another criterion are refused",
+        "recipe/criterion.py",
+        "        if owner != recipe.name and owner not in names:\n",
+        "        if False:\n",
+    ),
 }

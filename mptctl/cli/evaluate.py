@@ -22,6 +22,7 @@ from mptctl.cli.flip_outputs import (
     print_comparison,
 )
 from mptctl.cli.json_models import prints
+from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
 from mptctl.evaluation.readers import SUFFIXES
 from mptctl.names import LOGGED_FLIPS, SortKey
 
@@ -68,12 +69,7 @@ def evaluate(
     weight: slices.Weight = None,
     nfr_margin: gate.NfrMargin = None,
     margin: gate.FormerMargin = None,
-    old_classes: Annotated[
-        Path | None,
-        typer.Option(
-            "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
-        ),
-    ] = None,
+    old_classes: OldClasses = None,
     class_map: slices.ClassMapFile = None,
     noise_floor: Annotated[
         str | None,
@@ -143,6 +139,8 @@ def evaluate(
     Exits with 3 where a limit is exceeded, where the rate that it limits is not defined, or where
     --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
     the same model, where one of them comes from an unfinished run, or where OLD is never right.
+    Where OLD does not say which classes it knows, limits have to hold without the labels that it never
+    answers, too.
 
     Examples:
 
@@ -180,7 +178,6 @@ def evaluate(
     from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import parse_size, workspace
-    from mptctl.files import read_names
     from mptctl.inference.named_models import load_updates
     from mptctl.inference.when_needed import pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible
@@ -199,7 +196,7 @@ def evaluate(
         files,
         [*given.values(), *news],
         run_root,
-        [old_classes, metadata, gate_file, class_map, superclasses],
+        [old_classes_file(old_classes), metadata, gate_file, class_map, superclasses],
         as_json,
         markdown == "-",
     )
@@ -225,7 +222,7 @@ def evaluate(
     above = read_superclasses(superclasses) if superclasses is not None else None
     if superclasses is not None and not any("superclass" in key for key in keys) and rules is None:
         raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
-    labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
+    labels = read_old_classes(old_classes)
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()

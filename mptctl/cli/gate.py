@@ -10,6 +10,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.command import CommandGroup
+from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
 
 app = typer.Typer(cls=CommandGroup, help="Write a gate file to begin with (gate init).")
 
@@ -32,12 +33,7 @@ def init(
     metadata: slices.Metadata = None,
     superclasses: slices.Superclasses = None,
     class_map: slices.ClassMapFile = None,
-    old_classes: Annotated[
-        Path | None,
-        typer.Option(
-            "--old-classes", metavar="FILE", help="Old class labels, one a line; default: what OLD knows."
-        ),
-    ] = None,
+    old_classes: OldClasses = None,
     device: opt.ModelDevice = "auto",
 ) -> None:
     """Write a commented gate file whose limits this comparison just keeps to.
@@ -57,7 +53,7 @@ def init(
     from mptctl.evaluation.sanity import IDENTICAL
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
-    from mptctl.files import read_names, writing
+    from mptctl.files import writing
     from mptctl.inference.named_models import load_predictions
     from mptctl.inference.when_needed import pictures_of
     from mptctl.report.progress_bars import progress_bars
@@ -67,11 +63,12 @@ def init(
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     outputs = Outputs()
     outputs.file("--out", out)
-    read = [path for path in (metadata, old_classes, superclasses, class_map) if path is not None]
+    old_file = old_classes_file(old_classes)
+    read = [path for path in (metadata, old_file, superclasses, class_map) if path is not None]
     outputs.check([*read_for_models([old, new], run_root), *read])
     if out.is_file():
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
-    labels = read_names(old_classes, "--old-classes") if old_classes is not None else None
+    labels = read_old_classes(old_classes)
     above = read_superclasses(superclasses) if superclasses is not None else None
     mapped = read_class_map(class_map) if class_map is not None else None
     with progress_bars() as progress, workspace():

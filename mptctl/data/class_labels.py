@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from mptctl.data.split import Split, save_split
 from mptctl.errors import UsageError, some
+from mptctl.files import read_bounded
 
 FLAG = "--class-labels"
 # First cells of a line that names its columns.
 HEADS = {"id", "class", "synset", "wnid", "label"}
+# Room for a quarter of a million classes.
+MOST_BYTES = 2**24
 
 
 def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -26,11 +30,13 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
         The name of each class that the file has, by id; and notes on those that it lacks.
 
     Raises:
-        UsageError: the file cannot be read, a line has no name, an id has two names, or none is a class of the split.
+        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or none is a class
+            of the split.
+        DataError: a device or FIFO.
     """
     where = f"{FLAG} {path}"
     try:
-        lines = path.expanduser().read_text(encoding="utf-8-sig").splitlines()
+        lines = read_bounded(path.expanduser(), MOST_BYTES, where).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{where}: cannot be read ({reason}); write an id and a name a line") from error
@@ -93,7 +99,7 @@ def _notes(labels: Mapping[str, str], found: Mapping[str, str], classes: Sequenc
     if others := len(found) - len(labels):
         notes.append(f"{others:,} {'id of the file is no class' if others == 1 else 'ids of the file are no classes'} "
                      "of the split")  # fmt: skip
-    names = list(labels.values())
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    names = Counter(labels.values())
+    if twice := sorted(name for name, count in names.items() if count > 1):
         notes.append(f"{some(twice)}: the name of several classes, which their ids tell apart")
     return notes

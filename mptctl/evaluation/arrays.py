@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
+from mptctl.evaluation.columns import without_column
 
 GIVE = "give (N,) labels or answers, or (N, C) logits, as an array, a column or a list"
 
@@ -24,7 +25,7 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
         dimensions: how many it may have.
 
     Returns:
-        (N,) of the type that it has; (N, C) floats where its rows are lists.
+        (N,) of the type that it has, also of (N, 1) labels; (N, C) floats where its rows are lists.
 
     Raises:
         DataError: no array, or one of another number of dimensions.
@@ -33,7 +34,7 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
         what = "nothing" if value is None else "a text" if isinstance(value, str) else f"a {_kind(value)}"
         raise DataError(f"{name}: {what}, which is no array; {GIVE}")
     try:
-        found = _stacked(_converted(value, name))
+        found = _stacked(_converted(value, name), name)
     except DataError:
         raise
     except Exception as error:  # each library has its own errors
@@ -44,7 +45,7 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
         raise DataError(f"{name}: rows of different lengths; {GIVE}")
     if found.ndim not in dimensions:
         raise DataError(f"{name}: has shape {found.shape}; {GIVE}")
-    return found
+    return without_column(found)
 
 
 def _kind(value: Any) -> str:
@@ -53,6 +54,8 @@ def _kind(value: Any) -> str:
 
 def _converted(value: Any, name: str) -> NDArray[Any]:
     """What a value offers, the surest first. Lists within are left as they are."""
+    if isinstance(value, np.ma.MaskedArray):
+        return _unmasked(value, name)
     if isinstance(value, np.ndarray):
         return _known_float(value)
     if hasattr(value, "detach") and hasattr(
@@ -80,6 +83,16 @@ def _converted(value: Any, name: str) -> NDArray[Any]:
     return _listed(list(value))
 
 
+def _unmasked(array: np.ma.MaskedArray[Any, Any], name: str) -> NDArray[Any]:
+    """The values of an array of which none is masked: what lies under a mask is nobody's answer."""
+    masked = int(np.ma.getmaskarray(array).sum())
+    if masked:
+        raise DataError(
+            f"{name}: {masked} of {array.size} values are masked; fill them, or leave their rows out"
+        )
+    return _known_float(array.data)
+
+
 def _listed(values: list[Any]) -> NDArray[Any]:
     """One value each, filled one by one: numpy would make text of numbers beside text, and drop NULs at the end."""
     found = np.empty(len(values), dtype=object)
@@ -93,10 +106,16 @@ def _known_float(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype.kind == "V" and "float" in array.dtype.name else array
 
 
-def _stacked(array: NDArray[Any]) -> NDArray[Any] | None:
+def _stacked(array: NDArray[Any], name: str) -> NDArray[Any] | None:
     """Rows that are lists or arrays themselves as one array of floats; None where their lengths differ."""
     if array.dtype != object or array.ndim != 1 or not array.size:
         return array
+    if masked := sum(
+        isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value)) for value in array
+    ):
+        raise DataError(
+            f"{name}: {masked} of {len(array)} values are masked; fill them, or leave their rows out"
+        )
     if isinstance(array[0], list | tuple) or (hasattr(array[0], "ndim") and array[0].ndim > 0):
         rows = [np.asarray(_converted(row, "row"), dtype=np.float64) for row in array]
         if len({row.shape for row in rows}) > 1:

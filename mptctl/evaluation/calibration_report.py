@@ -18,6 +18,7 @@ from mptctl.evaluation.columns import first
 from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.probabilities import score_probabilities
+from mptctl.evaluation.sanity import probabilities
 from mptctl.evaluation.spelling import check_counted, check_spelling
 from mptctl.evaluation.temperature import fit_temperature
 from mptctl.files import Model
@@ -71,7 +72,7 @@ def measure_calibration(
         DataError: no logits, no sample of a class that the model knows, or a validation part that is of other classes
             or is the test set.
     """
-    remarks = [*warnings, *check_spelling([model])]
+    remarks = [*warnings, *check_spelling([model]), *probabilities([model])]
     check_counted([model])
     logits, truth, right = _known(model)
     if not len(truth):

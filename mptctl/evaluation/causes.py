@@ -97,7 +97,10 @@ def find_causes(answers: PairedAnswers, constant: float | None) -> tuple[Causes,
         "bias": constant is not None or bool(answers.is_old_class[answer].all()),
     }
     found = Causes(
-        rows=[CauseRow(cause=c, flips=rate(n, at.size)) for c, n in zip(CAUSES, counts, strict=True)],
+        rows=[
+            CauseRow(cause=cause, flips=rate(n, at.size) if given.get(cause, True) else None)
+            for cause, n in zip(CAUSES, counts, strict=True)
+        ],
         bias=constant,
         not_tried=[f"{cause}: needs {NEEDS[cause]}" for cause in NEEDS if not given[cause]],
     )

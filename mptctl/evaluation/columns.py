@@ -44,14 +44,15 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
 
     Args:
         values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below the first integer which
-            their type cannot tell from its neighbour (2^53 for double precision, 2^24 single, 2^11 half).
+            their type cannot tell from its neighbour (2^53 for double precision, 2^24 single, 2^11 half); all but
+            floats may be (N, 1).
         what: the column, for messages.
         name: the file, for messages.
 
     Raises:
         DataError: anything else, with how many values and the first three.
     """
-    values = np.asarray(values)
+    values = without_column(np.asarray(values))
     if values.ndim != 1:
         raise DataError(f"{name}: `{what}` has shape {values.shape}; write one value per sample")
     kind = values.dtype.kind
@@ -67,6 +68,11 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
     elif kind != "U":
         raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
     return _checked(values, what, name)
+
+
+def without_column(values: NDArray[Any]) -> NDArray[Any]:
+    """(N,) of an array (N, 1) of labels; floats stay, since one column of them may be what a sigmoid gives."""
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind != "f" else values
 
 
 def _plain(values: list[Any], what: str, name: str) -> NDArray[Any]:

@@ -18,13 +18,13 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate import Limits
+from mptctl.evaluation.gate import Gate, Limits
 from mptctl.evaluation.gate_rules import judge
 from mptctl.evaluation.gate_yaml import GateFile
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.own_columns import OwnColumns
 from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import choose_old_classes, pair
+from mptctl.evaluation.pairing import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
 from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.report_sections import (
     bias_curves,
@@ -32,10 +32,18 @@ from mptctl.evaluation.report_sections import (
     margins_of,
     summarise,
 )
-from mptctl.evaluation.sanity import doubts, idle_models, same_answers, same_content
+from mptctl.evaluation.sanity import (
+    doubts,
+    idle_models,
+    probabilities,
+    same_answers,
+    same_content,
+    unrelated,
+)
 from mptctl.evaluation.slice_rows import SliceRequest, rank
 from mptctl.evaluation.slices import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, mcnemar, nfr, score_interval
+from mptctl.evaluation.two_readings import judge_both
 from mptctl.evaluation.weights import find_weights, weighted_rates
 
 
@@ -43,7 +51,7 @@ def compare(
     old: Predictions,
     new: Predictions,
     *,
-    old_classes: Sequence[str] | None = None,
+    old_classes: GivenClasses = None,
     noise_floor: Predictions | None = None,
     baseline: Predictions | None = None,
     limits: Limits | None = None,
@@ -63,7 +71,8 @@ def compare(
 
     Args:
         old, new: their predictions, of the same samples in any order.
-        old_classes: labels that count as old; default: those that the old model can answer, or else all.
+        old_classes: labels that count as old, or ``all``; default: those that the old model can answer, or else all,
+            and then the gate has to pass without the labels that the old model never answers, too.
         noise_floor: another training of the old model; its NFR is what chance alone would flip.
         baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
         limits: the release gate.
@@ -96,7 +105,8 @@ def compare(
     models = {role: model for role, model in given.items() if model is not None}
     if class_map is not None:
         models = class_map.applied(models)
-        old_classes = None if old_classes is None else class_map.old_classes(old_classes)
+        if old_classes is not None and old_classes != ALL:
+            old_classes = class_map.old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes)
     # The table of weights lives as long as it is read.
     weights, _table = (
@@ -119,6 +129,7 @@ def compare(
         worst,
         identical,
         list(unfinished),
+        unanswered_labels(models["old"], old_classes),
         [*warnings, *remarks, *_doubts(answers, identical)],
     )
     more: dict[str, object] = {} if validation is None else _causes(answers, report, validation, class_map)
@@ -160,6 +171,7 @@ def _report(
     worst: int,
     identical: bool,
     unfinished: list[str],
+    silent: frozenset[str],
     warnings: list[str],
 ) -> FlipReport:
     """Every section of the report, each from the same answers."""
@@ -170,6 +182,16 @@ def _report(
     slices = SliceSource(own, slicing.files, keys)
     ranked, small = rank(slices, slicing, counts)
     gate, waived = judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished)
+
+    def judged_again(narrow: PairedAnswers) -> Gate:
+        rules = dict.fromkeys(gate_file.keys(), "--gate: the column")
+        source = SliceSource(OwnColumns(narrow, slicing.superclasses, slicing.pictures), slicing.files, rules)
+        return judge(source, gate_file, limits, today, identical=identical, unfinished=unfinished)[0]
+
+    both = judge_both(answers, silent, gate, judged_again)
+    if both is not None:
+        gate, warnings = both.gate, [*warnings, both.warning]
+    pairs, more_pairs = flips_by_pair(answers)
     return FlipReport(
         n=len(answers.pairing),
         n_old=counts.total,
@@ -196,10 +218,12 @@ def _report(
         margins=margins_of(answers),
         bias_sweep=bias_curves(answers),
         per_class=flips_by_class(answers),
-        pairs=flips_by_pair(answers),
+        pairs=pairs,
+        more_pairs=more_pairs,
         takers=flips_by_answer(answers),
         slices=ranked,
         small_slices=small,
+        narrow=None if both is None else both.reading,
         worst_flips=_with_slices(worst_flips(answers, worst), slices, slicing, waived),
         warnings=warnings,
     )
@@ -226,5 +250,7 @@ def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     return [
         *[alike] * (same_answers(answers.pairing) and not identical),
         *doubts(answers.counts(), choices),
+        *unrelated(answers.pairing, answers.cells_of_old),
+        *probabilities(answers.pairing.models.values()),
         *idle_models(answers.pairing),
     ]

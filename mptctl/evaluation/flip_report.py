@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from mptctl.evaluation.gate import Gate
+from mptctl.evaluation.logit_sections import Margins, SweepCurve
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
 from mptctl.files import Model
 
@@ -104,51 +105,6 @@ class Destinations(Model):
     )
 
 
-class MarginGroup(Model):
-    """Logit margins (true class minus best other class) of one model on one group of samples."""
-
-    model: Literal["old", "new"] = Field(description="whose logits")
-    samples: Literal["old classes", "new classes"] = Field(description="the class of the samples")
-    n: int = Field(description="samples with a finite margin")
-    mean: float | None = Field(description="mean margin, logits")
-    quantiles: tuple[float, float, float, float, float] | None = Field(description="5, 25, 50, 75, 95 %")
-    negative: Rate = Field(description="margins below zero / n")
-    histogram: list[int] = Field(description="counts between `edges`; the outer bins take what lies beyond")
-
-
-class Margins(Model):
-    """Logit margins before and after (Pleiss et al. 2020)."""
-
-    edges: list[float] = Field(description="edges of the histograms, common to all groups")
-    groups: list[MarginGroup] = Field(description="old model, and new model on old and on new classes")
-
-
-class SweepPoint(Model):
-    """The rates when `bias` is taken off the logits of the new classes after training."""
-
-    bias: float = Field(description="logits: the smallest, in double precision, at which these rates hold")
-    nfr: float = Field(description="NFR at this bias")
-    er_old_classes: float = Field(description="error on samples of old classes")
-    er_new_classes: float | None = Field(description="error on samples of the other classes")
-    er_all: float = Field(description="error on all samples")
-
-
-class SweepCurve(Model):
-    """What a bias after training buys for free, with one model's logits."""
-
-    name: str = Field(description="the model whose logits are biased")
-    role: Literal["new", "baseline"] = Field(
-        description="the model that is judged, or the one given by --baseline"
-    )
-    points: list[SweepPoint] = Field(
-        description="from no bias to the one that leaves no answer to be taken; of a long curve some 200 steps"
-    )
-    nfr_at_new_error: float | None = Field(
-        description="lowest NFR that any bias reaches at an error on all classes no higher than the new model's own"
-    )
-    at_new_error: SweepPoint | None = Field(description="where that is: its bias and its errors")
-
-
 class ClassRow(Model):
     """One old class."""
 
@@ -169,6 +125,13 @@ class PairRow(Model):
     answer: str = Field(description="the new model's answer")
     new_class: bool = Field(description="the old model did not know that answer")
     flips: int = Field(description="negative flips")
+
+
+class MorePairs(Model):
+    """What a list of the most frequent pairs leaves out."""
+
+    pairs: int = Field(default=0, description="pairs of class and answer with flips")
+    flips: int = Field(default=0, description="their negative flips")
 
 
 class WrongAnswerRow(Model):
@@ -225,7 +188,9 @@ class CauseRow(Model):
     """Flips of one cause."""
 
     cause: Cause = Field(description="the first rule that holds; the gate's page of the manual has the rules")
-    flips: Rate = Field(description="negative flips of this cause / negative flips")
+    flips: Rate | None = Field(
+        description="negative flips of this cause / negative flips; null where it was not tried"
+    )
 
 
 class Causes(Model):
@@ -234,6 +199,13 @@ class Causes(Model):
     rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
     bias: float | None = Field(description="constant chosen on the validation part; null where it was not")
     not_tried: list[str] = Field(description="causes that nothing was given for, and what would")
+
+
+class NarrowReading(Model):
+    """The other reading of an old model that does not say which classes it knows: it knows those that it answers."""
+
+    never_answered: list[str] = Field(description="labels that occur and that it never answers")
+    counts: Counts = Field(description="the flip table over samples of the other labels")
 
 
 class FlippedSample(Model):
@@ -282,7 +254,10 @@ class FlipReport(Model):
         description="needs the new model's logits and new classes; else empty"
     )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
-    pairs: list[PairRow] = Field(description="class to answer, most flips first")
+    pairs: list[PairRow] = Field(
+        description="class to answer, most flips first: the 1,000 most frequent pairs"
+    )
+    more_pairs: MorePairs = Field(default=MorePairs(), description="what `pairs` leaves out")
     takers: list[WrongAnswerRow] = Field(description="answers that took flips, most first")
     slices: list[SliceRow] = Field(
         default_factory=list, description="with --by: parts of the test set, lowest q first"
@@ -296,5 +271,9 @@ class FlipReport(Model):
     )
     weighted: Weighted | None = Field(default=None, description="with --weight")
     causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
+    narrow: NarrowReading | None = Field(
+        default=None,
+        description="where OLD has no `classes` and never answers some labels; the gate is held to both",
+    )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

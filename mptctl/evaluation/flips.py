@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from mptctl.evaluation.flip_report import (
     ConfidenceRow,
     Destinations,
     FlippedSample,
+    MorePairs,
     PairRow,
     WrongAnswerRow,
 )
@@ -20,6 +22,9 @@ from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, rel
 
 # Ranges of the old model's confidence: guesses, leanings, and ever surer answers.
 CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
+# Chosen: pairs of class and answer that are listed. Of a thousand classes there may be hundreds of thousands, which
+# nobody reads, and which would take longer to write than ten million samples take to be paired.
+MOST_PAIRS = 1_000
 
 
 def flip_rates(counts: Counts, changed: int) -> Rates:
@@ -83,9 +88,10 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
         _summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
         for mask in (of_old, old_right & ~new_right, ~old_right & new_right, ~old_right, ~new_right)
     )
-    taken: dict[int, int] = {}
-    for truth, answer, _ in _pairs(answers):
-        taken.setdefault(truth, answer)
+    pairs = _pairs(answers)
+    # Most flips come first, so that the first answer of a class is the one that took most.
+    classes, first = np.unique(pairs.truth, return_index=True)
+    taken = dict(zip(classes.tolist(), pairs.answer[first].tolist(), strict=True))
     rows = [
         ClassRow(
             label=names[i],
@@ -102,29 +108,37 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     return sorted(rows, key=lambda row: (-row.negative_flips, row.n, row.label))
 
 
-def flips_by_pair(answers: PairedAnswers) -> list[PairRow]:
-    """Flips from class to answer, most first."""
-    names, is_old = answers.pairing.vocabulary, answers.is_old_class.tolist()
-    # Of a thousand classes there may be hundreds of thousands, and each is of the right types.
-    return [
-        PairRow.model_construct(
-            label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n
+def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
+    """Flips from class to answer, most first: the most frequent pairs, and what is left out."""
+    names, is_old = answers.pairing.vocabulary, answers.is_old_class
+    pairs = _pairs(answers)
+    rows = [
+        PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n)
+        for truth, answer, n in zip(
+            *(part[:MOST_PAIRS].tolist() for part in (pairs.truth, pairs.answer, pairs.flips)), strict=True
         )
-        for truth, answer, n in _pairs(answers)
     ]
+    rest = pairs.flips[MOST_PAIRS:]
+    return rows, MorePairs(pairs=rest.size, flips=int(rest.sum()))
 
 
-def _pairs(answers: PairedAnswers) -> list[tuple[int, int, int]]:
-    """True class, new answer and how many flips, most first; names are sorted as their places are."""
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs of class and answer, most flips first, then by name: (P,) classes, answers, and how many flips."""
+
+    truth: IntArray
+    answer: IntArray
+    flips: IntArray
+
+
+def _pairs(answers: PairedAnswers) -> _Pairs:
     truth, answer, n = _flips(answers)
     size = len(answers.pairing.vocabulary)
     # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
     keys, cell = np.unique(truth * size + answer, return_inverse=True)
     flips = _summed(cell, n, len(keys))
     order = np.argsort(-flips, kind="stable")
-    return list(
-        zip((keys[order] // size).tolist(), (keys[order] % size).tolist(), flips[order].tolist(), strict=True)
-    )
+    return _Pairs(keys[order] // size, keys[order] % size, flips[order])
 
 
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:

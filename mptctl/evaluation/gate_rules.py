@@ -48,7 +48,9 @@ def judge(
             )
     covered = _covered(source, rules.waivers)
     valid = [waiver.expires >= today for waiver in rules.waivers]
-    waived = {flip for flips, holds in zip(covered, valid, strict=True) if holds for flip in flips}
+    # Many waivers may be of one slice, whose flips are one set.
+    waived = frozenset[str]().union(*{flips for flips, holds in zip(covered, valid, strict=True) if holds})
+    needed = {flips: sorted(flips - waived) for flips in set(covered)}
     rows = [
         WaiverRow(
             name=_name(waiver),
@@ -61,17 +63,18 @@ def judge(
         for waiver, flips, holds in zip(rules.waivers, covered, valid, strict=True)
     ]
     checks = [
-        _expired(row, flips - waived)
+        _expired(row, needed[flips])
         for row, flips in zip(rows, covered, strict=True)
-        if row.expired and flips - waived
+        if row.expired and needed[flips]
     ]
     if keep.ids or keep.by is not None:
         checks.append(_kept(source, rules, waived))
     scopes = []
-    for rule in rules.slices:
+    inside = source.flips_in([rule.by for rule in rules.slices]) if waived else [waived] * len(rules.slices)
+    for rule, flips in zip(rules.slices, inside, strict=True):
         found = source.one(rule.by)
         assert found is not None
-        own = len(waived & set(source.flips(rule.by))) if waived else 0
+        own = len(waived & flips)
         confidence = {"confidence": limits.confidence, "undecided": limits.undecided}
         scopes.append(Scope(slice_name(rule.by), found.counts, Limits(**rule.fractions(), **confidence), own))
     gate = check_gate(
@@ -84,7 +87,7 @@ def judge(
         rules=checks,
         waivers=rows,
     )
-    return gate, frozenset(waived)
+    return gate, waived
 
 
 def _refuse_strangers(source: SliceSource, ids: Sequence[str]) -> None:
@@ -101,30 +104,28 @@ def _refuse_strangers(source: SliceSource, ids: Sequence[str]) -> None:
             )
 
 
-def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[set[str]]:
-    """The flips that each waiver is for, expired or not."""
+def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[str]]:
+    """The flips that each waiver is for, expired or not: a query for those by id, and one for each crossing."""
     single = [waiver.id for waiver in waivers if waiver.id is not None]
-    flipped = set(source.flips_among(single)) if single else set()
-    return [
-        set(source.flips(waiver.by)) if waiver.by is not None else {str(waiver.id)} & flipped
-        for waiver in waivers
-    ]
+    flipped = frozenset(source.flips_among(single)) if single else frozenset[str]()
+    inside = iter(source.flips_in([waiver.by for waiver in waivers if waiver.by is not None]))
+    return [frozenset({waiver.id} & flipped) if waiver.id is not None else next(inside) for waiver in waivers]
 
 
 def _name(waiver: Waiver) -> str:
     return waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {})
 
 
-def _expired(row: WaiverRow, flips: set[str]) -> GateCheck:
+def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
     return failed_condition(
         "expired-waiver",
         f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on {row.expires}, and "
         f"{len(flips):,} flip{'s' * (len(flips) > 1)} still need{'s' * (len(flips) == 1)} it "
-        f"({first(sorted(flips))}); renew it, or mend the model",
+        f"({first(flips)}); renew it, or mend the model",
     )
 
 
-def _kept(source: SliceSource, rules: GateFile, waived: set[str]) -> GateCheck:
+def _kept(source: SliceSource, rules: GateFile, waived: frozenset[str]) -> GateCheck:
     """No flip at all among what must be kept; it fails where OLD gets none of that right, as an n/a rate does."""
     keep = rules.must_keep
     flips = {*(source.flips_among(keep.ids) if keep.ids else ()), *(source.flips(keep.by) if keep.by else ())}

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from mptctl.errors import UsageError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import LIMITS, Limits
-from mptctl.files import Model, read_names
+from mptctl.files import Model, read_bounded, read_names
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.
 MOST_BYTES = 2**21
@@ -128,15 +128,13 @@ def read_gate_file(path: Path) -> GateFile:
 
     Raises:
         UsageError: it cannot be read, is no YAML, or holds what a gate file has not, with the nearest key.
+        DataError: it, or the file of ids, is a device or FIFO.
     """
     try:
-        raw = path.read_bytes()
-        text = raw.decode("utf-8")
+        text = read_bounded(path, MOST_BYTES, f"--gate {path}", "put ids into must_keep.file").decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
-    if len(raw) > MOST_BYTES:
-        raise UsageError(f"--gate {path}: larger than {MOST_BYTES >> 20} MB; put ids into must_keep.file")
     from mptctl.evaluation.plain_yaml import (
         read_plain_yaml,  # a comparison without a gate file does without it
     )

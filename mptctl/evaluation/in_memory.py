@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError
 from mptctl.evaluation.arrays import as_array
 from mptctl.evaluation.columns import as_text
+from mptctl.evaluation.named_arrays import NamedArray, RowOrder, columns_of, named_array
 from mptctl.evaluation.predictions import Predictions, build_predictions
 
 
@@ -22,44 +23,64 @@ class InMemory:
         ids, labels: (N,) text.
         classes: what the new model can answer, in the order of its logits; None where nobody says.
         old_classes: what counts as old, in the order of the old model's logits; None where nobody says.
+        order: of the rows; tables with an index are brought into it.
     """
 
     ids: NDArray[np.str_]
     labels: NDArray[np.str_]
     classes: tuple[str, ...] | None = None
     old_classes: tuple[str, ...] | None = None
+    order: RowOrder = field(default_factory=RowOrder)
 
     @classmethod
     def of(cls, labels: Any, ids: Any = None, classes: Any = None, old_classes: Any = None) -> InMemory:
         """Read arrays; without `ids` samples are called by their places, from 0. DataError where they do not fit."""
-        truth = _text(labels, "labels")
-        names = _text(np.arange(len(truth)) if ids is None else ids, "ids")
+        order = RowOrder()
+        truth = as_text(order.in_order(named_array(labels, "labels"), "labels"), "labels", "labels")
+        if ids is None:
+            names = np.arange(len(truth)).astype(np.str_)
+        else:
+            names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids")
         _check_length("ids", names, truth)
         known = None if classes is None else tuple(_text(classes, "classes").tolist())
         before = None if old_classes is None else tuple(_text(old_classes, "old_classes").tolist())
-        return cls(names, truth, known, before)
+        return cls(names, truth, known, before, order)
 
-    def predictions(self, name: str, value: Any, *, is_old: bool = False) -> Predictions:
+    def predictions(
+        self, name: str, value: Any, *, is_old: bool = False, counted: NDArray[np.bool_] | None = None
+    ) -> Predictions:
         """One model's predictions.
 
         Args:
             name: of the model, for messages and reports.
-            value: (N,) answers, or (N, C) logits.
+            value: (N,) answers, or (N, C) logits. Rows with an index are joined with those of the labels by it, and
+                columns with names are the classes of these names.
             is_old: it is the old model, or another training of it, whose columns `old_classes` names.
+            counted: (N,) samples that count; None: all do.
 
         Raises:
             DataError, NonFiniteError: as `build_predictions`, or columns that nobody names, or two lists.
         """
-        found = as_array(value, name)
+        table = named_array(value, name)
+        found = self.order.in_order(table, name)
         _check_length(name, found, self.labels)
-        columns = self._old_columns(name, found) if is_old else self.classes
-        answers, logits = (found, None) if found.ndim == 1 else (None, found)
-        return build_predictions(name, self.ids, self.labels, answers, logits, columns)
+        ids, labels = self.ids, self.labels
+        if counted is not None:
+            ids, labels, found = ids[counted], labels[counted], found[counted]
+        if found.ndim == 1:
+            columns = None if is_old else self.classes
+            return build_predictions(name, ids, labels, found, None, columns)
+        table = NamedArray(found, None, table.columns, table.numbered)
+        lists = [names for names in (self.old_classes if is_old else None, self.classes) if names is not None]
+        logits, named = columns_of(table, lists, name, some=is_old)
+        if named is None:
+            named = self._old_columns(name, logits) if is_old else self.classes
+        return build_predictions(name, ids, labels, None, logits, named)
 
     def _old_columns(self, name: str, old: NDArray[Any]) -> tuple[str, ...] | None:
-        """What the old model's columns are called; None where it gives answers, or nobody says."""
+        """What the old model's columns are called where they have no names; None where nobody says."""
         lists = [names for names in (self.old_classes, self.classes) if names is not None]
-        if old.ndim == 1 or not lists:
+        if not lists:
             return None
         fitting = [names for names in lists if len(names) == old.shape[1]]
         if not fitting:

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.flip_report import MarginGroup, Margins
+from mptctl.evaluation.logit_sections import MarginGroup, Margins
 from mptctl.evaluation.statistics import rate
 
 BINS = 30

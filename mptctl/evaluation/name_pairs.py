@@ -10,7 +10,8 @@ from pathlib import Path
 from mptctl.errors import UsageError
 from mptctl.evaluation.arrow import register
 from mptctl.evaluation.columns import first, shown
-from mptctl.evaluation.workspace import current, shown_size
+from mptctl.evaluation.workspace import current
+from mptctl.files import read_bounded
 
 # Room for a quarter of a million classes.
 MOST_BYTES = 2**24
@@ -28,7 +29,8 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
         Pairs, each once, in the order of the file; at least one.
 
     Raises:
-        UsageError: another ending, a file that cannot be read, an empty name, or anything but pairs.
+        UsageError: another ending, a file that cannot be read or is too large, an empty name, or anything but pairs.
+        DataError: a device or FIFO.
     """
     name, write = (
         f"{flag} {path}",
@@ -38,13 +40,10 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
     if read is None:
         raise UsageError(f"{name}: cannot be read by its ending; {write}")
     try:
-        raw = path.read_bytes() if path.stat().st_size <= MOST_BYTES else None
-        text = None if raw is None else raw.decode("utf-8-sig")
+        text = read_bounded(path, MOST_BYTES, name, "name classes, not samples").decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{name}: cannot be read ({reason}); {write}") from error
-    if text is None:
-        raise UsageError(f"{name}: larger than {shown_size(MOST_BYTES)}; name classes, not samples")
     pairs = tuple(dict.fromkeys(read(name, text, columns)))
     if not pairs or not all(one and other for one, other in pairs):
         raise UsageError(f"{name}: {'holds an empty name' if pairs else 'names no class'}; {write}")

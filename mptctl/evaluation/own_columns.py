@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,10 +129,8 @@ def read_superclasses(path: Path) -> dict[str, str]:
         UsageError: it cannot be read, or a class has two.
     """
     pairs = read_pairs(path, "--superclasses", (CLASS, SUPERCLASS))
-    names = [name for name, _ in pairs]
-    if twice := sorted(
-        {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else ()
-    ):
+    names = Counter(name for name, _ in pairs)
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise UsageError(f"--superclasses {path}: {first(twice)} has several superclasses; keep one")
     return dict(pairs)
 

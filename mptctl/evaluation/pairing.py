@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,12 +92,21 @@ def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> P
     return Pairing(dict(models), vocabulary, cells, join)
 
 
+# What stands for all labels in place of a list of old classes.
+ALL: Literal["all"] = "all"
+GivenClasses = Sequence[str] | Literal["all"] | None
+
+
 def choose_old_classes(
-    old: Predictions, new: Predictions, given: Sequence[str] | None = None
+    old: Predictions, new: Predictions, given: GivenClasses = None
 ) -> tuple[frozenset[str], list[str]]:
     """Which classes are old, and what the reader should know about it.
 
     The old classes are those given, or those that the old model can answer, or else all labels.
+
+    Args:
+        old, new: their predictions.
+        given: labels, or ``all``.
 
     Returns:
         The old classes, and warnings.
@@ -109,7 +119,9 @@ def choose_old_classes(
     check_counted([new])
     warnings = check_spelling([old, new])
     labels = set(old.table.labels)
-    if given is not None:
+    if given == ALL:
+        chosen = frozenset(labels)
+    elif given is not None:
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
             raise DataError(
@@ -135,3 +147,11 @@ def choose_old_classes(
                 f"{new.name} cannot answer {len(strange)} classes of the test set: {first(strange)}"
             )
     return chosen, warnings
+
+
+def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:
+    """Labels that occur and that the old model never answers, where nobody says which classes it knows: they may have
+    come after it."""
+    if given is not None or old.classes is not None:
+        return frozenset()
+    return frozenset(old.table.labels) - frozenset(old.table.answers)

@@ -103,6 +103,8 @@ def build_predictions(
 
     if logits.ndim != 2 or logits.dtype.kind != "f" or not logits.shape[1]:
         raise DataError(f"{name}: `logits` is {logits.dtype} {logits.shape}; write floats of shape (N, C)")
+    if origin == "file":
+        refuse_one_column(logits, name)
     _same_length(name, ids, label=labels, logits=logits)
     counted = classes is None
     if classes is None:
@@ -124,6 +126,15 @@ def row_blocks(logits: NDArray[Any]) -> list[slice]:
     """Slices of rows that together cover (N, C) `logits`, each about `BLOCK` elements."""
     rows = max(1, BLOCK // max(1, logits.shape[1]))
     return [slice(start, start + rows) for start in range(0, len(logits), rows)]
+
+
+def refuse_one_column(logits: NDArray[Any], name: str) -> None:
+    """DataError where (N, C) logits are one column, as a sigmoid gives: its maximum is class 0 whatever it holds."""
+    if logits.shape[1] == 1:
+        raise DataError(
+            f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros before "
+            "what goes into the sigmoid, or the answers as `pred`, (N,)"
+        )
 
 
 def first_maximum(logits: NDArray[Any], name: str) -> NDArray[np.int64]:

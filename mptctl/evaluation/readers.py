@@ -49,24 +49,31 @@ def is_predictions_file(path: Path) -> bool:
     return (
         os.path.isdir(path)
         and not any(os.path.lexists(path / name) for name in _OF_A_RUN)
-        and bool(_parts_in(path))
+        and _holds_parts(path)
     )
 
 
 def find_parts(path: Path) -> list[Path]:
     """The files that a path names: itself, what a pattern matches, or the parts in a folder, sorted by name.
 
+    In a folder everything is a part but what another writer left (`passed_over`): fewer rows than somebody wrote would
+    be another test set.
+
     Raises:
-        DataError: no file. UsageError: an ending that cannot be read, or parts of several forms.
+        DataError: no file, a link to nothing, or in a folder what cannot be read: a folder, a packed file, another
+            form.
+        UsageError: an ending that cannot be read, or parts of several forms.
     """
     if path.is_dir():
-        parts = _parts_in(path)
+        parts = [found for found in sorted(path.iterdir()) if not _is_note(found)]
+        for part in parts:
+            _refuse_unreadable(part, path)
         missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
     elif path.is_file() or not _is_pattern(path):
         parts = [path] if path.is_file() else []
         missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt"
     else:
-        parts = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if os.path.isfile(name)]
+        parts = _matched(path)
         missing = f"{path}: matches no file; correct the pattern, or write predictions there"
     named = parts or [path]
     if unknown := [
@@ -78,6 +85,43 @@ def find_parts(path: Path) -> list[Path]:
     if len(forms := sorted({part.suffix.lower() for part in parts})) > 1:
         raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
     return parts
+
+
+def passed_over(path: Path) -> int:
+    """How many files of a folder of parts are another writer's notes: `_SUCCESS`, checksums, hidden files."""
+    return sum(_is_note(found) for found in path.iterdir()) if path.is_dir() else 0
+
+
+def _is_note(path: Path) -> bool:
+    return path.name[0] in "._" or path.suffix == ".crc"
+
+
+def _matched(pattern: Path) -> list[Path]:
+    """The files that a pattern matches; `**` matches folders on its way to them."""
+    found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
+    for part in found:
+        if not os.path.exists(part):
+            raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
+        if os.path.isdir(part) and "**" not in str(pattern):
+            raise DataError(
+                f"{part}: a folder that the pattern matches; name the files in it, or all below with **"
+            )
+    return [part for part in found if not os.path.isdir(part)]
+
+
+def _refuse_unreadable(part: Path, folder: Path) -> None:
+    """DataError where an entry of a folder of parts is no file of a form that is read."""
+    by_pattern = f"name its files by a pattern such as '{folder}/**/*{next(iter(READERS))}'"
+    if part.is_dir():
+        raise DataError(f"{part}: a folder in a folder of parts; {by_pattern}, or move it away")
+    if not part.exists():
+        raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
+    if not part.is_file():
+        raise DataError(f"{part}: no regular file; move it away, or name the parts by a pattern")
+    if part.suffix.lower() not in READERS:
+        packed = set(map(str.lower, part.suffixes)) & READERS.keys()
+        what = "packed; unpack it" if packed else f"none of {SUFFIXES}; write it in that form"
+        raise DataError(f"{part}: {what}, move it away, or name the parts by a pattern")
 
 
 def names_files(path: Path) -> bool:
@@ -99,13 +143,10 @@ def _is_pattern(path: Path) -> bool:
     return glob.has_magic(str(path))
 
 
-def _parts_in(folder: Path) -> list[Path]:
-    """Files in a folder that can be read; what begins with a dot or `_` is a writer's own note."""
+def _holds_parts(folder: Path) -> bool:
+    """Whether there is anything in a folder that can be read, or whose name says that it is packed or in a form."""
     try:
-        return sorted(
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in READERS and path.name[0] not in "._" and path.is_file()
-        )
+        entries = [path for path in folder.iterdir() if not _is_note(path)]
+        return any(set(map(str.lower, path.suffixes)) & READERS.keys() for path in entries)
     except OSError:
-        return []
+        return False

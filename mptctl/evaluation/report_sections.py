@@ -9,10 +9,9 @@ from mptctl.evaluation.calibration import calibrate
 from mptctl.evaluation.flip_report import (
     Equivalence,
     Errors,
-    Margins,
     ModelSummary,
-    SweepCurve,
 )
+from mptctl.evaluation.logit_sections import Margins, SweepCurve
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.errors import option
 from mptctl.evaluation.pairing import Pairing
-from mptctl.evaluation.predictions import row_blocks
+from mptctl.evaluation.predictions import Predictions, row_blocks
 from mptctl.evaluation.rates import Counts
 
 IDENTICAL = "old and new are one and the same model: nothing was compared"
@@ -14,6 +18,9 @@ LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or t
 # Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below the other.
 HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
 NEARLY_ALL = 0.9  # of the right answers
+UNRELATED = 0.1  # of the way from chance to keeping every right answer
+FEW = 30  # right answers of the old model, of which chance alone keeps any share
+LOOKED_AT = 1_000  # rows of logits
 
 
 def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
@@ -96,3 +103,46 @@ def doubts(counts: Counts, choices: int) -> list[str]:
             f"{LIKELY_CAUSE} of one of the two"
         )
     return found
+
+
+def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
+    """A warning where the new model keeps hardly more right answers than its frequencies of classes do by chance.
+
+    Args:
+        pairing: of `old` and `new`.
+        of_old: (G,) which of its cells are of an old class.
+    """
+    cells = pairing.cells
+    right = of_old & cells.right["old"]
+    n = int(cells.n[right].sum())
+    kept = int(cells.n[right & cells.right["new"]].sum())
+    if (
+        n < FEW or kept == n or n - kept >= NEARLY_ALL * n
+    ):  # of few nothing is known; of the last `doubts` speaks
+        return []
+    new = pairing.models["new"]
+    share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
+    chance = float((share[cells.truth[right]] * cells.n[right]).sum() / n)
+    if kept / n > chance + UNRELATED * (1 - chance):
+        return []
+    return [
+        f"the predictions look unrelated: of {n:,} right answers of the old model the new one keeps {kept:,} "
+        f"({100 * kept / n:.2f} %), and answers drawn by its frequencies of classes keep {100 * chance:.2f} %; the "
+        "likely cause is ids that name other samples in one of the two, or the order of the class names"
+    ]
+
+
+def probabilities(models: Iterable[Predictions]) -> list[str]:
+    """Warnings on models whose logits look like the softmax of logits: rows from 0 to 1 that add up to 1."""
+    return [
+        f"{model.name}: its `logits` look like probabilities, from which confidence, margins and calibration come out "
+        "wrong; write what goes into the softmax, or its logarithm"
+        for model in models
+        if model.logits is not None and _are_probabilities(model.logits)
+    ]
+
+
+def _are_probabilities(logits: NDArray[Any]) -> bool:
+    rows = np.asarray(logits[:: max(1, len(logits) // LOOKED_AT)], dtype=np.float64)
+    # Half precision rounds each of many probabilities.
+    return bool(((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all())

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MOST_NAMES = 250_000
 # An integer of 64 bits as we write it: no plus, no zeros before it.
 CANONICAL = "0|-?[1-9][0-9]{0,17}"
+# Columns that DuckDB's reader of Parquet makes of itself, by which rows are told apart here.
+OF_THE_READER = frozenset({"filename", "file_index", "file_row_number"})
 # In a CSV: NULs, and blanks beside quotes, which DuckDB drops and we keep.
 UNPLAIN = (b"\0", b' "', b'\t"', b'" ', b'"\t')
 
@@ -84,8 +86,11 @@ def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
             detail = shown(one_line(error), 200)
             raise DataError(f"{part}: cannot be read as parquet ({detail}); write it again") from error
         found = {key: schema.field(key).type for key in COLUMNS if schema.names.count(key) == 1}
-        # DuckDB tells no upper case from lower case in names of columns.
-        if sum(header.lower() in COLUMNS for header in schema.names) != len(found) or "logits" in found:
+        # DuckDB tells no upper case from lower case in names of columns, and has some of its own.
+        lower = [header.lower() for header in schema.names]
+        if sum(header in COLUMNS for header in lower) != len(found) or "logits" in found:
+            return None
+        if not OF_THE_READER.isdisjoint(lower):
             return None
         if starts and found != fields:
             raise _unlike(parts[0], fields, part, found)
@@ -116,14 +121,18 @@ def _parquet_column(key: str, kind: pa.DataType) -> _Column | None:
     if types.is_integer(kind):
         return _Column(key, f"{key}{cast}", "false")
     if types.is_floating(kind):
-        limit = {16: 2**11, 32: 2**24, 64: 2**53}[kind.bit_width]
-        wrong = f"NOT (isfinite({key}) AND {key} = trunc({key}) AND abs({key}) < {limit})"
-        return _Column(key, f"{key}::BIGINT{cast}", wrong)
+        return _Column(key, f"{key}::BIGINT{cast}", not_whole(key, kind.bit_width))
     if types.is_string(kind) or types.is_large_string(kind):
         return _Column(key, key, f"({key} = '' OR contains({key}, chr(0)))")
     if types.is_binary(kind) or types.is_large_binary(kind):
         return _Column(f"decode({key})", key, f"({key} = '' OR contains({key}, chr(0)))")
     return None
+
+
+def not_whole(column: str, bits: int) -> str:
+    """SQL: whether a float of so many bits is no whole number that its type tells from its neighbours."""
+    limit = {16: 2**11, 32: 2**24, 64: 2**53}[bits]
+    return f"NOT (isfinite({column}) AND {column} = trunc({column}) AND abs({column}) < {limit})"
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import glob
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mptctl.evaluation.columns import as_text, first, shown
 from mptctl.evaluation.join import NAMED
 from mptctl.evaluation.npz_file import read_npz
 from mptctl.evaluation.readers import find_parts, headers
+from mptctl.evaluation.scan import not_whole
 from mptctl.evaluation.table import quoted
 from mptctl.evaluation.workspace import current
 
@@ -88,8 +90,8 @@ def side_headers(path: Path) -> list[str]:
             names = headers(part)
         except Exception as error:  # a dozen types, as with every damaged file
             raise _unreadable(part, error) from error
-        lower = [name.lower() for name in names]
-        if twice := sorted({name for name in names if lower.count(name.lower()) > 1}):
+        lower = Counter(name.lower() for name in names)
+        if twice := sorted({name for name in names if lower[name.lower()] > 1}):
             # DuckDB tells no upper case from lower case in names of columns.
             raise DataError(f"{part}: columns of one name ({first(twice)}); rename all but one")
         if "id" not in names:
@@ -108,7 +110,10 @@ def _source(part: Path, columns: Sequence[str]) -> tuple[str, list[str], str]:
         from pyarrow import parquet, types
 
         kind = parquet.read_schema(part).field("id").type
-        whole = "::BIGINT" if types.is_floating(kind) else ""
+        whole = ""
+        if types.is_floating(kind):
+            _refuse_not_whole(part, file, kind.bit_width)
+            whole = "::BIGINT"
         names = [f"{_name(column)}{whole if column == 'id' else ''}::VARCHAR" for column in wanted]
         return f"read_parquet({file}, hive_partitioning=false)", names, ""
     with part.open(encoding="utf-8-sig", newline="") as text:
@@ -119,6 +124,19 @@ def _source(part: Path, columns: Sequence[str]) -> tuple[str, list[str], str]:
         "escape='\"', strict_mode=true)"
     )
     return source, [f"c{header.index(column)}" for column in wanted], ""
+
+
+def _refuse_not_whole(part: Path, file: str, bits: int) -> None:
+    """DataError where ids that are floats are no whole numbers that their type tells apart."""
+    rows = current().fetch(
+        f"SELECT count(*) OVER (), id::VARCHAR FROM read_parquet({file}, hive_partitioning=false) "
+        f"WHERE {not_whole('id', bits)} LIMIT {NAMED}"
+    )
+    if rows:
+        raise DataError(
+            f"{part}: {rows[0][0]} values of `id` are not whole numbers that floats of {bits} bits tell apart "
+            f"({first([row[1] for row in rows])}); write integers or text"
+        )
 
 
 def _arrays(part: Path, wanted: Sequence[str]) -> tuple[str, list[str], str]:

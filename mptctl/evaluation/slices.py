@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.arrow import register
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.own_columns import BRIGHTNESS, SIZE, SUPERCLASS, OwnColumns
 from mptctl.evaluation.rates import Counts
@@ -20,8 +24,10 @@ from mptctl.evaluation.workspace import current
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run", BRIGHTNESS: "pictures of a run"}
 # Chosen: more parts than that are no slices, but ids or measurements.
 MOST_SLICES = 10_000
-# Chosen: ids that a query names one by one.
+# Chosen: ids that a query names one by one; more of them are a table.
 FEW_IDS = 1_000
+# Chosen: what one pass groups by. DuckDB tells groups apart by the bits of one number.
+MOST_KEYS, MOST_COLUMNS = 100, 60
 
 
 @dataclass(frozen=True)
@@ -59,10 +65,16 @@ class SliceSource:
         self.keys = list(keys)
         self._asks = {column: asks for key, asks in keys.items() for column in key}
         self._sides: list[SideTable] = []
+        self._tables: dict[tuple[str, ...], str] = {}
         # SQL of each column, and of the relations that have it.
         self._value: dict[str, str] = {}
         self._joins = ""
         columns = dict.fromkeys(column for key in self.keys for column in key)
+        if len(self.keys) > MOST_KEYS or len(columns) > MOST_COLUMNS:
+            raise UsageError(
+                f"{next(iter(keys.values()))}: slices by {len(self.keys):,} crossings of {len(columns):,} columns; at "
+                f"most {MOST_KEYS} crossings of {MOST_COLUMNS} columns are counted; name fewer"
+            )
         self._find(
             list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
         )
@@ -108,9 +120,17 @@ class SliceSource:
         )
 
     @property
+    def _source(self) -> str:
+        return f"{self.answers.pairing.join.joined}{self._joins}"
+
+    @property
+    def _of_old(self) -> str:
+        """SQL: whether a sample is of an old class."""
+        return f"old.label IN ({_list(sorted(self.answers.old_classes))})"
+
+    @property
     def _from(self) -> str:
-        old = ", ".join(map(quoted, sorted(self.answers.old_classes)))
-        return f"{self.answers.pairing.join.joined}{self._joins} WHERE old.label IN ({old})"
+        return f"{self._source} WHERE {self._of_old}"
 
     @cached_property
     def cells(self) -> dict[tuple[str, ...], list[Slice]]:
@@ -134,9 +154,11 @@ class SliceSource:
         found: dict[tuple[str, ...], dict[tuple[str, ...], dict[str, int]]] = {key: {} for key in self.keys}
         # A bit of `grouping` is 0 where the column is of the set, the first column's being the highest.
         bits = {column: 1 << (len(columns) - 1 - i) for i, column in enumerate(columns)}
-        asked = {key: sum(bit for c, bit in bits.items() if c not in key) for key in self.keys}
+        asked: dict[int, list[tuple[str, ...]]] = {}
+        for key in self.keys:
+            asked.setdefault(sum(bit for c, bit in bits.items() if c not in key), []).append(key)
         for mask, old, new, n, *cell in rows:
-            for key in (key for key, left in asked.items() if left == mask):
+            for key in asked[mask]:
                 place = tuple(cell[columns.index(column)] for column in key)
                 found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[_cell(old, new)] += n
         for key, slices in found.items():
@@ -153,14 +175,44 @@ class SliceSource:
             for key, slices in found.items()
         }
 
+    @cached_property
+    def _by_values(self) -> dict[frozenset[tuple[str, str]], Slice]:
+        return {frozenset(each.by.items()): each for slices in self.cells.values() for each in slices}
+
     def one(self, by: Mapping[str, str]) -> Slice | None:
         """The slice of these values; None where no sample of an old class is there."""
-        key = next(key for key in self.keys if set(key) == set(by))
-        return next((each for each in self.cells[key] if dict(each.by) == dict(by)), None)
+        return self._by_values.get(frozenset(by.items()))
 
     def flips(self, by: Mapping[str, str]) -> list[str]:
         """Ids of the negative flips in a slice, sorted."""
-        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among([], by)}")
+        return sorted(self.flips_in([by])[0])
+
+    def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
+        """Ids of the negative flips in each of some slices: one query for all that are by the same columns."""
+        wanted: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
+        for by in every:
+            places = wanted.setdefault(tuple(sorted(by)), {})
+            places.setdefault(tuple(by[column] for column in sorted(by)), len(places))
+        found = {columns: self._flips_of(columns, places) for columns, places in wanted.items()}
+        return [found[tuple(sorted(by))][tuple(by[column] for column in sorted(by))] for by in every]
+
+    def _flips_of(
+        self, columns: tuple[str, ...], places: Mapping[tuple[str, ...], int]
+    ) -> dict[tuple[str, ...], frozenset[str]]:
+        """Ids of the negative flips by their values in some columns, of the places that are wanted."""
+        work = current()
+        values = {f"v{i}": [place[i] for place in places] for i in range(len(columns))}
+        relation = register(work, {"number": np.arange(len(places)), **values})
+        matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
+        rows = work.fetch(
+            f"SELECT w.number, list(old.id::VARCHAR) FROM {self._source} JOIN {relation} AS w ON {matched} "
+            f"WHERE {self._of_old} AND {self.answers.pairing.join.flipped} GROUP BY w.number",
+            "reading flips",
+            len(self.answers.pairing) * (1 + len(self._sides)),
+        )
+        work.drop_later(f"DROP VIEW IF EXISTS {relation}")
+        ids = {number: frozenset(found) for number, found in rows}
+        return {place: ids.get(number, frozenset()) for place, number in places.items()}
 
     def flips_among(self, ids: Sequence[str]) -> list[str]:
         """Which of these ids are negative flips, sorted."""
@@ -189,17 +241,29 @@ class SliceSource:
 
     def _among(self, ids: Sequence[str], by: Mapping[str, str] | None) -> str:
         """SQL: whether a sample has one of these ids, or lies in the slice."""
-        parts = [f"old.id::VARCHAR IN ({_list(ids)})"] if ids else []
+        parts = [f"old.id::VARCHAR IN ({self._listed(ids)})"] if ids else []
         if by is not None:
             parts.append(
                 " AND ".join(f"{self._value[column]} = {quoted(value)}" for column, value in by.items())
             )
         return f"({' OR '.join(f'({part})' for part in parts)})"
 
+    def _listed(self, ids: Sequence[str]) -> str:
+        """SQL: some ids, one by one, or where they are many, from a table that lives as long as this."""
+        if len(ids) <= FEW_IDS:
+            return _list(ids)
+        key = tuple(ids)
+        if key not in self._tables:
+            self._tables[key] = register(current(), {"name": list(key)})
+            weakref.finalize(self, current().drop_later, f"DROP VIEW IF EXISTS {self._tables[key]}")
+        return f"SELECT name FROM {self._tables[key]}"
+
     def unknown(self, ids: Sequence[str]) -> list[str]:
         """Which of these ids no sample has."""
         relation = self.answers.pairing.join.relations["old"]
-        rows = current().fetch(f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({_list(ids)})")
+        rows = current().fetch(
+            f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._listed(ids)})"
+        )
         return _without(ids, rows)
 
     def of_new_classes(self, ids: Sequence[str]) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from mptctl.errors import DataError
@@ -95,12 +94,8 @@ def _written(name: str) -> str:
     return " ".join(visible.split())
 
 
-def _same_writing(one: str, other: str) -> bool:
-    """Whether no person would mean two classes by these: `cat` and `cat `, `1` and `1.0`."""
-    return _without_point(_written(one)) == _without_point(_written(other))
-
-
 def _without_point(name: str) -> str:
+    """A name as it is written but for `.0`: no person means two classes by `cat` and `cat `, or by `1` and `1.0`."""
     return re.sub(r"^(\d+)\.0*$", r"\1", name, flags=re.ASCII)
 
 
@@ -137,12 +132,7 @@ def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
 
 def _check_known(labels: Sequence[Names], lists: Sequence[Names], spellings: dict[str, list[str]]) -> None:
     """Known names of one form must stand together in one list, or they are one class in two spellings."""
-    wrong: list[tuple[str, str]] = []
-    for names in spellings.values():
-        for one, other in itertools.combinations(names, 2):
-            together = [*lists, *(() if _same_writing(one, other) else labels)]
-            if not any(one in found and other in found for _, _, found in together):
-                wrong.append((one, other))
+    wrong = [pair for names in spellings.values() if len(names) > 1 for pair in _apart(names, labels, lists)]
     if not wrong:
         return
     # The label is what is right; the odd name is the one that is none.
@@ -155,6 +145,27 @@ def _check_known(labels: Sequence[Names], lists: Sequence[Names], spellings: dic
         f"{model}: {count} of its {what} spelled unlike the same name elsewhere ({_written_for(pairs)}); "
         "write one spelling in all files, or both in one list of `classes` if they are two classes"
     )
+
+
+def _apart(
+    names: Sequence[str], labels: Sequence[Names], lists: Sequence[Names]
+) -> Iterator[tuple[str, str]]:
+    """Names of one form, each with the first one that it does not stand together with; in time linear in the names.
+
+    Names that stand in the same lists are of one kind: there are few kinds, however many names there are.
+    """
+    kinds: dict[tuple[frozenset[int], frozenset[int]], str] = {}
+    writings: dict[str, dict[frozenset[int], str]] = {}
+    for name in names:
+        listed = frozenset(i for i, (_, _, found) in enumerate(lists) if name in found)
+        labelled = frozenset(i for i, (_, _, found) in enumerate(labels) if name in found)
+        alike = writings.setdefault(_without_point(_written(name)), {})
+        apart = [other for kind, other in alike.items() if not kind & listed]
+        apart += [other for kind, other in kinds.items() if not kind[0] & listed and not kind[1] & labelled]
+        if apart:
+            yield apart[0], name
+        alike.setdefault(listed, name)
+        kinds.setdefault((listed, labelled), name)
 
 
 def _check_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:

@@ -1,5 +1,6 @@
 """Files: written whole or not at all, records in them, and folders that last as long as a program."""
 
+from mptctl.files.bounded import read_bounded
 from mptctl.files.model import Model
 from mptctl.files.names_file import read_names
 from mptctl.files.scratch import scratch_folder
@@ -21,6 +22,7 @@ __all__ = [
     "link_or_copy",
     "locked_folder",
     "output_file",
+    "read_bounded",
     "read_names",
     "remove_partial_files",
     "replacing",

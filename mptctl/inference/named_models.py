@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.evaluation.predictions import Predictions, read_predictions
-from mptctl.evaluation.readers import is_predictions_file
+from mptctl.evaluation.readers import is_predictions_file, passed_over
 from mptctl.inference.model_names import file_of, refuse_foreign, refuse_twice, refuse_without_split
 from mptctl.names import Part
 
@@ -116,15 +116,20 @@ class _Loaded:
         """
         models = {role: self.models[name] for role, name in roles.items()}
         ours = {role: self.checkpoints[name] for role, name in roles.items() if name in self.checkpoints}
+        notes = tuple(
+            f"{models[role].name}: {count} {'file' if count == 1 else 'files'} of other writers passed over"
+            for role in models
+            if role not in ours and (count := passed_over(Path(models[role].name)))
+        )
         if self.split is None or not ours:
-            return NamedModels(models)
+            return NamedModels(models, warnings=notes)
         from mptctl.inference.predict import one_model
 
         warnings, unfinished = _doubts(ours, self.split)
         return NamedModels(
             models,
             self.split,
-            tuple(warnings),
+            (*warnings, *notes),
             tuple(unfinished),
             all(role in ours for role in JUDGED) and one_model(ours["old"], ours["new"]),
             {role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in ours.items()},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.in_memory import InMemory
+from mptctl.evaluation.pairing import ALL
 from mptctl.report.flips_object import Report as Report
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def evaluate(
         classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its columns.
             Without it, columns are the classes 0 to C - 1.
         old_classes: the classes that count as old; where `old` is logits of as many columns, in their order.
-            Default: those that the old model can answer, or all labels, with a warning.
+            ``"all"``: all labels. Default: those that the old model can answer, or all labels, with a warning; then
+            a gate has to pass without the labels that the old model never answers, too.
         noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
         baseline: (N,) or (N, C) of an untreated model; what a bias on it gets for free.
         nfr_margin: a fraction; is NFR below it?
@@ -60,7 +62,8 @@ def evaluate(
         raise UsageError(
             f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
         )
-    test = InMemory.of(labels, ids, classes, old_classes)
+    everything = isinstance(old_classes, str) and old_classes == ALL
+    test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
     with options_as_arguments():
         retrained, untreated = None, None
@@ -73,7 +76,7 @@ def evaluate(
             test.predictions("new", new),
             noise_floor=retrained,
             baseline=untreated,
-            old_classes=test.old_classes,
+            old_classes=ALL if everything else test.old_classes,
             nfr_margin=nfr_margin,
             worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
             validation=(lambda: held_back) if causes or held_back is not None else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,21 @@ from mptctl.evaluation.columns import as_text, first
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.in_memory import InMemory
-from mptctl.evaluation.predictions import Predictions, build_predictions, first_maximum, read_predictions
+from mptctl.evaluation.named_arrays import NamedArray, RowOrder, columns_of, named_array
+from mptctl.evaluation.predictions import (
+    Predictions,
+    build_predictions,
+    first_maximum,
+    read_predictions,
+    refuse_one_column,
+)
 from mptctl.machine.facts import rank
 from mptctl.report.flip_metrics import flip_metrics
 from mptctl.report.numbers import format_count, format_interval, percent
 
 Say = Callable[[str], None] | None
+# The label of a sample that counts nowhere, torch's and Hugging Face's `ignore_index`.
+IGNORED = "-100"
 
 
 class FlipMonitor:
@@ -31,7 +40,8 @@ class FlipMonitor:
     Where torch.distributed runs, `finish` puts the answers of all processes together; they need ids for that.
 
     Args:
-        labels: (N,) true classes of the validation samples, in a list or an array of any library.
+        labels: (N,) true classes of the validation samples, in a list or an array of any library: text, or integers
+            from 0. A sample whose label is -100 counts nowhere, as in torch's losses.
         old: (N,) the old model's answers to them, or (N, C_old) its logits.
         ids: (N,) names of the samples; default: their places, from 0.
         classes: the classes of the model in training, in the order of its logits; default: numbers from 0.
@@ -56,8 +66,12 @@ class FlipMonitor:
         old_classes: Any = None,
         say: Say = print,
     ) -> None:
+        labels = list(labels) if isinstance(labels, Iterator) else labels
+        _check_sound(labels)
         test = InMemory.of(labels, ids, classes, old_classes)
-        self._begin(test.predictions("old", old, is_old=True), test.classes, test.old_classes, say)
+        counted = test.labels != IGNORED
+        answers = test.predictions("old", old, is_old=True, counted=counted)
+        self._begin(answers, test.ids, test.classes, test.old_classes, say)
 
     @classmethod
     def from_file(
@@ -70,16 +84,28 @@ class FlipMonitor:
         """
         old = read_predictions(Path(path))
         test = InMemory.of(old.labels, old.ids, classes, old_classes)
+        counted = test.labels != IGNORED
+        if not counted.all():
+            ids, labels, answers = (part[counted] for part in (old.ids, old.labels, old.preds))
+            old = build_predictions(old.name, ids, labels, answers, None, old.classes)
         monitor = cls.__new__(cls)
-        monitor._begin(old, test.classes, test.old_classes, say)
+        monitor._begin(old, test.ids, test.classes, test.old_classes, say)
         return monitor
 
     def _begin(
-        self, old: Predictions, classes: tuple[str, ...] | None, old_classes: tuple[str, ...] | None, say: Say
+        self,
+        old: Predictions,
+        ids: NDArray[np.str_],
+        classes: tuple[str, ...] | None,
+        old_classes: tuple[str, ...] | None,
+        say: Say,
     ) -> None:
+        """Keep the old model's answers to the samples that count, and the ids of all in the stored order."""
         self._old = replace(old, logits=None)  # answers are all that is counted here
         self._classes, self._old_classes, self._say = classes, old_classes, say
-        self._place = {name: i for i, name in enumerate(old.ids.tolist())}
+        self._place = {name: i for i, name in enumerate(ids.tolist())}
+        numbers = [int(label) for label in old.table.labels if label.isascii() and label.isdigit()]
+        self._largest = max(numbers, default=-1)  # of labels that are columns' numbers
         self.history: list[FlipReport] = []
         self.reset()
 
@@ -105,7 +131,15 @@ class FlipMonitor:
             DataError: an id that is not stored, or more answers than samples.
             NonFiniteError: rows of logits that are NaN.
         """
-        answers = self._as_text(as_array(new, "new"))
+        table, order = named_array(new, "new"), RowOrder()
+        if ids is None:
+            if table.rows is not None and not isinstance(table.rows, range):
+                raise DataError(
+                    "new: has an index, which may name samples; give ids, or an array (.to_numpy())"
+                )
+        else:
+            names = as_text(order.in_order(named_array(ids, "ids"), "ids"), "ids", "ids").tolist()
+        answers = self._as_text(replace(table, values=order.in_order(table, "new")))
         if ids is None:
             begin = len(self._answers)
             if begin + len(answers) > len(self._place):
@@ -115,7 +149,6 @@ class FlipMonitor:
                 )
             places = list(range(begin, begin + len(answers)))
         else:
-            names = as_text(as_array(ids, "ids"), "ids", "ids").tolist()
             if len(names) != len(answers):
                 raise DataError(f"new: {len(answers)} rows for {len(names)} ids; give one for each")
             if strange := [name for name in names if name not in self._place]:
@@ -134,14 +167,14 @@ class FlipMonitor:
         """
         found = _of_all_processes(self._answers)
         self.reset()
-        missing = [name for name, place in self._place.items() if place not in found]
+        old = self._old
+        missing = [name for name in old.ids.tolist() if self._place[name] not in found]
         if missing:
             raise DataError(
-                f"new: {len(missing)} of {len(self._place)} samples have no answer ({first(missing)}); validate on "
+                f"new: {len(missing)} of {len(old)} samples have no answer ({first(missing)}); validate on "
                 "all of them, and in several processes give ids"
             )
-        old = self._old
-        answers = np.array([found[place] for place in range(len(old))], dtype=np.str_)
+        answers = np.array([found[self._place[name]] for name in old.ids.tolist()], dtype=np.str_)
         new = build_predictions("new", old.ids, old.labels, answers, None, self._classes)
         report = compare(old, new, old_classes=self._old_classes, worst=0)
         self.history.append(report)
@@ -166,10 +199,10 @@ class FlipMonitor:
 
         Args:
             prediction: its `predictions` are logits (N, C), or a tuple that begins with them; its `label_ids` are
-                columns of the logits.
+                columns of the logits, or -100.
 
         Raises:
-            DataError: labels that are not the stored ones, so that the order is another one.
+            DataError: labels that are no column, or not the stored ones, so that the order is another one.
         """
         logits = prediction.predictions
         logits = as_array(logits[0] if isinstance(logits, tuple) else logits, "new")
@@ -183,28 +216,71 @@ class FlipMonitor:
             raise DataError("there was no validation yet; call finish after one")
         return self.history[-1]
 
-    def _as_text(self, new: NDArray[Any]) -> NDArray[np.str_]:
-        if new.ndim == 1:
-            return as_text(new, "pred", "new")
-        column = first_maximum(new, "new")
-        if self._classes is None:
+    def _as_text(self, new: NamedArray) -> NDArray[np.str_]:
+        if new.values.ndim == 1:
+            return as_text(new.values, "pred", "new")
+        refuse_one_column(new.values, "new")
+        lists = [] if self._classes is None else [self._classes]
+        logits, classes = columns_of(new, lists, "new")
+        classes = self._classes if classes is None else classes
+        column = first_maximum(logits, "new")
+        if classes is None:
+            if self._largest >= logits.shape[1]:
+                raise DataError(
+                    f"labels: {self._largest} is no column of the logits, 0..{logits.shape[1] - 1}; count labels from "
+                    "0, mark samples to be ignored by -100, or give classes"
+                )
             return column.astype(np.str_)
-        if len(self._classes) != new.shape[1]:
+        if len(classes) != logits.shape[1]:
             raise DataError(
-                f"new: logits of {new.shape[1]} columns for {len(self._classes)} `classes`; name each column once"
+                f"new: logits of {logits.shape[1]} columns for {len(classes)} `classes`; name each column once"
             )
-        return np.array(self._classes, dtype=np.str_)[column]
+        return np.array(classes, dtype=np.str_)[column]
 
     def _check_labels(self, label_ids: NDArray[Any]) -> None:
+        """DataError where a trainer's labels are not the stored ones."""
+        columns = _sound_numbers(label_ids, "label_ids")
         names = self._classes
-        told = [str(i) if names is None else names[i] for i in label_ids.astype(np.int64).tolist()]
-        stored = self._old.labels.tolist()
+        if names is not None and (beyond := columns[columns >= len(names)].tolist()):
+            raise DataError(
+                f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, 0..{len(names) - 1} "
+                f"({first(map(str, beyond))}); give `classes`, the label of each column"
+            )
+        told = [IGNORED if i == -100 else str(i) if names is None else names[i] for i in columns.tolist()]
+        counted = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
+        stored = [counted.get(name, IGNORED) for name in self._place]
         wrong = sum(a != b for a, b in zip(told, stored, strict=False)) + abs(len(told) - len(stored))
         if wrong:
             raise DataError(
                 f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate on the "
                 "same samples in the same order"
             )
+
+
+def _check_sound(labels: Any) -> None:
+    """DataError where the labels of a training loop are neither text nor numbers as `_sound_numbers` takes them."""
+    values = as_array(labels, "labels", (1, 2))
+    if not all(isinstance(value, str | bytes) for value in values[:1].tolist()):
+        _sound_numbers(values, "labels")
+
+
+def _sound_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:
+    """Integers from 0 on, or -100.
+
+    Raises:
+        DataError: others; a negative one would be taken for a place from the end, and a float be cut.
+    """
+    given = values.tolist()
+    if wrong := [v for v in given if isinstance(v, bool) or not isinstance(v, int)]:
+        raise DataError(
+            f"{name}: {len(wrong)} of {len(given)} are no integers ({first(map(repr, wrong))}); give integers"
+        )
+    if wrong := [v for v in given if v < 0 and v != -100]:
+        raise DataError(
+            f"{name}: {len(wrong)} of {len(given)} are negative ({first(map(str, wrong))}); count from 0, or mark "
+            "samples to be ignored by -100"
+        )
+    return np.array(given, dtype=np.int64)
 
 
 def _of_all_processes(answers: dict[int, str]) -> dict[int, str]:

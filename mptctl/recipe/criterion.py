@@ -5,17 +5,30 @@ Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), sect
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from mptctl.errors import UsageError
 from mptctl.recipe.group import Group
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
 
 
+# The criterion that each setting belongs to.
+SETTING_OF: Mapping[str, CriterionName] = {
+    "smoothing": "ls",
+    "gamma": "fl",
+    "weight": "ecp",
+    "margin": "mbls",
+    "alpha": "mbls",
+    "reduction": "mbls",
+}
+
+
 class CriterionRecipe(Group):
-    """What the student's own answers cost, in every method; a parameter of another criterion changes nothing."""
+    """What the student's own answers cost, in every method."""
 
     # JSON has no infinity as a number; the text is read back as one.
     model_config = ConfigDict(ser_json_inf_nan="strings")
@@ -39,3 +52,26 @@ class CriterionRecipe(Group):
         "mean",
         description="mbls over classes: mean as the published code, sum as the paper (Eq. 4)",
     )
+
+
+def refuse_idle(
+    recipe: CriterionRecipe, keys: Iterable[str], where: str, *, names: Collection[str] = ()
+) -> None:
+    """Refuse settings that change nothing under the criterion that was chosen.
+
+    Args:
+        recipe: the group.
+        keys: that a person gave.
+        where: what to call it in a message.
+        names: further criteria whose settings may stand there.
+
+    Raises:
+        UsageError: names the setting, and the criterion that it belongs to.
+    """
+    for key in keys:
+        owner = SETTING_OF.get(key, recipe.name)
+        if owner != recipe.name and owner not in names:
+            raise UsageError(
+                f"{where}: criterion.{key}: is a setting of {owner}, and changes nothing where criterion.name is "
+                f"{recipe.name}; set criterion.name={owner}, or leave it out"
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 
 from mptctl.errors import UsageError, one_line
 from mptctl.names import METHOD_NAMES, Source
+from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import Recipe, with_present_name
 from mptctl.recipe.validation import nearest, recipe_keys, validate_recipe
 
@@ -61,6 +62,7 @@ def load_recipe(
     """
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
+    written = content.get("criterion") or {}
     if base is not None and _is_file(name_or_file):
         content = _merge(_with_present_names(_read_file(base)), content)
     for override in overrides:
@@ -71,7 +73,21 @@ def load_recipe(
         content = _merge(content, _with_present_names(change))
     for key, value in (fixed or {}).items():
         content = _merge(content, _nested(key, value))
-    return validate_recipe(content, name_or_file)
+    recipe = validate_recipe(content, name_or_file)
+    where = f"recipe {name_or_file}"
+    # The recipe of a run holds every key: of a file only changed values count. It may choose another criterion than
+    # --set does over it, and have that one's settings.
+    defaults = CriterionRecipe.model_fields
+    changed = [key for key, value in written.items() if key in defaults and value != defaults[key].default]
+    refuse_idle(recipe.criterion, changed, where, names=[written.get("name", defaults["name"].default)])
+    said = [override.partition("=")[0].strip() for override in overrides]
+    refuse_idle(recipe.criterion, _of_criterion([*said, *(fixed or {})]), where)
+    return recipe
+
+
+def _of_criterion(keys: Iterable[str]) -> list[str]:
+    """Keys of the criterion among dotted keys."""
+    return [key.removeprefix("criterion.") for key in keys if key.startswith("criterion.")]
 
 
 def not_said(name_or_file: str, base: str) -> str | None:
@@ -126,7 +142,9 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     content: Any = recipe.model_dump()
     for key, value in fixed.items():
         content = _merge(content, _nested(key, value))
-    return validate_recipe(content, where)
+    recipe = validate_recipe(content, where)
+    refuse_idle(recipe.criterion, _of_criterion(fixed), f"recipe {where}")
+    return recipe
 
 
 def _with_present_names(content: dict[Any, Any]) -> dict[Any, Any]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from mptctl.errors import UsageError, some
 from mptctl.names import METHOD_NAMES
-from mptctl.recipe.criterion import CriterionRecipe
+from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
 
 # What other programs call some of our keys.
@@ -70,7 +70,9 @@ def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
     """
-    return _validated({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
+    recipe = _validated({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
+    refuse_idle(recipe, content, f"criterion {recipe.name}")
+    return recipe
 
 
 def _validated(content: object, what: str) -> Recipe:

@@ -191,7 +191,9 @@ def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]
     models = dict(found.models)
     if "old" not in models:
         return PairedAnswers(pair(models), frozenset(split.classes.old)), list(found.warnings)
-    chosen, remarks = choose_old_classes(models["old"], models["new"])
+    # An old model that does not say what it knows is that of the split: its old classes are at hand.
+    known = None if models["old"].classes is not None else split.classes.old
+    chosen, remarks = choose_old_classes(models["old"], models["new"], known)
     return PairedAnswers(pair(models), chosen), [*found.warnings, *remarks]
 
 

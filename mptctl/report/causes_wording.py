@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mptctl.evaluation.flip_report import Cause, FlipReport
 from mptctl.evaluation.rates import Rate
+from mptctl.report.numbers import format_count
 
 MEANINGS: Mapping[Cause, str] = {
     "noise": "OLD trained again flips it too",
@@ -24,7 +25,12 @@ class CauseLine:
 
     name: str
     meaning: str
-    flips: Rate
+    flips: Rate | None
+
+    @property
+    def count(self) -> str:
+        """How many of all flips, or that nobody looked."""
+        return "not tried" if self.flips is None else format_count(self.flips)
 
 
 def cause_lines(report: FlipReport) -> list[CauseLine]:

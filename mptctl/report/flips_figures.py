@@ -168,8 +168,9 @@ def _flow(report: FlipReport) -> Figure | None:
     if any(fresh.values()):
         axes.plot([], [], color=FRESH, linewidth=5, alpha=0.6, label="to a new class")
     axes.axis("off")
-    if len(left) < len(sources):
-        shown = f"{len(left)} of {len(sources)} classes with flips, {total:,} of {sources.total():,} flips"
+    if total < report.counts.negative_flips:
+        flipped = sum(row.negative_flips > 0 for row in report.per_class)
+        shown = f"{len(left)} of {flipped} classes with flips, {total:,} of {report.counts.negative_flips:,} flips"
         axes.set_title(shown, fontsize=8)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, borderaxespad=0)
     return figure

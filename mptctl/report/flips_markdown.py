@@ -74,7 +74,7 @@ def _folded(summary: str, head: str, rule: str, rows: list[str]) -> list[str]:
 
 
 def _causes(report: FlipReport) -> list[str]:
-    rows = [f"| {line.name} ({line.meaning}) | {format_count(line.flips)} |" for line in cause_lines(report)]
+    rows = [f"| {line.name} ({line.meaning}) | {line.count} |" for line in cause_lines(report)]
     if not rows:
         return []
     return _folded("Why they flipped", "| cause | flips |", "|---|--:|", rows)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.gate import LIMITS, Gate, Limits, check_gate
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.two_readings import stricter
 from mptctl.report.numbers import format_count, percent
 
 if TYPE_CHECKING:
@@ -94,12 +96,16 @@ class Report:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
         if confidence is not None and not 0.5 <= confidence < 1:
             raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-        return check_gate(
-            self.result.counts,
-            Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical),
-            identical=self.result.identical,
-            unfinished=self.result.unfinished,
-        )
+        asked = Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
+        result = self.result
+
+        def judged(counts: Counts) -> Gate:
+            return check_gate(counts, asked, identical=result.identical, unfinished=result.unfinished)
+
+        gate = judged(result.counts)
+        if result.narrow is None:
+            return gate
+        return stricter(gate, judged(result.narrow.counts), "give old_classes, a list or 'all'")
 
     @property
     def flips(self) -> pa.Table:

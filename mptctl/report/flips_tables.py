@@ -40,7 +40,7 @@ def causes_table(report: FlipReport, console: Console) -> Group | None:
         return None
     table = make_table(console, "cause", "", "flips", left=("",), spare=("",))
     for line in lines:
-        table.add_row(line.name, line.meaning, format_count(line.flips))
+        table.add_row(line.name, line.meaning, line.count)
     return Group(Text(causes_sentence(report)), table)
 
 

@@ -114,7 +114,10 @@ def _full(report: FlipReport, console: Console, sort: SortKey, rows: int | None)
         parts += [heading("Old classes, worst first", rows, len(classes)), listed]
     if report.pairs:
         pairs = pairs_table(report.pairs[: rows or None], console)
-        parts += [heading("From class to new answer, most first", rows, len(report.pairs)), pairs]
+        what = "From class to new answer, most first"
+        if more := report.more_pairs.pairs:
+            what += f"; {more:,} further pairs, {report.more_pairs.flips:,} flips, are not listed"
+        parts += [heading(what, rows, len(report.pairs)), pairs]
     return [*parts, Text()]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,6 +20,7 @@ from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
 from mptctl.recipe.validation import nearest
 from mptctl.studies.study_pieces import ENSEMBLE, OLD, OldModel, RecipeChange, StudySplit, Update
+from mptctl.training.request import MOST_MEMBERS
 
 # Keys of a recipe that a study decides in other ways.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
@@ -26,6 +28,8 @@ DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
 LARGEST_SEED = 2**31 - 100_000
 # More would leave the seeds of a study's runs no room.
 MOST_GENERATIONS = 20
+# Chosen: a table of more is planned for longer than anybody waits, and read by nobody.
+MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 
 
 class StudyFile(Model):
@@ -54,11 +58,14 @@ class StudyFile(Model):
     old_models: list[OldModel] | None = Field(
         None,
         min_length=1,
+        max_length=MOST_ROWS,
         description="several old models; an update that learns from none of them is held against each; default: one",
     )
-    updates: list[Update] = Field(description="the rows of the table, in the order in which they are trained")
+    updates: list[Update] = Field(
+        max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
+    )
     ensemble: PositiveInt | None = Field(
-        None, description="members of the ensemble, for updates with ref: ensemble"
+        None, le=MOST_MEMBERS, description="members of the ensemble, for updates with ref: ensemble"
     )
     seeds: list[int] = Field([1], min_length=1, description="of the splits and, with offsets, of the runs")
 
@@ -100,9 +107,8 @@ class StudyFile(Model):
                 raise ValueError(
                     f"split.{key}: {value:g}: generations say which classes are there; leave one of the two out"
                 )
-        names = [update.name for update in self.updates]
-        twice = {name for name in names if names.count(name) > 1}
-        if twice:
+        names = Counter(update.name for update in self.updates)
+        if twice := {name for name, count in names.items() if count > 1}:
             raise ValueError(f"updates: {min(twice)} stands there twice; give one of them another name")
         for update in self.updates:
             if update.seeds is not None and not set(update.seeds) & set(self.seeds):
@@ -127,7 +133,7 @@ class StudyFile(Model):
         if several and self.generations is not None:
             raise ValueError("old_models: a chain has one old model; leave generations or old_models out")
         names = [model.name for model in several]
-        if twice := {name for name in names if names.count(name) > 1}:
+        if twice := {name for name, count in Counter(names).items() if count > 1}:
             raise ValueError(f"old_models: {min(twice)} stands there twice; give one of them another name")
         for update in self.updates:
             learns = Role.OLD in ROWS[update.method].teachers
@@ -243,10 +249,13 @@ def checked_seeds(seeds: list[int]) -> list[int]:
     """The seeds of a study.
 
     Raises:
-        ValueError: one of them is there twice, or out of range.
+        ValueError: one of them is there twice, or out of range, or there are very many.
     """
+    if len(seeds) > MOST_SEEDS:
+        raise ValueError(f"seeds: {len(seeds):,} of them: at most {MOST_SEEDS:,}; name fewer")
+    counts = Counter(seeds)
     for seed in seeds:
-        if not 0 <= seed <= LARGEST_SEED or seeds.count(seed) > 1:
+        if not 0 <= seed <= LARGEST_SEED or counts[seed] > 1:
             raise ValueError(f"seeds: {seed}: must be from 0 to {LARGEST_SEED}, each of them once")
     return seeds
 

@@ -15,7 +15,7 @@ from mptctl.models.run_folder import RunDir, members_of
 from mptctl.recipe import change_recipe
 from mptctl.training.assemble import NO_TEACHERS, build_meta
 from mptctl.training.dry_run import DryRun
-from mptctl.training.request import RunRequest
+from mptctl.training.request import MOST_MEMBERS, RunRequest
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
 # What becomes of a member: it is there and finished, it goes on, or it is trained from the beginning.
@@ -68,9 +68,12 @@ def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
         size: how many members there are to be; member i has the request's seed + i, and the folder named i.
 
     Raises:
-        UsageError: the folder is no ensemble's; a member is interrupted and not to be resumed, or in use.
+        UsageError: more members than an ensemble may have; the folder is no ensemble's; a member is interrupted and not
+            to be resumed, or in use.
         CheckpointError: a member is there that was trained otherwise, or is damaged; it is named.
     """
+    if size > MOST_MEMBERS:
+        raise UsageError(f"--size {size:,}: an ensemble has at most {MOST_MEMBERS:,} members; train fewer")
     if RunDir(request.folder).holds_run():
         raise UsageError(f"{request.folder}: holds a run, not an ensemble's members; use another --name")
     return [_plan_member(_member_request(request, i)) for i in range(size)]

@@ -15,6 +15,8 @@ from mptctl.recipe import Recipe
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
 ENSEMBLE_SEED_OFFSET = 3000
+# Of one ensemble: more members would have the seeds of a chain's next generation.
+MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True)

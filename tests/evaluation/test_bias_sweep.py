@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias_sweep import POINTS, sweep_bias
-from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
+from mptctl.evaluation.logit_sections import SweepCurve, SweepPoint
 from mptctl.evaluation.pairing import pair
 from mptctl.evaluation.predictions import build_predictions
 from mptctl.evaluation.scores import score

@@ -52,7 +52,8 @@ def test_extreme_logits_give_finite_numbers() -> None:
 
 
 def test_one_class_has_no_margin() -> None:
-    model = build_predictions("m", np.arange(2), np.array([0, 0]), logits=np.zeros((2, 1)))
+    answers = np.array([0, 0])
+    model = build_predictions("m", np.arange(2), answers, logits=np.zeros((2, 1)), origin="checkpoint")
     found = score(pair({"new": model}), "new", frozenset("0"))
     assert found is not None
     assert np.isnan(found.margin).all()

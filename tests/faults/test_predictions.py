@@ -17,23 +17,9 @@ from tests.evaluation.damage import KINDS
 from tests.evaluation.files import write
 from tests.evaluation.random_files import make
 from tests.evaluation.random_files import write as write_model
+from tests.faults.small_pairs import IDS, LABELS, good, refused
 
-IDS, LABELS = [f"s{i}" for i in range(12)], ["cat", "dog", "bird"] * 4
 Pair = tuple[Path, Path]
-
-
-def good(path: Path, **columns: Any) -> Path:
-    """Twelve sound rows, or with other columns."""
-    return write(path, **{"id": IDS, "label": LABELS, "pred": LABELS} | columns)
-
-
-def refused(mptctl: CommandLine, code: int, *words: object) -> str:
-    """A call that ends with a code, one line, and no rate."""
-    done = mptctl("evaluate", *words)
-    assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    assert done.stderr.startswith("mptctl: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

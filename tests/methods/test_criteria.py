@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, get_args
@@ -16,7 +17,7 @@ from mptctl.methods import build_criterion, build_method
 from mptctl.methods.criteria import CRITERIA
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import CriterionRecipe, Recipe, change_recipe, load_recipe
-from mptctl.recipe.criterion import CriterionName
+from mptctl.recipe.criterion import SETTING_OF, CriterionName
 
 NAMES = get_args(CriterionName)
 # Far from every default, and from each other.
@@ -308,16 +309,26 @@ def test_a_method_that_starts_late_has_the_criterion_before_too(method: str) -> 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
 def test_with_cross_entropy_a_method_is_the_same_object_kind_and_the_same_bits(method: str) -> None:
-    """The fused loss keeps serving it; a parameter of another criterion changes nothing."""
+    """The fused loss keeps serving it."""
     logits, target, old, ref = inputs()
     plain = build_method(method, num_old=4, elodi_start_epoch=0)
-    named = build_method(method, num_old=4, elodi_start_epoch=0, criterion={"name": "ce", "smoothing": 0.5})
+    named = build_method(method, num_old=4, elodi_start_epoch=0, criterion={"name": "ce"})
     assert type(named) is type(plain)
     (terms, grad), (its_terms, its_grad) = (
         m.value_and_grad(logits, target, old, ref) for m in (plain, named)
     )
     assert torch.equal(grad, its_grad)
     assert all(torch.equal(terms[key], its_terms[key]) for key in terms)
+
+
+def test_each_setting_belongs_to_the_criterion_that_reads_it() -> None:
+    for name, function in CRITERIA.items():
+        read = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
+        assert read == {key for key, owner in SETTING_OF.items() if owner == name}
+        for key in SETTING_OF.keys() - read:
+            value = CriterionRecipe.model_fields[key].default
+            with pytest.raises(UsageError, match=rf"criterion\.{key}: is a setting of {SETTING_OF[key]}"):
+                build_criterion(name, **{key: value})
 
 
 def test_a_recipe_without_the_group_is_cross_entropy(tmp_path: Any) -> None:

@@ -1,0 +1,423 @@
+"""Rows 53, 54, 55, 57, 67, 68, 75 and 76: sound inputs that could be read as something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import mptctl
+from mptctl.errors import DataError, MptctlError
+from mptctl.integrations import FlipMonitor
+from tests.common import CommandLine
+from tests.evaluation.files import write
+from tests.faults.small_pairs import IDS, LABELS, good, refused
+
+NUMBERS = np.arange(12) % 3
+
+
+@pytest.mark.parametrize("form", [".npz", ".csv", ".parquet"])
+def test_row_53_a_sigmoid_is_no_model_of_one_class(tmp_path: Path, mptctl: CommandLine, form: str) -> None:
+    """All labels are 0, and so is the largest of one column: a model that is never wrong."""
+    columns = {"id": IDS, "label": np.zeros(12, dtype=int)}
+    old = write(tmp_path / f"old{form}", **columns, logits=np.linspace(-3, 3, 12, dtype=np.float32)[:, None])
+    new = write(tmp_path / f"new{form}", **columns, pred=np.zeros(12, dtype=int))
+    said = refused(mptctl, 4, old, new, "--max-nfr", "1")
+    assert f"old{form}: `logits` is one column" in said
+    assert "(N, 2)" in said and "`pred`" in said
+
+
+def test_row_53_one_column_in_python() -> None:
+    labels, column = np.zeros(12, dtype=int), np.linspace(-3, 3, 12)[:, None]
+    for old, new in ((column, labels), (labels, column)):
+        with pytest.raises(DataError, match="`logits` is one column"):
+            mptctl.evaluate(labels, old=old, new=new)
+    with pytest.raises(DataError, match="`logits` is one column"):
+        FlipMonitor(labels, labels, say=None).update(column)
+    # Integers and text of that shape are answers.
+    report = mptctl.evaluate(NUMBERS, old=NUMBERS[:, None], new=((NUMBERS + (NUMBERS > 1)) % 3)[:, None])
+    assert (report.counts.negative_flips, report.n) == (4, 12)
+
+
+def test_row_53_integers_of_one_column_in_an_archive_are_answers(tmp_path: Path, mptctl: CommandLine) -> None:
+    columns = {"id": IDS, "label": NUMBERS[:, None], "classes": [0, 1, 2]}
+    old = write(tmp_path / "old.npz", **columns, pred=NUMBERS[:, None])
+    new = write(tmp_path / "new.npz", **columns, pred=np.zeros((12, 1), dtype=int))
+    report = json.loads(mptctl("evaluate", old, new, "--json").stdout)
+    assert report["counts"]["negative_flips"] == 8
+
+
+def two_columns(order: list[str]) -> Any:
+    """Logits that answer `cat` always, as a table whose columns are named."""
+    return pd.DataFrame({"cat": [2.0] * 4, "dog": [1.0] * 4})[order]
+
+
+PETS = ["cat", "cat", "dog", "dog"]
+
+
+def test_row_54_a_mask_counts() -> None:
+    masked = np.ma.masked_array([0, 1, 1, 1], mask=[False, True, False, False])
+    rows = [np.ma.masked_array([0.0, 1.0], mask=[False, i == 2]) for i in range(4)]
+    for odd in (masked, rows, [0, 1, np.ma.masked, 1], np.ma.masked_array(np.eye(4), mask=np.eye(4) > 0)):
+        with pytest.raises(DataError, match="masked"):
+            mptctl.evaluate([0, 1, 1, 1], old=[0, 1, 1, 1], new=odd)
+    unmasked = np.ma.masked_array([0, 1, 1, 1], mask=False)
+    assert mptctl.evaluate([0, 1, 1, 1], old=unmasked, new=[0, 1, 1, 0]).counts.negative_flips == 1
+
+
+@pytest.mark.parametrize("order", [["cat", "dog"], ["dog", "cat"]])
+def test_row_54_columns_follow_classes_by_name(order: list[str]) -> None:
+    for classes in (["cat", "dog"], ["dog", "cat"]):
+        report = mptctl.evaluate(PETS, old=PETS, new=two_columns(order), classes=classes)
+        assert report.counts.negative_flips == 2  # the dogs, and never the cats
+        old = mptctl.evaluate(PETS, old=two_columns(order), new=PETS, old_classes=classes)
+        assert old.counts.positive_flips == 2
+    # Without a list the names are the classes.
+    assert mptctl.evaluate(PETS, old=PETS, new=two_columns(order)).counts.negative_flips == 2
+
+
+def test_row_54_columns_of_other_names_are_refused() -> None:
+    named = two_columns(["cat", "dog"]).rename(columns={"dog": "emu"})
+    with pytest.raises(DataError, match="names that are no class: emu"):
+        mptctl.evaluate(PETS, old=PETS, new=named, classes=["cat", "dog"])
+    with pytest.raises(DataError, match="only 2 of the classes"):
+        mptctl.evaluate(PETS, old=PETS, new=two_columns(["cat", "dog"]), classes=["cat", "dog", "emu"])
+    counted = pd.DataFrame(np.eye(3))
+    with pytest.raises(DataError, match="these numbers in another order"):
+        mptctl.evaluate([0, 1, 2], old=[0, 1, 2], new=counted, classes=[2, 0, 1])
+    # Columns that nobody named stand in the order of the classes.
+    assert mptctl.evaluate(["a", "b", "c"], old=list("abc"), new=counted, classes=list("abc")).nfr == 0
+
+
+def test_row_54_rows_of_one_index_in_another_order_are_joined() -> None:
+    labels = pd.Series(PETS, index=[10, 11, 12, 13])
+    answers = pd.Series(["dog", "cat", "cat", "cat"], index=[13, 10, 11, 12])  # wrong for 12 alone
+    report = mptctl.evaluate(labels, old=PETS, new=answers)
+    assert report.counts.model_dump() == {
+        "both_right": 3,
+        "negative_flips": 1,
+        "positive_flips": 0,
+        "both_wrong": 0,
+    }
+    logits = two_columns(["dog", "cat"]).set_index(pd.Index([13, 10, 11, 12]))
+    assert mptctl.evaluate(labels, old=PETS, new=logits).counts.negative_flips == 2
+    names = pd.Series(["w", "x", "y", "z"], index=[13, 12, 11, 10])
+    flipped = mptctl.evaluate(labels, old=PETS, new=answers, ids=names).worst_flips
+    assert [flip.id for flip in flipped] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "new", "said"),
+    [
+        (pd.Series(PETS, index=[5, 6, 7, 8]), pd.Series(PETS), "4 of 4 rows are not in it: 0, 1, 2 and 1 more"),
+        (pd.Series(PETS, index=[5, 5, 7, 8]), pd.Series(PETS, index=[8, 7, 5, 5]), "names that stand there twice"),
+        (pd.Series(PETS), pd.Series(PETS[:3]), "3 rows for 4"),
+    ],
+)  # fmt: skip
+def test_row_54_rows_of_another_index_are_refused(labels: Any, new: Any, said: str) -> None:
+    with pytest.raises(DataError, match="its index is not that of labels") as error:
+        mptctl.evaluate(labels, old=PETS, new=new)
+    assert said in str(error.value)
+
+
+def test_row_54_two_orders_of_rows_beside_labels_without_an_index() -> None:
+    old, new = pd.Series(PETS, index=[5, 6, 7, 8]), pd.Series(PETS[::-1], index=[8, 7, 6, 5])
+    with pytest.raises(DataError, match="in another order than that of old, and the labels have none"):
+        mptctl.evaluate(PETS, old=old, new=new)
+    assert mptctl.evaluate(PETS, old=old, new=new.sort_index()).nfr == 0
+
+
+@pytest.mark.parametrize("library", ["polars", "xarray", "jax.numpy", "torch"])
+def test_row_54_other_libraries(library: str) -> None:
+    module = pytest.importorskip(library, reason=f"{library} is not installed (make test-integrations)")
+    logits = np.array([[2.0, 1.0]] * 4, dtype=np.float32)
+    if library == "polars":
+        named = module.DataFrame({"dog": [1.0] * 4, "cat": [2.0] * 4})
+        assert mptctl.evaluate(PETS, old=PETS, new=named, classes=["cat", "dog"]).counts.negative_flips == 2
+        with pytest.raises(DataError, match="emu"):
+            mptctl.evaluate(PETS, old=PETS, new=named.rename({"dog": "emu"}), classes=["cat", "dog"])
+        unnamed = module.DataFrame(logits)
+        assert mptctl.evaluate(PETS, old=PETS, new=unnamed, classes=["cat", "dog"]).counts.negative_flips == 2
+        return
+    if library == "xarray":
+        sides = {"sample": [13, 10, 11, 12], "class": ["dog", "cat"]}
+        named = module.DataArray(logits[:, ::-1], coords=sides, dims=("sample", "class"))
+        labels = module.DataArray(PETS, coords={"sample": [10, 11, 12, 13]}, dims="sample")
+        assert mptctl.evaluate(labels, old=PETS, new=named).counts.negative_flips == 2
+        named.values[0, 0] = 3.0  # sample 13, a dog, is right now
+        assert mptctl.evaluate(labels, old=PETS, new=named).counts.negative_flips == 1
+        return
+    given = (module.tensor if library == "torch" else module.asarray)(logits)
+    if library == "torch":
+        given = given.requires_grad_()
+    assert mptctl.evaluate(PETS, old=PETS, new=given, classes=["cat", "dog"]).counts.negative_flips == 2
+
+
+def parts(folder: Path) -> Path:
+    """Two parts of six rows, and what Spark leaves beside them."""
+    folder.mkdir()
+    for i in range(2):
+        rows = slice(6 * i, 6 * i + 6)
+        write(folder / f"part-{i}.csv", id=IDS[rows], label=LABELS[rows], pred=LABELS[rows])
+    for name in ("_SUCCESS", ".part-0.csv.crc", "part-0.csv.crc"):
+        (folder / name).write_bytes(b"")
+    return folder
+
+
+def _packed(folder: Path) -> None:
+    (folder / "part-2.csv.gz").write_bytes(b"\x1f\x8b")
+
+
+def _of_another_form(folder: Path) -> None:
+    (folder / "part-2.tsv").write_text("id\tlabel\tpred\nx\tcat\tcat\n")
+
+
+def _broken_link(folder: Path) -> None:
+    (folder / "part-2.csv").symlink_to(folder / "nothing.csv")
+
+
+def _subfolder(folder: Path) -> None:
+    (folder / "day=2").mkdir()
+    shutil.copy(folder / "part-1.csv", folder / "day=2" / "part-2.csv")
+
+
+def _fifo(folder: Path) -> None:
+    os.mkfifo(folder / "part-2.csv")
+
+
+@pytest.mark.parametrize("damage", [_packed, _of_another_form, _broken_link, _subfolder, _fifo])
+def test_row_55_a_part_that_cannot_be_read_is_named(tmp_path: Path, mptctl: CommandLine, damage: Any) -> None:
+    old = parts(tmp_path / "old")
+    damage(old)
+    said = refused(mptctl, 4, old, good(tmp_path / "new.csv"), "--max-nfr", "1")
+    assert "part-2" in said or "day=2" in said
+
+
+def test_row_55_a_pattern_passes_no_link_and_no_folder_over(tmp_path: Path, mptctl: CommandLine) -> None:
+    old, new = parts(tmp_path / "old"), good(tmp_path / "new.csv")
+    _broken_link(old)
+    assert "part-2.csv: a link to nothing" in refused(mptctl, 4, f"{old}/part-*.csv", new)
+    (old / "part-2.csv").unlink()
+    (old / "part-2.csv").mkdir()
+    assert "part-2.csv: a folder" in refused(mptctl, 4, f"{old}/part-*.csv", new)
+
+
+def test_row_55_what_other_writers_leave_is_counted(tmp_path: Path, mptctl: CommandLine) -> None:
+    done = mptctl("evaluate", parts(tmp_path / "old"), good(tmp_path / "new.csv"), "--json")
+    report = json.loads(done.stdout)
+    assert report["n"] == 12
+    assert [text for text in report["warnings"] if "3 files of other writers passed over" in text]
+
+
+@pytest.mark.parametrize("answers", [None, "right"])
+def test_row_57_adjust_counts_the_old_classes_of_the_split(
+    runs: Path, tmp_path: Path, mptctl: CommandLine, answers: str | None
+) -> None:
+    """An OLD without `classes`, or that stands for the right answers: half of the validation part is of new classes."""
+    from mptctl.inference.named_models import load_predictions
+
+    val = load_predictions({"old": str(runs / "old")}, runs, part="val", device="cpu").models["old"]
+    pred = val.labels if answers == "right" else val.preds
+    old = write(tmp_path / "old.npz", id=val.ids, label=val.labels, pred=pred)
+    words = (
+        "adjust",
+        "new",
+        "--old",
+        old,
+        "--max-nfr",
+        "99",
+        "--run-root",
+        runs,
+        "--device",
+        "cpu",
+        "--json",
+    )
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    of_old = sum(label in {"0", "1", "2", "3", "4"} for label in val.labels.tolist())
+    assert 0 < of_old < len(val.labels)
+    assert json.loads(done.stdout)["validation"]["samples_old"] == of_old
+    assert "--old-classes" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["file_row_number", "file_index", "filename", "File_Row_Number"])
+def test_row_67_columns_called_as_the_reader_calls_its_own(
+    tmp_path: Path, mptctl: CommandLine, name: str
+) -> None:
+    order = [*range(1, 12), 0]
+    for model, preds in (("old", LABELS), ("new", ["dog", *LABELS[1:]])):
+        folder = tmp_path / model
+        folder.mkdir()
+        for part, rows in enumerate((slice(0, 6), slice(6, 12))):
+            columns = {"id": IDS[rows], "label": LABELS[rows], "pred": list(preds)[rows], name: order[rows]}
+            parquet.write_table(pa.table(columns), folder / f"{part}.parquet")
+    done = mptctl("evaluate", tmp_path / "old", tmp_path / "new", "--by", name, "--min-slice", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["counts"]["negative_flips"] == 1
+    assert [flip["id"] for flip in report["worst_flips"]] == ["s0"]
+    assert {row["by"][name]: row["negative_flips"] for row in report["slices"]} == {
+        str(value): int(value == 1) for value in order
+    }
+
+
+@pytest.mark.parametrize("ids", [[2.0**53, 2.0**53 + 2], [0.5, 1.5]])
+def test_row_67_ids_of_metadata_that_floats_do_not_tell_apart(
+    tmp_path: Path, mptctl: CommandLine, ids: list[float]
+) -> None:
+    whole = [int(value) if value > 1 else i for i, value in enumerate(ids)]
+    files = [
+        write(tmp_path / f"{name}.npz", id=np.array(whole), label=["cat", "dog"], pred=pred)
+        for name, pred in (("old", ["cat", "dog"]), ("new", ["cat", "cat"]))
+    ]
+    parquet.write_table(pa.table({"id": ids, "country": ["de", "fr"]}), tmp_path / "meta.parquet")
+    said = refused(mptctl, 4, *files, "--metadata", tmp_path / "meta.parquet", "--by", "country")
+    assert "meta.parquet: 2 values of `id` are not whole numbers" in said
+
+
+PICTURES = ["a", "b", "c", "d"]
+
+
+def test_row_68_an_ignored_label_counts_nowhere() -> None:
+    watch = FlipMonitor([0, 1, -100, 1], [0, 1, 1, 0], ids=PICTURES, say=None)
+    report = watch(np.eye(2)[[1, 1, 0, 1]], ids=PICTURES)
+    assert (report.n, report.counts.negative_flips, report.counts.positive_flips) == (3, 1, 1)
+    # The last batch may leave it out.
+    assert watch([0, 1, 1], ids=["a", "b", "d"]).n == 3
+    trainer = SimpleNamespace(predictions=np.eye(2)[[1, 1, 0, 1]], label_ids=np.array([0, 1, -100, 1]))
+    assert watch.compute_metrics(trainer)["n_old"] == 3
+
+
+def test_row_68_an_ignored_label_of_a_file_counts_nowhere(tmp_path: Path) -> None:
+    file = write(tmp_path / "old.csv", id=PICTURES, label=[0, 1, -100, 1], pred=[0, 1, 1, 0])
+    assert FlipMonitor.from_file(file, say=None)([1, 1, 0, 1], ids=PICTURES).counts.negative_flips == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([0, 1, -1, 1], "labels: 1 of 4 are negative (-1)"),
+        (np.array([0.0, 1.0, 1.0, 0.0]), "labels: 4 of 4 are no integers (0.0, 1.0, 1.0"),
+        ([0, 1, 2, 1], "labels: 2 is no column of the logits, 0..1"),
+    ],
+)
+def test_row_68_labels_that_are_none(labels: Any, said: str) -> None:
+    with pytest.raises(DataError) as error:
+        FlipMonitor(labels, [0, 1, 1, 0], say=None)(np.eye(2)[[0, 1, 1, 0]])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (np.array([0, 1, -1, 1]), "label_ids: 1 of 4 are negative"),
+        (np.array([0.2, 1.9, 2.0, 1.0]), "label_ids: 4 of 4 are no integers"),
+        (np.array([0, 1, 3, 1]), "label_ids: 1 of 4 are no column of the logits, 0..2 (3)"),
+        (np.array([0, 1, -100, 1]), "label_ids: 1 of 4 are not the stored labels"),
+    ],
+)
+def test_row_68_label_ids_that_are_no_column(odd: Any, said: str) -> None:
+    """-1 was read as the last class, and 1.9 as 1."""
+    watch = FlipMonitor(["a", "b", "c", "b"], ["a", "b", "c", "b"], classes=["a", "b", "c"], say=None)
+    with pytest.raises(DataError) as error:
+        watch.compute_metrics(SimpleNamespace(predictions=np.eye(3)[[0, 1, 2, 1]], label_ids=odd))
+    assert said in str(error.value)
+
+
+def of_two_ages(tmp_path: Path, **columns: Any) -> tuple[Path, Path]:
+    """100 samples of classes that OLD knows, 6 of them lost, and 50 of a class that came after it."""
+    label = np.array(["a", "b"] * 50 + ["n"] * 50)
+    old = np.where(label == "n", "a", label)
+    new = np.where(np.arange(150) < 6, "n", label)
+    ids = [f"s{i}" for i in range(150)]
+    return (
+        write(tmp_path / "old.npz", id=ids, label=label, pred=old, **columns),
+        write(tmp_path / "new.npz", id=ids, label=label, pred=new, classes=["a", "b", "n"]),
+    )
+
+
+def test_row_75_an_old_model_that_does_not_say_what_it_knows(tmp_path: Path, mptctl: CommandLine) -> None:
+    """6 of 150 are 4 %, and 6 of the 100 that OLD knows are 6 %: a limit of 5 % depends on which it is."""
+    pair = of_two_ages(tmp_path)
+    done = mptctl("evaluate", *pair, "--max-nfr", "5", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["gate"]["passed"], report["nfr"]) == (3, False, 0.04)
+    assert report["gate"]["failed"] == ["old-classes"]
+    assert "--old-classes FILE (or all)" in done.stderr
+    assert report["narrow"] == {
+        "never_answered": ["n"],
+        "counts": {"both_right": 94, "negative_flips": 6, "positive_flips": 0, "both_wrong": 0},
+    }
+    assert any(
+        "NFR is 6.00 % (6 / 100), and the verdict is another one" in text for text in report["warnings"]
+    )
+    # Where a person says which it is, that is what holds.
+    assert mptctl("evaluate", *pair, "--max-nfr", "5", "--old-classes", "all").returncode == 0
+    (tmp_path / "old.txt").write_text("a\nb\n")
+    assert mptctl("evaluate", *pair, "--max-nfr", "5", "--old-classes", tmp_path / "old.txt").returncode == 3
+    # Where both readings pass, or both fail, a warning says what the other one is.
+    for limit, code in (("7", 0), ("3", 3)):
+        done = mptctl("evaluate", *pair, "--max-nfr", limit, "--json")
+        assert done.returncode == code
+        assert any("and the verdict is the same" in text for text in json.loads(done.stdout)["warnings"])
+    known = of_two_ages(tmp_path, classes=["a", "b"])
+    assert json.loads(mptctl("evaluate", *known, "--json").stdout)["narrow"] is None
+
+
+def test_row_75_in_python() -> None:
+    label = np.array(["a", "b"] * 50 + ["n"] * 50)
+    old, new = np.where(label == "n", "a", label), np.where(np.arange(150) < 6, "n", label)
+    report = mptctl.evaluate(label, old=old, new=new)
+    assert not report.gate(max_nfr=0.05).passed
+    assert report.gate(max_nfr=0.07).passed
+    assert mptctl.evaluate(label, old=old, new=new, old_classes="all").gate(max_nfr=0.05).passed
+    assert not mptctl.evaluate(label, old=old, new=new, old_classes=["a", "b"]).gate(max_nfr=0.05).passed
+
+
+def test_row_75_a_rule_of_a_gate_file_that_one_reading_does_not_know(
+    tmp_path: Path, mptctl: CommandLine
+) -> None:
+    (tmp_path / "gate.yaml").write_text("limits: {max_nfr: 20}\nmust_keep: {ids: [s6, s120]}\n")
+    done = mptctl("evaluate", *of_two_ages(tmp_path), "--gate", tmp_path / "gate.yaml", "--json")
+    assert (done.returncode, json.loads(done.stdout)["gate"]["failed"]) == (3, ["old-classes"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--set", "criterion.smoothing=0.1"),
+        ("--set", "criterion.smoothing=0.05"),  # the default, which is not the user's choice either
+        ("--set", "criterion.name=mbls", "--set", "criterion.gamma=2"),
+    ],
+)
+def test_row_76_a_setting_of_another_criterion(
+    trained: Path, mptctl: CommandLine, words: tuple[str, ...]
+) -> None:
+    done = mptctl("train-old", "--run-root", trained, "--name", "other", "--print-recipe", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    owner = "fl" if "criterion.gamma=2" in words else "ls"
+    assert f"is a setting of {owner}, and changes nothing where criterion.name is" in done.stderr
+
+
+def test_row_76_in_a_file_and_in_python(tmp_path: Path, trained: Path, mptctl: CommandLine) -> None:
+    from mptctl.methods import build_criterion
+
+    (tmp_path / "own.yaml").write_text("criterion: {smoothing: 0.2}\n")
+    words = ("train-old", "--run-root", trained, "--name", "other", "--print-recipe", "--recipe")
+    assert "is a setting of ls" in mptctl(*words, tmp_path / "own.yaml").stderr
+    assert mptctl(*words, tmp_path / "own.yaml", "--set", "criterion.name=ls").returncode == 0
+    # The recipe of a run holds every key.
+    assert mptctl(*words, trained / "old" / "recipe.yaml").returncode == 0
+    with pytest.raises(MptctlError, match="is a setting of mbls"):
+        build_criterion("ce", margin=10.0)
+    # Every method takes every key of `method`.
+    assert mptctl(*words, "digits", "--set", "method.tau=3").returncode == 0
