@@ -387,4 +387,10 @@ GUARDS: dict[int, Guard] = {
         "        if owner != recipe.name and owner not in names:\n",
         "        if False:\n",
     ),
+    74: _one(
+        "the size before the crop follows the picture size",
+        "recipe/reading.py",
+        '    return _merge(merged, {"data": {"eval_resize": resize}})\n',
+        "    return merged\n",
+    ),
 }

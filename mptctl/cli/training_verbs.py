@@ -98,7 +98,7 @@ def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") 
     if flags.resume and flags.recipe is None and run is not None:
         own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member / "recipe.yaml"
         if own.is_file():
-            return Inputs(flags, split, load_recipe(str(own), overrides), str(own), resumes=True)
+            return Inputs(flags, split, load_recipe(str(own), overrides, of_run=True), str(own), resumes=True)
     base = DEFAULT_PRESET[split.file.source]
     name = flags.recipe or base
     return Inputs(flags, split, load_recipe(name, overrides, base=base), name)
@@ -269,6 +269,8 @@ def describe(plan: DryRun) -> list[str]:
         f"pictures of {plan.image_size} x {plan.image_size}",
         "teachers": ", ".join(plan.teachers) or "none",
         "pictures": f"{plan.pictures['train']:,} for training, {plan.pictures['val']:,} for validation",
+        "trained on": plan.seen_in_training,
+        "judged on": plan.seen_in_evaluation,
         "steps": f"{plan.total_steps:,} ({plan.steps_per_epoch:,} an epoch){begun}, {plan.epochs:,} "
         f"{'epoch' if plan.epochs == 1 else 'epochs'}, batch size {plan.batch_size}, lr {plan.lr:g}",
         "device": plan.device,

@@ -18,6 +18,7 @@ from mptctl.evaluation.statistics import rate
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
+from mptctl.recipe.picture_words import evaluation_words
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,8 @@ def look_at_imported(
     checkpoint = load_checkpoint(path)
     data = checkpoint.meta.recipe.data
     names = checkpoint.meta.class_names
-    seen = (
-        f"{data.image_size} x {data.image_size} pixels, mean {_numbers(data.mean)}, std {_numbers(data.std)}"
-    )
-    lines = [f"{len(names)} classes, first {names[0]}, last {names[-1]}", f"pictures of {seen}"]
+    seen = evaluation_words(data)
+    lines = [f"{len(names)} classes, first {names[0]}, last {names[-1]}", f"pictures: {seen}"]
     if not (run_root / SPLIT_NAME).exists():
         lines.append(f"not validated: no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
         return Imported(lines, None, None)
@@ -87,8 +86,8 @@ def look_at_imported(
         lines,
         error,
         f"warning: no better than always answering one class, which errs on {100 * constant_error(counts):.2f} %; "
-        f"most likely the model saw pictures made in another way ({seen}; see --set data.image_size, data.mean, "
-        "data.std), or the class names are not in the order of its logits",
+        f"most likely the model saw pictures made in another way ({seen}; see --set data.image_size, "
+        "data.eval_resize, data.mean, data.std), or the class names are not in the order of its logits",
     )
 
 
@@ -143,7 +142,3 @@ def _validate(
     finally:
         loader.close()
     return rate(total - right, total)
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return " ".join(f"{value:g}" for value in values)

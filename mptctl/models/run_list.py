@@ -131,4 +131,4 @@ def _look_at(folder: Path, name: str) -> _Found:
 
 def _recipe(run: RunDir, checkpoint: Checkpoint | None) -> Recipe:
     """Of the checkpoint, or where the run was ended before its first one, of the file that it began with."""
-    return checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe))
+    return checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe), of_run=True)

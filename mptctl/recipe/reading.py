@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from mptctl.errors import UsageError, one_line
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
-from mptctl.recipe.fields import Recipe, with_present_name
+from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
 from mptctl.recipe.validation import nearest, recipe_keys, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
@@ -25,6 +26,11 @@ DEFAULT_PRESET: dict[Source, str] = {
 }
 # The command that lists presets and studies.
 LISTS = "mptctl recipes"
+# The keys of a recipe that say how large a picture is made in evaluation.
+SIZES = ("image_size", "eval_resize")
+# Times the side of the square that the model sees: of a shorter side beyond that less than half of a picture's area
+# is seen. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
+LARGEST_RESIZE = 1.5
 # A recipe is a page of text; more is a mistake or an attack.
 MAX_RECIPE_BYTES = 256 * 1024
 _NO_TEXT = f"is not a text file in UTF-8, as YAML is; name a YAML file, or what {LISTS} lists"
@@ -48,32 +54,41 @@ def load_recipe(
     fixed: Mapping[str, Any] | None = None,
     *,
     base: str | None = None,
+    of_run: bool = False,
 ) -> Recipe:
     """Read a preset or a file, apply overrides, and validate the whole.
+
+    Of a picture size that is changed alone, the size before the centre crop follows in proportion.
 
     Args:
         name_or_file: a preset's name, or a path to a YAML file.
         overrides: ``key.sub=value`` strings, applied in order; values are read as a file's are.
         fixed: dotted keys and values that the verb decides; they win over everything.
         base: the preset that says what a file leaves open; None: the defaults do. A preset is complete by itself.
+        of_run: the file is what a run wrote; it is read whatever its sizes are.
 
     Raises:
-        UsageError: no such recipe, a file that is not safe YAML, or a key or value that is not valid.
+        UsageError: no such recipe, a file that is not safe YAML, a key or value that is not valid, or a picture size
+            that the size before the centre crop does not fit.
     """
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
     written = content.get("criterion") or {}
     if base is not None and _is_file(name_or_file):
-        content = _merge(_with_present_names(_read_file(base)), content)
+        content = _change(_with_present_names(_read_file(base)), content)
+    changes: dict[Any, Any] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
         change = _nested(key, _read_yaml(value, f"--set {key}"))
-        content = _merge(content, _with_present_names(change))
+        changes = _merge(changes, _with_present_names(change))
+    decided: dict[Any, Any] = {}
     for key, value in (fixed or {}).items():
-        content = _merge(content, _nested(key, value))
-    recipe = validate_recipe(content, name_or_file)
+        decided = _merge(decided, _nested(key, value))
+    recipe = validate_recipe(_change(_change(content, changes), decided), name_or_file)
+    if not of_run:
+        _refuse_small_crop(recipe.data, name_or_file)
     where = f"recipe {name_or_file}"
     # The recipe of a run holds every key: of a file only changed values count. It may choose another criterion than
     # --set does over it, and have that one's settings.
@@ -88,6 +103,33 @@ def load_recipe(
 def _of_criterion(keys: Iterable[str]) -> list[str]:
     """Keys of the criterion among dotted keys."""
     return [key.removeprefix("criterion.") for key in keys if key.startswith("criterion.")]
+
+
+def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
+    """``change`` over ``content``; where it says the picture size alone, the size before the centre crop follows."""
+    merged = _merge(content, change)
+    before, said = content.get("data"), change.get("data")
+    if not isinstance(before, dict) or not isinstance(said, Mapping):
+        return merged
+    if "image_size" not in said or "eval_resize" in said or not before.get("eval_resize"):
+        return merged
+    try:
+        was = DataRecipe.model_validate({key: before[key] for key in SIZES if key in before})
+        now = DataRecipe.model_validate({"image_size": said["image_size"]})
+    except ValidationError:
+        return merged  # which is refused when the whole is validated
+    assert was.eval_resize is not None
+    resize = round(now.image_size * was.eval_resize / was.image_size)
+    return _merge(merged, {"data": {"eval_resize": resize}})
+
+
+def _refuse_small_crop(data: DataRecipe, where: str) -> None:
+    if data.eval_resize is not None and data.eval_resize > LARGEST_RESIZE * data.image_size:
+        raise UsageError(
+            f"recipe {where}: data.eval_resize {data.eval_resize}: more than {LARGEST_RESIZE:g} times data.image_size "
+            f"{data.image_size}, so that the model sees little of each picture; leave data.eval_resize out, or set it "
+            f"to {data.image_size} to {int(LARGEST_RESIZE * data.image_size)}"
+        )
 
 
 def not_said(name_or_file: str, base: str) -> str | None:

@@ -171,7 +171,7 @@ def read_answers(folder: Path) -> RunAnswers | None:
             head = AnswersHead.model_validate_json(bytes(arrays["head"]))
             if head.schema_version != SCHEMA_VERSION:
                 raise ValueError(f"schema version {head.schema_version}, this mptctl reads {SCHEMA_VERSION}")
-            recipe = load_recipe(str(folder / "recipe.yaml"))
+            recipe = load_recipe(str(folder / "recipe.yaml"), of_run=True)
             val, test = (_unpack({name: arrays[f"{part}_{name}"] for name in ARRAYS}) for part in PARTS)
     except (
         UsageError,

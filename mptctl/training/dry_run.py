@@ -10,6 +10,7 @@ from mptctl.machine.device import choose_device
 from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
+from mptctl.recipe.picture_words import evaluation_words, training_words
 from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, keep_answers
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
@@ -36,6 +37,8 @@ class DryRun(Model):
     seed: int = Field(description="of initial weights, order and augmentation")
     arch: str = Field(description="architecture")
     image_size: int = Field(description="side of the square that the model sees, pixels")
+    seen_in_training: str = Field(description="what a picture goes through in training")
+    seen_in_evaluation: str = Field(description="what a picture goes through in validation and evaluation")
     weights: int = Field(description="trained weights")
     classes: int = Field(description="that the model will know")
     old_classes: int = Field(description="how many of them are old")
@@ -85,6 +88,8 @@ def dry_run(request: RunRequest) -> DryRun:
         seed=recipe.runtime.seed,
         arch=recipe.model.arch,
         image_size=recipe.data.image_size,
+        seen_in_training=training_words(recipe.data),
+        seen_in_evaluation=evaluation_words(recipe.data),
         epochs=recipe.optim.epochs,
         weights=sum(p.numel() for p in student.model.parameters() if p.requires_grad),
         classes=request.num_classes,

@@ -93,3 +93,40 @@ def test_row_50_recipes_that_are_no_text(here: Path, mptctl: CommandLine, conten
 def test_row_50_odd_values_by_set(here: Path, mptctl: CommandLine, change: str, message: str) -> None:
     assert message in refused(mptctl, "--set", change)
     assert not (here / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "resize"),
+    [
+        (("--recipe", "imagenet", "--set", "data.image_size=64"), "73"),
+        (("--recipe", "imagenet", "--set", "data.image_size=299"), "342"),
+        (("--recipe", "imagenet", "--set", "data={image_size: 64}"), "73"),
+        (("--recipe", "imagenet", "--set", "data.eval_resize=70", "--set", "data.image_size=64"), "70"),
+        (("--recipe", "imagenet", "--set", "data.image_size=64", "--set", "data.eval_resize=null"), "null"),
+        (("--recipe", "imagenet", "--set", "data.eval_resize=224"), "224"),
+        (("--recipe", "digits", "--set", "data.image_size=16"), "null"),
+    ],
+)
+def test_row_74_what_is_resized_follows_the_picture_size(
+    mptctl: CommandLine, words: tuple[str, ...], resize: str
+) -> None:
+    done = mptctl("train-ref", "--run-root", "runs", *words, "--print-recipe")
+    assert done.returncode == 0, done.stderr
+    assert f"  eval_resize: {resize}\n" in done.stdout
+
+
+def test_row_74_a_crop_of_a_small_part_is_refused(here: Path, mptctl: CommandLine) -> None:
+    (here / "recipe.yaml").write_text("data: {image_size: 64, eval_resize: 256}")
+    wanted = "data.eval_resize 256: more than 1.5 times data.image_size 64, so that the model sees little of"
+    assert wanted in refused(mptctl, "--recipe", "recipe.yaml")
+    both = ("--set", "data.image_size=64", "--set", "data.eval_resize=256")
+    assert wanted in refused(mptctl, "--recipe", "imagenet", *both)
+
+
+def test_row_74_the_whole_of_what_a_picture_goes_through_is_said(mptctl: CommandLine) -> None:
+    words = ("--recipe", "digits", "--set", "data.image_size=14", "--set", "data.eval_resize=16")
+    done = mptctl("train-ref", "--run-root", "runs", *words, "--name", "new", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    said = dict(line.split(maxsplit=2)[::2] for line in done.stdout.splitlines() if " on  " in line)
+    assert said["judged"].startswith("shorter side to 16 pixels (bilinear), centre crop of 14 x 14, mean 0.")
+    assert said["trained"].startswith("shorter side to 14 pixels (bilinear), centre crop of 14 x 14")

@@ -42,7 +42,10 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     assert done.stdout == f"{digits.run_root / 'in' / 'best.pt'}\n"
     assert "in: 5 classes" in done.stderr
     mean = " ".join(f"{value:g}" for value in best.meta.recipe.data.mean)
-    assert f"8 x 8 pixels, mean {mean}, std " in done.stderr
+    assert (
+        f"pictures: shorter side to 8 pixels (bilinear), centre crop of 8 x 8, mean {mean}, std "
+        in done.stderr
+    )
     wrong = round(error * held_out)
     assert f"validation error {100 * error:.2f} % ({wrong} of {held_out} pictures" in done.stderr
     assert "warning" not in done.stderr
