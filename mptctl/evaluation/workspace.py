@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import StorageError, UsageError, first_line
 from mptctl.files import scratch_folder
+from mptctl.files.control_groups import free_group_memory
 
 if TYPE_CHECKING:
     import duckdb
@@ -198,9 +199,9 @@ def free_memory() -> int:
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             found = [int(line.split()[1]) * 1024]
-    limit, used = _lines("/sys/fs/cgroup/memory.max"), _lines("/sys/fs/cgroup/memory.current")
-    if limit and used and limit[0].isdigit() and used[0].isdigit():
-        found.append(max(0, int(limit[0]) - int(used[0])))
+    in_group = free_group_memory()
+    if in_group is not None:
+        found.append(in_group)
     own = resource.getrlimit(resource.RLIMIT_AS)[0]
     taken = _lines("/proc/self/statm")
     if own != resource.RLIM_INFINITY and taken:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mptctl.errors import UsageError
-from mptctl.machine.facts import local_rank
+from mptctl.machine.facts import local_rank, usable_cores
 
 Model = TypeVar("Model", bound=nn.Module)
 Precision = Literal["fp32", "bf16"]
@@ -18,9 +18,13 @@ Precision = Literal["fp32", "bf16"]
 def choose_device(name: str) -> torch.device:
     """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
 
+    In a container torch gets as many threads as its quota has cores, unless ``OMP_NUM_THREADS`` says how many.
+
     Raises:
         UsageError: it is not a device, or not there.
     """
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > usable_cores():
+        torch.set_num_threads(usable_cores())
     kind = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     try:
         device = torch.device(kind)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from mptctl.errors import UsageError
 from mptctl.files import Model
+from mptctl.files.control_groups import SYSTEM, cpu_quota, memory_limit
 
 
 class Machine(Model):
@@ -22,7 +23,7 @@ class Machine(Model):
     cpu: str = Field(description="model of the processor")
     cores: int = Field(description="cores that this process may use")
     load: float = Field(description="load average of the last minute when the measurement began")
-    memory_gb: float = Field(description="memory, in gigabytes")
+    memory_gb: float = Field(description="memory that may be used, in gigabytes")
     gpu: str | None = Field(description="the first CUDA device; null where there is none")
     python: str = Field(description="version of Python")
     torch: str = Field(description="version of torch")
@@ -40,7 +41,7 @@ def this_machine() -> Machine:
         cpu=cpu_name(),
         cores=usable_cores(),
         load=round(os.getloadavg()[0], 2),
-        memory_gb=round(pages / 1e9, 1),
+        memory_gb=round(min(pages, memory_limit() or pages) / 1e9, 1),
         gpu=torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         python=platform.python_version(),
         torch=torch.__version__,
@@ -65,11 +66,18 @@ def cpu_name() -> str:
     return f"{facts['model name']} (family {facts['cpu family']}, model {facts['model']})"
 
 
-def usable_cores() -> int:
-    """Cores that this process may run on; where the system does not say (macOS), those that there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def usable_cores(system: Path = SYSTEM) -> int:
+    """Cores that this process may run on, and a container's quota lets it use; at least one.
+
+    Of a quota whole cores count: a thread beyond them makes all others wait.
+
+    Args:
+        system: where the file system of the machine begins.
+    """
+    # macOS does not say which cores a process may run on.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota(system)
+    return cores if quota is None else max(1, min(cores, int(quota)))
 
 
 def has_package(module: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,11 @@ from mptctl.machine import facts
 
 
 def test_cores_are_counted_where_the_system_does_not_say_which_may_be_used(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert facts.usable_cores() == len(os.sched_getaffinity(0))
+    assert facts.usable_cores(tmp_path) == len(os.sched_getaffinity(0))
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert facts.usable_cores() == os.cpu_count()
+    assert facts.usable_cores(tmp_path) == os.cpu_count()
 
 
 def test_packages_are_looked_for_also_inside_packages_that_are_not_there() -> None:

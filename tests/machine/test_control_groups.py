@@ -1,0 +1,97 @@
+"""Limits of control groups, read from copies of the files that containers and slices of the system have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mptctl.files.control_groups import cpu_quota, free_group_memory, memory_limit
+from mptctl.machine.facts import usable_cores
+
+FLAGS = "rw,nosuid,nodev,noexec,relatime"
+GB = 2**30
+POD = "/kubepods/burstable/pod5a1c/8f2e"
+# (proc/self/cgroup, proc/self/mountinfo, other files) of each, and then quota, limit and what is free.
+SYSTEMS = {
+    "docker, version 2, a namespace of its own": (
+        "0::/\n",
+        f"1042 1021 0:29 / /sys/fs/cgroup ro,{FLAGS} - cgroup2 cgroup rw,nsdelegate,memory_recursiveprot\n",
+        {
+            "sys/fs/cgroup/cpu.max": "400000 100000\n",
+            "sys/fs/cgroup/memory.max": f"{8 * GB}\n",
+            "sys/fs/cgroup/memory.current": f"{3 * GB}\n",
+            "sys/fs/cgroup/memory.stat": f"anon {GB}\nfile {2 * GB}\ninactive_file {GB}\nactive_file {GB}\n",
+        },
+        (4.0, 8 * GB, 6 * GB),
+    ),
+    "a slice of systemd, whose limits hold for what is within it": (
+        "0::/user.slice/user-1000.slice/session-3.scope\n",
+        f"29 23 0:26 / /sys/fs/cgroup {FLAGS} shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
+        {
+            "sys/fs/cgroup/user.slice/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/user.slice/memory.max": f"{2 * GB}\n",
+            "sys/fs/cgroup/user.slice/memory.current": f"{GB}\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/cpu.max": "250000 100000\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/memory.max": "max\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/cpu.max": "800000 100000\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.max": f"{4 * GB}\n",
+            "sys/fs/cgroup/user.slice/user-1000.slice/session-3.scope/memory.current": "0\n",
+        },
+        (2.5, 2 * GB, GB),
+    ),
+    "a pod, version 1, whose own group is what is mounted": (
+        f"11:memory:{POD}\n4:cpu,cpuacct:{POD}\n1:name=systemd:{POD}\n",
+        f"2345 2300 0:31 {POD} /sys/fs/cgroup/cpu,cpuacct ro,{FLAGS} master:11 - cgroup cgroup rw,cpu,cpuacct\n"
+        f"2351 2300 0:38 {POD} /sys/fs/cgroup/memory ro,{FLAGS} master:18 - cgroup cgroup rw,memory\n",
+        {
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "50000\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GB}\n",
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GB}\n",
+            "sys/fs/cgroup/memory/memory.stat": f"inactive_file 0\ntotal_inactive_file {GB // 4}\n",
+        },
+        (0.5, GB, GB // 4),
+    ),
+    "version 1 beside an empty version 2, without limits": (
+        "4:cpu,cpuacct:/\n3:memory:/system.slice\n0::/system.slice\n",
+        f"31 25 0:28 / /sys/fs/cgroup/unified {FLAGS} shared:10 - cgroup2 cgroup2 rw\n"
+        f"35 25 0:32 / /sys/fs/cgroup/cpu,cpuacct {FLAGS} shared:15 - cgroup cgroup rw,cpu,cpuacct\n"
+        f"36 25 0:33 / /sys/fs/cgroup/memory {FLAGS} shared:16 - cgroup cgroup rw,memory\n",
+        {
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+            "sys/fs/cgroup/memory/memory.usage_in_bytes": f"{GB}\n",
+        },
+        (None, None, None),
+    ),
+    "a group above the one that is mounted": (
+        "0::/../../init.scope\n",
+        f"29 23 0:26 / /sys/fs/cgroup {FLAGS} - cgroup2 cgroup2 rw\n",
+        {"sys/fs/cgroup/cpu.max": "100000 100000\n"},
+        (1.0, None, None),
+    ),
+    "no control groups": ("", "22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n", {}, (None, None, None)),
+}
+
+
+def build(root: Path, name: str) -> Path:
+    groups, mounts, files, _ = SYSTEMS[name]
+    for path, content in {**files, "proc/self/cgroup": groups, "proc/self/mountinfo": mounts}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(content)
+    return root
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_least_limit_of_a_group_and_those_around_it_holds(name: str, tmp_path: Path) -> None:
+    system = build(tmp_path, name)
+    assert (cpu_quota(system), memory_limit(system), free_group_memory(system)) == SYSTEMS[name][3]
+
+
+def test_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
+    cores = {name: usable_cores(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
+    assert list(cores.values()) == [4, 2, 1, 64, 1, 64]
