@@ -41,8 +41,8 @@ def pack(
 ) -> None:
     """Copy an image folder, smaller, so that it loads faster.
 
-    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG at quality 95,
-    PNG without loss. A command that was ended at any moment goes on when it is given again.
+    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG and WebP as
+    JPEG at quality 95, all others as PNG. A command that was ended at any moment goes on when it is given again.
 
     Examples:
 
@@ -50,8 +50,9 @@ def pack(
 
         mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --json
     """
-    from mptctl.data.image_folder import BadPictures
+    from mptctl.data.image_folder import BadPictures, parts_of
     from mptctl.data.pack import AGAIN, pack_folder
+    from mptctl.data.picture_kinds import passed_over_in_classes
     from mptctl.report.progress_bars import progress_bars
 
     try:
@@ -67,6 +68,8 @@ def pack(
         raise
     except KeyboardInterrupt as error:
         raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
+    for line in passed_over_in_classes(source.expanduser(), parts_of(source.expanduser())).lines():
+        typer.echo(visible(line), err=True)
     if as_json:
         typer.echo(report.model_dump_json())
         return

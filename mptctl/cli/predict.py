@@ -15,7 +15,7 @@ def predict(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Folder of JPEGs and PNGs, at any depth; ids are paths below it."),
+        typer.Argument(metavar="DIR", help="Folder of pictures, at any depth; ids are paths below it."),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="Where answers go: .npz, .csv or .parquet.")
@@ -43,6 +43,7 @@ def predict(
         mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
     """
     from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.data.picture_kinds import passed_over_at_any_depth
     from mptctl.data.unlabelled import refuse_no_folder
     from mptctl.evaluation.answers import answers_writer
     from mptctl.models.run_folder import find_checkpoint
@@ -64,5 +65,7 @@ def predict(
         found = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
     for line in found.left_out:
         typer.echo(f"left out: {line}", err=True)
+    for line in passed_over_at_any_depth(folder.expanduser()).lines():
+        typer.echo(line, err=True)
     typer.echo(f"{len(found):,} pictures answered, {len(found.left_out):,} left out", err=True)
     typer.echo(str(found.save(out)))

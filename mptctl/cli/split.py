@@ -142,6 +142,12 @@ def split(
     summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     for problem in summary.quarantined:
         typer.echo(f"kept out: {visible(problem)}", err=True)
+    if source == "imagefolder" and made.manifest.root is not None:
+        from mptctl.data.image_folder import parts_of
+        from mptctl.data.picture_kinds import passed_over_in_classes
+
+        for line in passed_over_in_classes(made.manifest.root, parts_of(made.manifest.root)).lines():
+            typer.echo(visible(line), err=True)
     if as_json:
         typer.echo(summary.model_dump_json())
     else:

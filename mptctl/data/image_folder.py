@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL, Manifest, pack_paths
+from mptctl.data.picture_kinds import EXTENSIONS, is_read
 from mptctl.data.verify import Progress, check_files
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Verify
 
-EXTENSIONS = (".jpg", ".jpeg", ".png")
 # What messages say that they expected.
 EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 
@@ -162,10 +162,6 @@ def picture_files(folder: Path) -> list[str]:
     if not folder.is_dir():
         return []
     try:
-        return sorted(
-            entry.name
-            for entry in os.scandir(folder)
-            if entry.name.lower().endswith(EXTENSIONS) and entry.name[0] != "." and entry.is_file()
-        )
+        return sorted(entry.name for entry in os.scandir(folder) if is_read(entry.name) and entry.is_file())
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error

@@ -28,7 +28,7 @@ from mptctl.data.pack_manifest import (
     write_files,
     write_packed,
 )
-from mptctl.data.picture_structure import START_OF_PNG
+from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.pictures import decode, resized, single_threaded
 from mptctl.data.verify import Progress, look_at, without_warnings
 from mptctl.errors import DataError, UsageError, first_line, some
@@ -38,6 +38,8 @@ from mptctl.machine.facts import usable_cores
 # Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the size, as
 # cameras write it, is decoded in three quarters of the time that colour of full size takes; docs/data.md has both.
 QUALITY, CHROMA = 95, "4:2:0"
+# Of the other formats WebP alone is mostly lossy (RFC 9649, section 2.4).
+START_OF_WEBP = b"RIFF"
 # Pictures that a thread takes at once: their lines are written together, and a kill costs at most these again.
 _CHUNK = 16
 # How a copy goes on after a kill, a full disk or a bad picture.
@@ -56,8 +58,8 @@ def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress 
     """Copy ``train/``, ``val/`` and ``test/`` of an image folder, no picture's shorter side above some pixels.
 
     Every picture keeps its path below the folder, and so its id. What an earlier call has done is kept where the
-    original is what it was. A picture is decoded and resized as for evaluation; JPEGs are written at `QUALITY`, PNGs
-    without loss. No EXIF data are kept, whose rotation no loader applies.
+    original is what it was. A picture is decoded and resized as for evaluation; JPEG and WebP are written as JPEG
+    at `QUALITY`, all others as PNG. No EXIF data are kept, whose rotation no loader applies.
 
     Args:
         source: the folder, as `list_pictures` takes it; ``train/`` may be alone.
@@ -193,10 +195,10 @@ def _packed(path: str, short_side: int) -> tuple[bytes, int, int, How]:
         picture = resized(picture, [short_side])
     image = Image.fromarray(picture.contiguous().numpy())
     with _memory_file() as stream:
-        if data.startswith(START_OF_PNG):
-            image.save(stream, "PNG")
-        else:
+        if data.startswith((START_OF_JPEG, START_OF_WEBP)):
             image.save(stream, "JPEG", quality=QUALITY, subsampling=CHROMA)
+        else:
+            image.save(stream, "PNG")
         stream.seek(0)
         content = stream.read()
     return content, found.size, found.mtime, "rewritten" if small else "resized"

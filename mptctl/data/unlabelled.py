@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from mptctl.data.classes import ClassSplit
-from mptctl.data.image_folder import EXTENSIONS, BadPictures
+from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
+from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture
 from mptctl.data.split import Split
 from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
 from mptctl.data.verify import Progress, check_files
@@ -28,7 +29,8 @@ def unlabelled_split(
     """List and check the pictures of a folder, so that every loader can read them; nothing is written.
 
     Args:
-        root: the folder; pictures in its folders count too, hidden files do not.
+        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are not read
+            are bad files.
         class_names: what a model can answer. Every label of the split is 0 and means nothing.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
@@ -47,6 +49,11 @@ def unlabelled_split(
         )
     found = check_files(str(root), paths, verify=verify, progress=progress)
     problems = dict(found.problems)
+    problems |= {
+        row: f"{os.path.splitext(path)[1].lower()} is not read; convert it to PNG or JPEG"
+        for row, path in enumerate(paths)
+        if is_unread_picture(os.path.basename(path))
+    }
     problems |= {row: "its name is not UTF-8" for row, path in enumerate(paths) if not _is_utf8(path)}
     left_out = [
         f"{os.fsencode(root / paths[row]).decode(errors='replace')}: {problem}"
@@ -128,7 +135,7 @@ def _picture_paths(root: Path) -> list[str]:
             continue
         seen.add(real)
         folders[:] = sorted(name for name in folders if name[0] != ".")
-        names = [name for name in files if name.lower().endswith(EXTENSIONS) and name[0] != "."]
+        names = [name for name in files if is_read(name) or is_unread_picture(name)]
         found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
     return sorted(path.replace(os.sep, "/") for path in found)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mptctl.data.manifest import NONSTANDARD, STANDARD
+from mptctl.data.picture_kinds import FORMATS
 from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, is_in_order, png_fault
 from mptctl.errors import DataError, one_line
 from mptctl.machine.facts import usable_cores
@@ -68,8 +69,8 @@ def check_file(path: str, verify: Verify = "header") -> CheckedFile:
             where the loaders use two.
 
     Raises:
-        DataError: what is wrong with it, without its name: empty, not a JPEG or PNG, cut off, too large,
-            16 bits a channel.
+        DataError: what is wrong with it, without its name: empty, of a format that is not read or not its suffix's,
+            cut off, too large, 16 bits a channel.
     """
     with without_warnings():
         return look_at(path, verify)
@@ -91,11 +92,16 @@ def look_at(path: str, verify: Verify) -> CheckedFile:
             if stat.st_size == 0:
                 raise DataError("empty")
             image = Image.open(stream)
-            if image.format not in _ACCEPTED:
-                raise DataError(f"is {image.format}, not JPEG or PNG")
+            by_suffix = FORMATS.get(os.path.splitext(path)[1].lower())
+            if image.format not in (*_ACCEPTED, by_suffix):
+                raise DataError(f"is {image.format}, not {'JPEG or PNG' if by_suffix is None else by_suffix}")
             width, height = image.size
             if width * height > MAX_PIXELS:
                 raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+            if image.format not in _ACCEPTED:
+                _refuse_deep_channels(image)
+                image.load()  # has no end marker: a file that is cut off is found by its data
+                return CheckedFile(height, width, NONSTANDARD, stat.st_size, stat.st_mtime_ns)
             is_jpeg = image.format in _JPEG_FORMATS
             scan = stream.tell() if image.format == "JPEG" else 0
             kind = _kind(image)
@@ -112,7 +118,7 @@ def look_at(path: str, verify: Verify) -> CheckedFile:
     except Image.DecompressionBombError as error:
         raise DataError(f"more than {MAX_PIXELS} pixels") from error
     except Image.UnidentifiedImageError as error:
-        raise DataError("no readable JPEG or PNG header") from error
+        raise DataError("no readable header of a picture") from error
     # Pillow's plug-ins raise many kinds of errors on damaged files, SyntaxError and struct.error among them.
     except Exception as error:
         raise DataError(one_line(error)[:120]) from error
@@ -170,6 +176,12 @@ def _check_chunk(chunk: tuple[str, Sequence[str], Verify]) -> tuple[NDArray[np.i
         except DataError as error:
             problems.append((row, str(error)))
     return rows, problems
+
+
+def _refuse_deep_channels(image: Image.Image) -> None:
+    """Refuse more than 8 bits a channel, which Pillow would cut off."""
+    if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
+        raise DataError("16 bits a channel or more; save it with 8")
 
 
 def _kind(image: Image.Image) -> int:

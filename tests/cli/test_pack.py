@@ -38,7 +38,7 @@ def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path
     done = mptctl("pack", own_folder, tmp_path / "small", "--short-side", "50")
     assert (done.returncode, done.stdout) == (4, "")
     *listed, said = done.stderr.splitlines()
-    assert listed == [f"{path}: no readable JPEG or PNG header" for path in bad]
+    assert listed == [f"{path}: no readable header of a picture" for path in bad]
     assert f"{len(bad)} of 56 pictures cannot be used" in said
 
 
