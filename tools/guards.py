@@ -164,8 +164,8 @@ GUARDS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/data/image_folder.py",
-                "and entry.is_file()\n        )\n    except OSError as error:",
-                "and entry.is_file()\n        )\n    except ZeroDivisionError as error:",
+                "and entry.is_file())\n    except OSError as error:",
+                "and entry.is_file())\n    except ZeroDivisionError as error:",
             ),
             Patch(
                 "mptctl/cli/unforeseen.py",
@@ -386,6 +386,18 @@ GUARDS: dict[int, Guard] = {
         "recipe/criterion.py",
         "        if owner != recipe.name and owner not in names:\n",
         "        if False:\n",
+    ),
+    65: _one(
+        "programs of torch are refused",
+        "models/export_meta.py",
+        '    if form.lower().removeprefix(".") == "pt2":\n',
+        "    if False:\n",
+    ),
+    73: _one(
+        "pictures of kinds that are not read are bad files",
+        "data/unlabelled.py",
+        "names = [name for name in files if is_read(name) or is_unread_picture(name)]",
+        "names = [name for name in files if is_read(name)]",
     ),
     74: _one(
         "the size before the crop follows the picture size",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
 
 TABLES = "Tables and memory"
-MODEL = f"run name, run folder, .pt, .onnx or .pt2, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
+MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
 
 
 @prints(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import get_args
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.readers import SUFFIXES, is_predictions_file, names_files
-from mptctl.names import ExportFormat
 
 # What a model in a file ends in, but for weights that somebody named otherwise.
-MODELS = (".pt", *(f".{form}" for form in get_args(ExportFormat)))
+MODELS = (".pt", ".onnx", ".safetensors")
 
 
 def file_of(name: str, run_root: Path) -> Path:
@@ -26,13 +24,16 @@ def refuse_foreign(names: Iterable[str], run_root: Path) -> None:
     """Refuse a file that is neither a model nor predictions, before anything is said of splits and checkpoints.
 
     Raises:
-        UsageError: names the endings that can be read.
+        UsageError: names the endings that can be read. CheckpointError: a program of torch.export.
     """
+    from mptctl.models.export_meta import refuse_torch_program
+
     for name in names:
         there = (path for path in (run_root / name, Path(name).expanduser()) if os.path.exists(path))
         path = next(there, None)
         if path is None or not os.path.isfile(path) or path.suffix.lower() in MODELS:
             continue
+        refuse_torch_program(path.suffix, str(path))
         try:
             with open(path, "rb") as file:
                 begins = file.read(2)

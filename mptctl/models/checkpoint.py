@@ -18,6 +18,7 @@ from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.adjustment import Adjustment
 from mptctl.models.bias_path import BiasPath
+from mptctl.models.export_meta import refuse_torch_program
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
 from mptctl.models.state_dict import load_safely, load_weights
@@ -111,6 +112,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: the file is missing, cut short, damaged, foreign, or runs code when unpickled.
         UsageError: an exported model, and what reads it is not installed.
     """
+    refuse_torch_program(path.suffix, str(path))
     if path.suffix.lower() in EXPORTED:
         return _exported(path)
     content = load_safely(path, advice=_valid_beside)
@@ -133,6 +135,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
                 f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; use the one that wrote it"
             )
         meta = CheckpointMeta.model_validate_json(meta_json)
+        refuse_torch_program(meta.recipe.model.arch, str(path))
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
     return Checkpoint(path, meta, model, training, found)

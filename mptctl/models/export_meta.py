@@ -89,6 +89,20 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
     return meta
 
 
+def refuse_torch_program(form: str, where: str) -> None:
+    """Raise CheckpointError of a program of torch.export: its loader runs what is in the file.
+
+    Args:
+        form: suffix of the file, or what stands for the architecture.
+        where: what to call it in a message.
+    """
+    if form.lower().removeprefix(".") == "pt2":
+        raise CheckpointError(
+            f"{where}: is a program of torch.export (.pt2), which is written and not read; name the model as ONNX "
+            "(mptctl export --format onnx), or its predictions"
+        )
+
+
 def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
     """Raise CheckpointError where the content's SHA-256 is not the one that the file names."""
     if meta.content != content:

@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from mptctl.errors import CheckpointError
 from mptctl.models.export_meta import ExportMeta
 from mptctl.models.onnx_program import OnnxProgram, read_onnx
-from mptctl.models.pt2_program import Pt2Program, read_pt2
 from mptctl.models.safetensors_file import read_safetensors
 
 # Endings of exported models, and the names that stand for a program in place of an architecture.
-EXPORTED = (".onnx", ".pt2", ".safetensors")
-PROGRAMS = ("onnx", "pt2")
+EXPORTED = (".onnx", ".safetensors")
+PROGRAMS = ("onnx",)
 
 
 def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None]:
@@ -26,20 +25,18 @@ def read_exported(path: Path) -> tuple[ExportMeta, dict[str, Tensor], str | None
 
     Raises:
         UsageError: what reads it is not installed.
-        CheckpointError: it is damaged or could run code, or it does not say which classes it knows.
+        CheckpointError: it is damaged, or it does not say which classes it knows.
     """
     kind = path.suffix.lower().removeprefix(".")
     if kind == "safetensors":
         state, meta = read_safetensors(path)
     else:
-        program, meta = read_onnx(path) if kind == "onnx" else read_pt2(path)
+        program, meta = read_onnx(path)
         state = program_state(program, meta)
     if meta is None:
         raise CheckpointError(
             f"{path}: does not say which classes it knows and which pictures it takes; bring it in with "
             f"mptctl import {path} --class-names FILE"
-            if kind != "pt2"
-            else f"{path}: was not written by mptctl export, so its classes are not known; name such a file"
         )
     return meta, state, kind if kind in PROGRAMS else None
 
@@ -57,11 +54,9 @@ def load_program(kind: str, state: dict[str, Tensor], where: str) -> nn.Module:
 
     Raises:
         UsageError: what runs it is not installed.
-        CheckpointError: it is not taken, or could run code.
+        CheckpointError: it is not taken.
     """
     if not {"program", "meta"} <= state.keys():
         raise CheckpointError(f"{where}: holds no {kind} program; export or import it again")
     program, text = (state[name].numpy().tobytes() for name in ("program", "meta"))
-    if kind == "pt2":
-        return Pt2Program(program, where)
     return OnnxProgram(program, ExportMeta.model_validate_json(text) if text else None, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import io
 import logging
 import warnings
@@ -10,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,10 @@ from mptctl.errors import UsageError, first_line
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta
 from mptctl.models.onnx_program import LARGEST, onnx_content
-from mptctl.models.pt2_program import EXTRA, pt2_content
 from mptctl.models.safetensors_file import tensors_content
 
+# What a program of torch.export says of itself, as an extra file of its archive.
+EXTRA = f"extra/{KEY}.json"
 # From a content's SHA-256 to what the file says of itself.
 Describe = Callable[[str], ExportMeta]
 
@@ -144,19 +146,57 @@ def _rounded(proto: Any, pictures: Tensor, see: Any, path: Path) -> Any:
     return onnx.load(str(path))
 
 
-def write_pt2(model: nn.Module, size: int, describe: Describe, path: Path) -> None:
-    """Write a program that torch.export.load takes; arguments and errors as `write_onnx`."""
+class WrittenProgram(nn.Module):
+    """The network that torch.export.load makes of a program that this process wrote.
+
+    Args:
+        content: the program; of another process it could run code.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self.program = torch.export.load(io.BytesIO(content)).module()
+
+    def train(self, mode: bool = True) -> Self:
+        """A program is always as it was exported; torch refuses to change it."""
+        self.training = False
+        return self
+
+    def forward(self, images: Tensor) -> Tensor:
+        """images: (B, 3, S, S), normalised -> (B, C)."""
+        logits: Tensor = self.program(images.contiguous())
+        return logits
+
+
+def write_pt2(model: nn.Module, size: int, describe: Describe, path: Path) -> tuple[bytes, ExportMeta]:
+    """Write a program that torch.export.load takes; arguments and errors as `write_onnx`.
+
+    Returns:
+        What was written, and what it says of itself.
+    """
     packed = io.BytesIO()
     with _quiet("it cannot be written as a program"):
         program = torch.export.export(
             model.eval(), (torch.zeros(2, 3, size, size),), dynamic_shapes=(any_number(),)
         )
         torch.export.save(program, packed)
-    meta = describe(pt2_content(packed.getvalue()))
+    meta = describe(_members_digest(packed))
     with zipfile.ZipFile(packed, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         archive.writestr(f"{root}/{EXTRA}", meta.model_dump_json())
     path.write_bytes(packed.getvalue())
+    return packed.getvalue(), meta
+
+
+def _members_digest(packed: io.BytesIO) -> str:
+    """SHA-256 of an archive's members with their names and sizes, in hexadecimal."""
+    state = hashlib.sha256()
+    with zipfile.ZipFile(packed) as archive:
+        names = {info.filename.partition("/")[2]: info for info in archive.infolist()}
+        for name in sorted(names):
+            state.update(f"{name}\0{names[name].file_size}\0".encode())
+            state.update(archive.read(names[name]))
+    return state.hexdigest()
 
 
 def write_safetensors(model: nn.Module, describe: Describe, path: Path) -> None:

@@ -18,13 +18,13 @@ from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
 from mptctl.files import output_file, scratch_folder, write_atomically
 from mptctl.inference.named_models import named_checkpoints
-from mptctl.inference.predict import compute_outputs
+from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
 from mptctl.models.programs import PROGRAMS, read_exported
 from mptctl.names import ExportFormat, Quantization
 from mptctl.recipe import DataRecipe
-from mptctl.release.export_formats import write_onnx, write_pt2, write_safetensors
+from mptctl.release.export_formats import WrittenProgram, write_onnx, write_pt2, write_safetensors
 from mptctl.release.export_report import ExportReport
 from mptctl.release.new_run import refuse_unfit
 
@@ -102,10 +102,9 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
     target = output_file(request.file(checkpoint.path))
     with scratch_folder() as folder:
         made = folder / f"model.{request.format}"
-        _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
-        exported = load_checkpoint(made)
-        report = _compare(request, checkpoint, exported, split, target, progress)
-        content, meta = made.read_bytes(), read_exported(made)[0]
+        written = _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
+        report = _compare(request, checkpoint, written, split, target, progress)
+    content, meta = written.content, written.meta
     _refuse_difference(report)
     described = sidecar(target)
     # First without the description, which would contradict the new file if a kill came between the two.
@@ -116,9 +115,26 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
     return report.model_copy(update={"bytes": len(content)})
 
 
+@dataclass(frozen=True)
+class _Written:
+    """An exported model, before it goes to where it was asked for.
+
+    Attributes:
+        content: of the file.
+        meta: what it says of itself.
+        program: the network that torch makes of it, of a format that is not read; else None.
+        checkpoint: the file read back, of other formats.
+    """
+
+    content: bytes
+    meta: ExportMeta
+    checkpoint: Checkpoint
+    program: nn.Module | None = None
+
+
 def _write(
     request: ExportRequest, checkpoint: Checkpoint, split: Split, model: nn.Module, path: Path
-) -> None:
+) -> _Written:
     meta, data = checkpoint.meta, checkpoint.meta.recipe.data
 
     def describe(content: str) -> ExportMeta:
@@ -142,10 +158,12 @@ def _write(
     if request.format == "safetensors":
         write_safetensors(model, describe, path)
     elif request.format == "pt2":
-        write_pt2(model, data.image_size, describe, path)
+        content, said = write_pt2(model, data.image_size, describe, path)
+        return _Written(content, said, replace(checkpoint, path=path), WrittenProgram(content))
     else:
         pictures = _calibration(split, data) if request.quantize == "int8" else None
         write_onnx(model, data.image_size, describe, path, pictures)
+    return _Written(path.read_bytes(), read_exported(path)[0], load_checkpoint(path))
 
 
 def _calibration(split: Split, data: DataRecipe) -> Tensor:
@@ -167,19 +185,26 @@ def _calibration(split: Split, data: DataRecipe) -> Tensor:
 def _compare(
     request: ExportRequest,
     checkpoint: Checkpoint,
-    exported: Checkpoint,
+    written: _Written,
     split: Split,
     target: Path,
     progress: Callable[[str, int, int], None] | None,
 ) -> ExportReport:
     """Both on the validation pictures, on the CPU, in one pass."""
     # What only says how pictures are loaded is the checkpoint's, so that both see the same ones.
+    exported = written.checkpoint
     recipe = exported.meta.recipe
     told, own = recipe.data, checkpoint.meta.recipe.data
     assert (told.image_size, told.mean, told.std) == (own.image_size, own.mean, own.std)
     same = exported.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": own})})
     pair = {"checkpoint": checkpoint, "export": replace(exported, meta=same)}
-    logits = compute_outputs(pair, split, part="val", device="cpu", progress=progress)
+
+    def load(each: Checkpoint, device: torch.device) -> nn.Module:
+        if each is pair["export"] and written.program is not None:
+            return written.program
+        return load_onto(each, device)
+
+    logits = compute_outputs(pair, split, part="val", device="cpu", progress=progress, load=load)
     before, after = logits["checkpoint"], logits["export"]
     if bad := int((~np.isfinite(after)).any(axis=1).sum()):
         raise NonFiniteError(

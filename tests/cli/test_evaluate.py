@@ -139,7 +139,7 @@ def test_a_model_that_is_not_there(call: Call) -> None:
 @pytest.mark.parametrize("name", ["notes.txt", "doc.json", "conf.yaml", "empty"])
 def test_a_file_that_is_neither_a_model_nor_predictions(call: Call, name: str) -> None:
     Path(name).write_text("" if name == "empty" else "{}")
-    said = f"{name}: is neither a model nor predictions; name a run, a model (.pt, .onnx, .pt2, .safetensors), or"
+    said = f"{name}: is neither a model nor predictions; name a run, a model (.pt, .onnx, .safetensors), or"
     for words in ((name, "new.npz"), ("old.npz", name), (name,)):
         done = call(*words)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
