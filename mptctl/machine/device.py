@@ -45,7 +45,8 @@ def choose_device(name: str) -> torch.device:
 def allow_repeatable_products() -> None:
     """Give cuBLAS workspaces with which a matrix product repeats itself, unless the environment names others.
 
-    Torch reads this once, at a process's first product on a GPU: too late for a deterministic run after another one. On sm_90 these are 32 MiB, as torch takes there by itself.
+    Torch reads this once, at a process's first product on a GPU: too late for a deterministic run after another
+    one. On sm_90 these are 32 MiB, as torch takes there by itself.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 

@@ -14,7 +14,7 @@ import pytest
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.scan import scan
 from mptctl.evaluation.workspace import LEAST, MOST, default_limit, parse_size, workspace
-from mptctl.files.scratch import LOCK
+from mptctl.files.scratch import MARK
 
 SPILLING = (
     "SELECT count(*) FROM (SELECT DISTINCT hash(i)::VARCHAR || repeat('x', 20) AS x FROM range({}) t(i))"
@@ -35,7 +35,7 @@ def test_what_exceeds_the_limit_goes_to_a_folder_of_our_own_that_is_removed(fold
         )
         (own,) = folder.iterdir()
         assert own.stat().st_mode & 0o777 == 0o700
-        assert any(path.name != LOCK for path in own.iterdir())
+        assert any(path.name != MARK for path in own.iterdir())
     assert list(folder.iterdir()) == []
 
 
