@@ -90,7 +90,7 @@ def _groups(controller: str, system: Path) -> Iterator[Path]:
 
 def _own_groups(system: Path) -> dict[str, PurePosixPath]:
     """The group of this process by controller; that of version 2 by an empty name."""
-    found = {}
+    found: dict[str, PurePosixPath] = {}
     for line in _text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         found |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
