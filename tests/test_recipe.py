@@ -93,10 +93,9 @@ def from_file(key: str, text: str, folder: Path) -> Recipe:
     ("key", "text", "value"),
     [
         ("optim.lr", "1e-3", 0.001),
-        ("optim.lr", "+1_0.5E-1", 1.05),
+        ("optim.lr", "+10.5E-1", 1.05),
         ("optim.epochs", "0x10", 16),
         ("optim.nesterov", "true", True),
-        ("optim.nesterov", "yes", True),
         ("optim.clip_grad_norm", "null", None),
         ("optim.clip_grad_norm", "", None),
         ("data.std", "[0.1, 2e-1, 1]", (0.1, 0.2, 1.0)),
@@ -121,14 +120,14 @@ def test_values_of_set_are_read_as_those_of_a_file(
     ("text", "message"),
     [
         ("fast", r"optim.lr: .*number.*got 'fast'"),
-        ("yes", "not be true or false, got True"),
-        ("2024-99-99", "month must be in"),
+        ("yes", "must be a valid number, got 'yes'"),
+        ("2024-99-99", "must be a valid number, got '2024-99-99'"),
         ("[unclosed", "expected"),
-        ("!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        ("!!python/object/apply:os.system ['true']", "python/object/apply:os.system is not allowed"),
         ("[" * 100_000, "recursion"),
         ("[&a [1], *a]", "aliases are not allowed"),
         ("1" * 300_000, "larger than 256 kB"),
-        ("{x: 1}", r"optim.lr: .*number.*got \{'x': 1\}"),
+        ("{x: 1}", r"optim.lr: .*number.*got \{'x': '1'\}"),
     ],
 )
 def test_values_of_set_are_refused_as_those_of_a_file(text: str, message: str, tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_groups_are_merged_key_by_key_and_lists_are_replaced() -> None:
 def test_what_is_no_group_is_not_overridden_into_one(tmp_path: Path) -> None:
     file = tmp_path / "r.yaml"
     file.write_text("optim: 3\n")
-    with pytest.raises(UsageError, match="optim: must be a mapping of keys, got 3"):
+    with pytest.raises(UsageError, match="optim: must be a mapping of keys, got '3'"):
         load_recipe(str(file), ["optim.lr=1"])
 
 
@@ -180,10 +179,10 @@ def test_a_recipe_is_changed_without_being_read_again() -> None:
         ("optim:\n  lr: -1\n", r"optim.lr: .*greater than 0, got -1"),
         ("optim:\n  lr: .nan\n", "optim.lr"),
         ("method:\n  name: mtp-kl\n", "did you mean mpt-kl"),
-        ("data: !!python/object/apply:os.system ['true']\n", "could not determine a constructor"),
+        ("data: !!python/object/apply:os.system ['true']\n", "python/object/apply:os.system is not allowed"),
         ("- a\n- b\n", "must be a mapping"),
-        ("optim:\n  lr: yes\n", r"optim.lr: .*not be true or false, got True"),
-        ("optim:\n  lr: 2024-99-99\n", "month must be in"),
+        ("optim:\n  lr: yes\n", r"optim.lr: .*must be a valid number, got 'yes'"),
+        ("optim:\n  lr: 2024-99-99\n", "must be a valid number, got '2024-99-99'"),
         ("a: " + "[" * 100_000, "recursion"),
         ("data:\n  std: [0, 1, 1]\n", r"data.std: must be above 0"),
         ("data:\n  scale: [1, 0.1]\n", r"data.scale: .*smaller first"),

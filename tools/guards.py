@@ -127,7 +127,7 @@ GUARDS: dict[int, Guard] = {
         "if True:",
     ),
     18: _one(
-        "aliases are refused", "recipe/reading.py", "if self.check_event(yaml.AliasEvent):", "if False:"
+        "aliases are refused", "files/yaml_text.py", "if isinstance(event, yaml.AliasEvent):", "if False:"
     ),
     19: _one(
         "class names are looked up in the split",
@@ -294,20 +294,11 @@ GUARDS: dict[int, Guard] = {
         "        _refuse_odd(model, training)\n",
         "",
     ),
-    50: Guard(
+    50: _one(
         "what YAML raises beside its own errors is caught",
-        (
-            Patch(
-                "mptctl/recipe/reading.py",
-                "    except AttributeError as error:",
-                "    except RecursionError as error:",
-            ),
-            Patch(
-                "mptctl/recipe/reading.py",
-                "    except Exception as error:\n        said",
-                "    except yaml.YAMLError as error:\n        said",
-            ),
-        ),
+        "files/yaml_text.py",
+        "except (yaml.YAMLError, ValueError, RecursionError) as error:",
+        "except ZeroDivisionError as error:",
     ),
     51: _one(
         "an unfinished run fails",
@@ -392,6 +383,12 @@ GUARDS: dict[int, Guard] = {
         "models/export_meta.py",
         '    if form.lower().removeprefix(".") == "pt2":\n',
         "    if False:\n",
+    ),
+    70: _one(
+        "numbers are those of YAML 1.2",
+        "files/typed.py",
+        "        number = _number(text)\n        if number is None:\n            raise",
+        "        number = float(text.replace(':', ''))\n        if number is None:\n            raise",
     ),
     73: _one(
         "pictures of kinds that are not read are bad files",

@@ -14,12 +14,13 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import LIMITS, Limits
 from mptctl.files import Model, read_bounded, read_names
+from mptctl.files.typed import Typed
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.
 MOST_BYTES = 2**21
 
 
-class FileLimits(Model):
+class FileLimits(Typed):
     """Limits as people write them: rates in percent, errors in points."""
 
     max_nfr: float | None = Field(default=None, description="largest NFR, percent")
@@ -47,7 +48,7 @@ class SliceLimits(FileLimits):
         return self
 
 
-class MustKeep(Model):
+class MustKeep(Typed):
     """Samples that may not flip at all."""
 
     ids: list[str] = Field(default_factory=list, description="by id")
@@ -55,7 +56,7 @@ class MustKeep(Model):
     by: dict[str, str] | None = Field(default=None, min_length=1, description="a slice")
 
 
-class Waiver(Model):
+class Waiver(Typed):
     """Flips that were agreed to: of one sample, or of a slice."""
 
     id: str | None = Field(default=None, description="the sample")
@@ -71,7 +72,7 @@ class Waiver(Model):
         return self
 
 
-class GateFile(Model):
+class GateFile(Typed):
     """What a release must keep to, as a file that is reviewed like code."""
 
     confidence: float | None = Field(default=None, description="level of the interval that decides")
@@ -135,11 +136,9 @@ def read_gate_file(path: Path) -> GateFile:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
-    from mptctl.evaluation.plain_yaml import (
-        read_plain_yaml,  # a comparison without a gate file does without it
-    )
+    from mptctl.files.yaml_text import read_yaml  # a comparison without a gate file does without it
 
-    content = read_plain_yaml(text, str(path))
+    content = read_yaml(text, str(path))
     if not isinstance(content, dict):
         raise UsageError(f"{path}: must be a mapping of keys such as limits; mptctl gate init writes one")
     try:

@@ -56,16 +56,16 @@ def pairs_relation(names: Mapping[str, str]) -> str:
 
 
 def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:
-    from mptctl.evaluation.plain_yaml import read_plain_yaml
+    from mptctl.files.yaml_text import read_yaml
 
-    content = read_plain_yaml(text, name)
+    content = read_yaml(text, name)
     if not isinstance(content, dict):
         raise UsageError(f"{name}: must be a mapping; write {': '.join(columns)}")
     for one, others in content.items():
         listed = others if isinstance(others, list) else [others]
         if not all(isinstance(each, str) for each in (one, *listed)):
             raise UsageError(f"{name}: {shown(str(one))}: must be a name, or a list of names")
-        yield from ((one, other) for other in listed)
+        yield from ((one, str(other)) for other in listed)
 
 
 def _read_csv(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
+from mptctl.files.typed import NOTHING, Plain, read_as
+from mptctl.files.yaml_text import read_yaml
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
@@ -93,7 +94,11 @@ def load_recipe(
     # The recipe of a run holds every key: of a file only changed values count. It may choose another criterion than
     # --set does over it, and have that one's settings.
     defaults = CriterionRecipe.model_fields
-    changed = [key for key, value in written.items() if key in defaults and value != defaults[key].default]
+    changed = [
+        key
+        for key, value in written.items()
+        if key in defaults and _read(f"criterion.{key}", value) != defaults[key].default
+    ]
     refuse_idle(recipe.criterion, changed, where, names=[written.get("name", defaults["name"].default)])
     said = [override.partition("=")[0].strip() for override in overrides]
     refuse_idle(recipe.criterion, _of_criterion([*said, *(fixed or {})]), where)
@@ -111,14 +116,15 @@ def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any
     before, said = content.get("data"), change.get("data")
     if not isinstance(before, dict) or not isinstance(said, Mapping):
         return merged
-    if "image_size" not in said or "eval_resize" in said or not before.get("eval_resize"):
+    if "image_size" not in said or "eval_resize" in said:
         return merged
     try:
         was = DataRecipe.model_validate({key: before[key] for key in SIZES if key in before})
         now = DataRecipe.model_validate({"image_size": said["image_size"]})
     except ValidationError:
         return merged  # which is refused when the whole is validated
-    assert was.eval_resize is not None
+    if was.eval_resize is None:
+        return merged
     resize = round(now.image_size * was.eval_resize / was.image_size)
     return _merge(merged, {"data": {"eval_resize": resize}})
 
@@ -144,7 +150,7 @@ def not_said(name_or_file: str, base: str) -> str | None:
     said = _flat(_with_present_names(_read_file(name_or_file)))
     known = recipe_keys()
     taken = [
-        f"{key}={value}"
+        f"{key}={_read(key, value)}"
         for key, value in _flat(_with_present_names(_read_file(base))).items()
         if key not in said
     ]
@@ -155,6 +161,14 @@ def not_said(name_or_file: str, base: str) -> str | None:
         f"{name_or_file} says {len(said)} of {len(known)} keys; from the preset {base}: {', '.join(taken) or 'none'}; "
         f"{left} by default"
     )
+
+
+def _read(key: str, value: object) -> object:
+    """A value of a file as the recipe has it; one that is wrong as it stands there."""
+    try:
+        return read_as(recipe_keys()[key].annotation, value)
+    except (KeyError, PydanticCustomError):
+        return value
 
 
 def _is_file(name_or_file: str) -> bool:
@@ -213,23 +227,6 @@ def _merge(one: dict[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
     return merged
 
 
-class _SafeLoader(yaml.SafeLoader):  # type: ignore[misc]  # yaml ships no types
-    """YAML 1.2's reading of 1e-3 as a number, and no aliases, which can blow a page up to gigabytes."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            line = self.peek_event().start_mark.line
-            raise yaml.YAMLError(f"line {line + 1}: aliases are not allowed")
-        return super().compose_node(parent, index)
-
-
-_SafeLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(\d[\d_]*)(\.[\d_]*)?[eE][-+]?\d+$"),
-    list("-+0123456789"),
-)
-
-
 def _read_file(name_or_file: str) -> dict[Any, Any]:
     where = f"recipe {name_or_file}"
     path = Path(name_or_file).expanduser()
@@ -245,7 +242,8 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
         path = named
     content = read_mapping(path, where)
     for group, keys in content.items():  # here, since an override would else take its place
-        if group in Recipe.model_fields and not isinstance(keys, dict | None):
+        is_empty = isinstance(keys, Plain) and keys in NOTHING
+        if group in Recipe.model_fields and not isinstance(keys, dict) and not is_empty:
             raise UsageError(f"{where}: {group}: must be a mapping of keys, got {keys!r}")
     return content
 
@@ -281,15 +279,4 @@ def _read_yaml(text: str, where: str) -> Any:
     """Plain data of a text: a whole recipe, or one value of ``--set``."""
     if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
-    try:
-        return yaml.load(text, Loader=_SafeLoader)  # noqa: S506  # a kind of SafeLoader
-    except yaml.MarkedYAMLError as error:
-        raise UsageError(f"{where}: {one_line(error)}") from error
-    except MemoryError:
-        raise
-    except AttributeError as error:  # of `!!timestamp x`
-        raise UsageError(f"{where}: a value is not what its tag says; write a plain value") from error
-    # YAML's constructors raise many kinds on what is not what its tag says.
-    except Exception as error:
-        said = one_line(error).partition("; use sys.")[0]  # which is advice to programmers
-        raise UsageError(f"{where}: {said[:200]}; write a plain value") from error
+    return read_yaml(text, where)

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 
 from mptctl.errors import UsageError
 from mptctl.files import Model
+from mptctl.files.typed import Typed
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, load_recipe
@@ -32,7 +33,7 @@ MOST_GENERATIONS = 20
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
 
 
-class StudyFile(Model):
+class StudyFile(Typed):
     """A study as it stands in its file.
 
     Raises (through `load_study`):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from mptctl.files import Model
+from mptctl.files.typed import Typed
 from mptctl.names import MethodName, Order, Source
 
 # Runs that every seed of a study has, and what else lies beside them: no update may be called so.
@@ -16,7 +16,7 @@ OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
 TAKEN = (OLD, REF, ENSEMBLE, "cache")
 
 
-class StudySplit(Model):
+class StudySplit(Typed):
     """Which data, and how they are divided; each seed of the study makes its own split with its own seed."""
 
     source: Source = Field(description="where the pictures come from")
@@ -34,14 +34,14 @@ class StudySplit(Model):
     order: Order = Field("given", description="take the first classes as old, or random ones")
 
 
-class RecipeChange(Model):
+class RecipeChange(Typed):
     """Another recipe, or other values of some of its keys, for the reference, the ensemble and the updates."""
 
     recipe: str | None = Field(None, description="preset or file; default: the study's")
     set: dict[str, Any] = Field({}, description="recipe keys and their values")
 
 
-class OldModel(Model):
+class OldModel(Typed):
     """One of several old models, which differ in their recipes; its run is ``old-NAME``."""
 
     name: str = Field(description="of its settings")
@@ -61,7 +61,7 @@ class OldModel(Model):
         return f"{OLD}-{self.name}"
 
 
-class Update(Model):
+class Update(Typed):
     """One row of the table: a method with its settings. A name alone stands for the method of that name."""
 
     method: MethodName = Field(description="method")

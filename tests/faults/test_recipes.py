@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mptctl.studies.study_file import load_study
 from tests.common import CommandLine
 
 WRONG = {
@@ -19,8 +20,8 @@ WRONG = {
     "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]": "aliases are not allowed",
     "[1, 2]": "must be a mapping",
     "optim: {lr: .nan}": "optim.lr",
-    "optim: {lr: " + "9" * 5_000 + "}": "5000 digits",
-    "optim: {lr: !!timestamp x}": "a value is not what its tag says",
+    "optim: {lr: " + "9" * 5_000 + "}": "optim.lr",
+    "optim: {lr: !!timestamp x}": "timestamp is not allowed; write a plain value",
     "optim: {lr: 2020-13-45}": "",
     "optim: {lr: 2020-01-01}": "optim.lr",
     "optim: {name: [sgd]}": "optim.name",
@@ -33,7 +34,7 @@ WRONG = {
 }  # fmt: skip
 SETS = {
     "optim.lr=" + "9" * 5_000: "optim.lr",
-    "optim.lr=!!timestamp x": "optim.lr: a value is not what its tag says",
+    "optim.lr=!!timestamp x": "timestamp is not allowed; write a plain value",
     "optim.lr=2020-13-45": "optim.lr",
     "optim.epochs=" + "9" * 5_000: "optim.epochs",
     "optim=[1]": "optim",
@@ -130,3 +131,42 @@ def test_row_74_the_whole_of_what_a_picture_goes_through_is_said(mptctl: Command
     said = dict(line.split(maxsplit=2)[::2] for line in done.stdout.splitlines() if " on  " in line)
     assert said["judged"].startswith("shorter side to 16 pixels (bilinear), centre crop of 14 x 14, mean 0.")
     assert said["trained"].startswith("shorter side to 14 pixels (bilinear), centre crop of 14 x 14")
+
+
+NUMBERS = ("2_0", "1:30", "yes", "010", "'010'", "true", "1e", "0b1")
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_row_70_what_is_no_number_in_yaml_1_2_is_none(here: Path, mptctl: CommandLine, text: str) -> None:
+    (here / "recipe.yaml").write_text(f"runtime: {{seed: {text}}}")
+    assert "runtime.seed: must be a valid number, got" in refused(mptctl, "--recipe", "recipe.yaml")
+    assert "runtime.seed: must be a valid number, got" in refused(mptctl, "--set", f"runtime.seed={text}")
+    (here / "study.yaml").write_text(
+        f"description: x\nsplit: {{source: digits}}\nrecipe: digits\nupdates: [mpt-kl]\nseeds: [{text}]\n"
+    )
+    done = mptctl("study", "study.yaml", "--dry-run")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "seeds: must be a valid number, got" in done.stderr
+
+
+def test_row_70_a_truth_value_is_true_or_false(mptctl: CommandLine) -> None:
+    assert "data.flip: must be true or false, got 'yes'" in refused(mptctl, "--set", "data.flip=yes")
+
+
+def test_row_70_text_stays_as_it_is_written(here: Path, mptctl: CommandLine) -> None:
+    for text in ("010", "no", "1.50", "2_0"):
+        (here / "study.yaml").write_text(
+            f"description: {text}\nsplit: {{source: digits}}\nrecipe: digits\n"
+            f"updates: [{{method: mpt-kl, name: {text}}}]\n"
+        )
+        file = load_study("study.yaml").file
+        assert (file.description, file.updates[0].name) == (text, text)
+
+
+def test_row_70_a_key_that_stands_twice_is_an_error(here: Path, mptctl: CommandLine) -> None:
+    (here / "recipe.yaml").write_text("optim: {lr: 0.1}\noptim: {lr: 0.2}\n")
+    assert "line 2: optim stands there twice; keep one" in refused(mptctl, "--recipe", "recipe.yaml")
+    (here / "study.yaml").write_text("seeds: [1]\nseeds: [2]\n")
+    done = mptctl("study", "study.yaml", "--dry-run")
+    assert done.returncode == 2
+    assert "line 2: seeds stands there twice; keep one" in done.stderr
