@@ -67,10 +67,10 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
 ) -> None:
     text = STUDY.replace("max_steps: 2", "max_steps: 2, model.arch: vit_h_14, data.image_size: 224")
     text = text.replace("mpt-kl]", "{method: elodi, ref: ensemble, set: {method.elodi_start_epoch: 0}}]")
-    study.write_text(text + "ensemble: 2000\n", encoding="utf-8")
+    study.write_text(text + "ensemble: 1000\n", encoding="utf-8")
     done = mptctl("study", study, "--run-root", tmp_path / "runs")
     assert done.returncode == 7, done.stderr
-    assert "the 2003 runs that are missing take about" in done.stderr
+    assert "the 1003 runs that are missing take about" in done.stderr
     assert not list(tmp_path.rglob("*.pt"))
 
 
