@@ -1,206 +1,243 @@
-"""`make gpu-check`: what only a GPU can show. Runs the GPU tests and the benches, and writes results/*.json.
+"""`make gpu-check`: what only a GPU can show, in parts that are told of at once, each within a limit of time.
 
-Needs a CUDA device, torch with Triton, pytest and hypothesis. What needs more (DALI, the verbs) is run where it is
-installed, and named where it is not.
+Prints the machine first, and what runs and what does not; then one of everything within half a minute, then the long
+parts. Whatever ends it, what was found lies in the folder of `--out`: check.json, check.xml (JUnit), check.log, and a
+file of numbers for each bench. Exit code 0 says that everything ran and passed. `--rehearse` tries all of it on a
+machine without a GPU, as far as that goes: the kernel in Triton's interpreter and compiled for sm_90, the step on an
+imagined device, the rest on the CPU; what needs the card is named, and is no failure.
 """
 
+from __future__ import annotations
+
 import argparse
-import importlib.util
-import itertools
 import json
 import os
-import platform
-import re
+import signal
 import subprocess
 import sys
-from dataclasses import asdict
-from datetime import UTC, datetime
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "kernels")]
+
+from tests.gpu.machine import installed, machine  # noqa: E402
+from tests.gpu.record import Record  # noqa: E402
+from tests.gpu.results import PIPE, Result  # noqa: E402
+
+PARTS = ("quick", "kernel", "training", "loader", "step", "full")
 # What the program imports beside torch and numpy, wherever a part of it is used.
 PROGRAM = ("torchvision", "pydantic", "yaml", "PIL", "tensorboardX", "typer", "rich")
-# Of each test file, what it cannot do without. The kernel's brings its fixtures along: no conftest is read for it,
-# because that of all tests needs the whole program.
-TESTS: dict[str, tuple[str, ...]] = {
-    "test_kernel.py": (),
-    "test_training.py": PROGRAM,
-    "test_dali_mixed.py": (*PROGRAM, "nvidia.dali"),
-}
-# Benches that need the program, by the name of their file. The kernel's is measured without it.
-VERBS: dict[str, tuple[str, ...]] = {
-    "gpu-step": ("step", "--recipe", "cifar100"),
-    "gpu-step-imagenet": ("step", "--recipe", "imagenet", "--classes", "1000"),
-    "gpu-loader": ("loader", "--repeats", "3", "--seconds", "3"),
-}
-PARTS = ("tests", "kernel", "verbs")
+PYTEST = ("pytest", "hypothesis", "xdist")
+# Of a rehearsal, whose kernels are interpreted on a few cores, limits are so many times as long.
+SLOWER = 4
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the JSON files")
-    arguments.add_argument(
-        "--repeats", type=int, default=25, help="timed runs of each row of the kernel's table"
+@dataclass(frozen=True)
+class Task:
+    """One process of the check.
+
+    Attributes:
+        part: that it belongs to.
+        name: what it is called in lines and files.
+        words: of its command, after the interpreter.
+        limit: seconds after which it is killed.
+        needs: modules without which it is not begun.
+        numbers: file that gets what it measures; None where it only passes or fails.
+        rehearsal: its words without a GPU; None where nothing of it can be tried.
+    """
+
+    part: str
+    name: str
+    words: tuple[str, ...]
+    limit: int
+    needs: tuple[str, ...] = ()
+    numbers: str | None = None
+    rehearsal: tuple[str, ...] | None = None
+
+
+def tests(part: str, file: str, limit: int, needs: tuple[str, ...], processes: int) -> Task:
+    """A task that runs one file of tests; the options of pyproject.toml ask for plugins that may not be there."""
+    options = (
+        "-p",
+        "tests.gpu.results",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=-q --import-mode=importlib",
     )
-    arguments.add_argument(
-        "--pictures", type=Path, help="image folder for the loaders; default: generated JPEGs"
-    )
-    arguments.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="only these")
-    given = arguments.parse_args()
-
-    import torch
-
-    if not torch.cuda.is_available():
-        say("make gpu-check: no CUDA device here; run it on a machine that has one")
-        return 2
-    given.out.mkdir(parents=True, exist_ok=True)
-    about = machine()
-    say(f"{about['gpu']}, torch {about['torch']}, triton {about['triton']}")
-
-    failed = []
-    if "tests" in given.parts:
-        tests = {name: run_tests(name) for name in TESTS}
-        write(given.out / "gpu-tests.json", about | {"tests": tests})
-        failed += [name for name, result in tests.items() if result.get("failed")]
-    if "kernel" in given.parts:
-        write(given.out / "gpu-kernel.json", about | bench_kernel(given.repeats))
-    if "verbs" in given.parts:
-        for name, words in VERBS.items():
-            pictures = ("--data-root", str(given.pictures)) if given.pictures and "loader" in words else ()
-            found = bench_verb(*words, *pictures)
-            write(given.out / f"{name}.json", about | found)
-            failed += [name] if "failed" in found else []
-    say(f"failed: {', '.join(failed)}" if failed else "all that can run here passed")
-    return 1 if failed else 0
-
-
-def run_tests(name: str) -> dict[str, Any]:
-    """Runs one test file in a process of its own; how many passed, failed and were skipped."""
-    missing = missing_of(TESTS[name])
-    if missing:
-        say(f"{name}: not run, {missing}")
-        return {"not_run": missing}
-    # Without the options of pyproject.toml, of which one needs a plugin that is not there.
-    options = ["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib"]
-    command = [sys.executable, "-m", "pytest", f"tests/gpu/{name}", *options]
     # Another torch than the one developed with may warn of other things.
-    command += ["-W", "default", *(["--noconftest"] if not TESTS[name] else [])]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    sys.stderr.write(run.stdout[-6000:] + run.stderr[-2000:])
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", run.stdout)}
-    failed = counts.pop("failed", 0) + counts.pop("error", 0) + counts.pop("errors", 0)
-    # A run that was cut short fails even if no test did.
-    return counts | {"failed": failed or int(run.returncode != 0)}
+    words = ("-m", "pytest", f"tests/gpu/{file}", *options, "-W", "default", "--tb=short")
+    spread = ("-n", str(processes)) if processes > 1 else ()
+    # Tests of the kernel bring their fixtures along: the conftest of all tests needs the whole program.
+    alone = () if needs else ("--noconftest",)
+    tried = words + alone + (("-n", "2") if processes > 1 else ())
+    return Task(part, file, words + spread + alone, limit, PYTEST + needs, None, tried)
 
 
-def bench_kernel(repeats: int) -> dict[str, Any]:
-    """The rows of `mptctl bench kernel`, measured without the packages that the verb needs."""
-    import torch
+def bench(name: str, limit: int, rehearsal: tuple[str, ...] | None, *words: str, part: str) -> Task:
+    """A task that runs `mptctl bench` and keeps the JSON that it prints."""
+    command = ("-m", "mptctl", "bench")
+    tried = None if rehearsal is None else (*command, *rehearsal, "--device", "cpu", "--json")
+    return Task(part, name, (*command, *words, "--json"), limit, PROGRAM, f"{name}.json", tried)
 
-    from mptctl.bench.loss_timing import (
-        CLASSES,
-        DTYPES,
-        ROWS,
-        copy_bandwidth,
-        time_losses,
-        two_launches,
+
+TINY_STEP = ("step", "--recipe", "digits", "--classes", "4", "--steps", "1", "--repeats", "1")
+TINY_LOADER = ("loader", "--repeats", "1", "--seconds", "0.1", "--rows", "threaded,dali-cpu")
+IMAGENET = ("step", "--recipe", "imagenet", "--classes", "1000")
+TASKS = (
+    Task("quick", "quick", ("-m", "tests.gpu.quick"), 120, (), None, ("-m", "tests.gpu.quick")),
+    # Its 223 kernels take 1.5 s each to compile: eight at a time.
+    tests("kernel", "test_kernel.py", 300, (), 8),
+    Task(
+        "kernel", "gpu-kernel", ("-m", "tests.gpu.time_kernel", "--repeats", "7"), 240, (), "gpu-kernel.json"
+    ),
+    tests("training", "test_training.py", 300, PROGRAM, 1),
+    tests("loader", "test_dali_mixed.py", 200, (*PROGRAM, "nvidia.dali"), 1),
+    bench("gpu-loader", 150, TINY_LOADER, "loader", "--repeats", "2", "--seconds", "2", part="loader"),
+    bench("gpu-step", 120, TINY_STEP, "step", "--recipe", "cifar100", part="step"),
+    bench("gpu-step-imagenet", 150, None, *IMAGENET, part="step"),
+    Task("full", "gpu-kernel-full", ("-m", "tests.gpu.time_kernel"), 400, (), "gpu-kernel.json"),
+    bench("gpu-loader-full", 500, None, "loader", "--tune", "--seconds", "3", part="full"),
+    bench(
+        "gpu-step-full", 300, None, "step", "--recipe", "cifar100", "--precision", "fp32,bf16", part="full"
+    ),
+    bench("gpu-step-imagenet-full", 400, None, *IMAGENET, "--precision", "fp32,bf16", part="full"),
+)
+
+
+def main(words: list[str] | None = None) -> int:
+    given = _arguments(words)
+    record = Record(given.out, machine(given.rehearse), given.seconds)
+    tasks = [task for task in TASKS if task.part in given.parts]
+    record.say_machine()
+    reasons = {task.name: why_not(task, record.has_gpu, given.rehearse) for task in tasks}
+    for task in tasks:
+        reason = reasons[task.name]
+        record.say(f"{task.part}: {task.name}: {'NOT RUN, ' + reason if reason else 'RUN'}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for task in tasks:
+        reason = reasons[task.name]
+        if not reason and record.left < 5:
+            reason = f"none of the {given.seconds} seconds is left"
+        if reason:
+            record.add(task.part, Result(task.name, "not run", 0.0, reason))
+        else:
+            run(task, record, given.rehearse)
+    return record.end(given.rehearse)
+
+
+def _arguments(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make gpu-check", description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "results", help="folder of what is found")
+    parser.add_argument("--parts", default=",".join(PARTS), help=f"some of {','.join(PARTS)}, with commas")
+    parser.add_argument(
+        "--seconds", type=int, default=570, help="within which all of it ends; a rehearsal takes longer"
     )
-
-    device = torch.device("cuda")
-    bandwidth, launches = copy_bandwidth(device), two_launches(device)
-    say(f"a copy moves {bandwidth / 1e9:,.0f} GB/s; two empty launches in a graph take {launches:.2f} us")
-    rows: list[dict[str, Any]] = []
-    for n, c in itertools.product(ROWS, CLASSES):
-        for dtype in DTYPES:
-            times = time_losses(n, c, dtype, device, bandwidth, repeats)
-            rows += [asdict(row) for row in times]
-            us = {row.name: row.us for row in times}
-            say(
-                f"{n:5} x {c:6} {dtype:8}: eager {us['eager']:9.1f} us, compile {us['compile']:9.1f}, "
-                f"ours {us['ours']:9.1f}; {us['compile'] / us['ours']:5.2f} x compile, "
-                f"{times[0].floor_us / us['ours']:4.0%} of the floor's speed"
-            )
-    return {
-        "bench": "kernel",
-        "copy_gb_per_s": bandwidth / 1e9,
-        "two_launches_us": launches,
-        "repeats": repeats,
-        "rows": rows,
-    }
+    parser.add_argument("--rehearse", action="store_true", help="without a GPU: try all that needs none")
+    given = parser.parse_args(words)
+    given.parts = tuple(part.strip() for part in given.parts.split(","))
+    unknown = [part for part in given.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"--parts {unknown[0]}: unknown; use some of {','.join(PARTS)}")
+    return given
 
 
-def bench_verb(*words: str) -> dict[str, Any]:
-    """Runs `mptctl bench` with these words; what it found, or why there is nothing."""
-    missing = missing_of(PROGRAM)
-    if missing:
-        say(f"bench {' '.join(words)}: not run, {missing}")
-        return {"not_run": missing}
-    command = [sys.executable, "-m", "mptctl", "bench", *words, "--json"]
-    run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    if run.returncode != 0:
-        say(f"bench {' '.join(words)}: failed with exit code {run.returncode}")
-        return {"failed": run.returncode}
-    found: dict[str, Any] = {"bench_command": " ".join(["mptctl", *command[3:]])} | json.loads(run.stdout)
-    for row in found["rows"]:
-        say(f"{words[0]}: {row['name']}: {row['images_per_s']:,.0f} images/s")
-    return found
+def why_not(task: Task, has_gpu: bool, rehearse: bool) -> str:
+    """Why a task does not run here; nothing where it does."""
+    if rehearse and task.rehearsal is None:
+        return "needs the card"
+    if not rehearse and not has_gpu:
+        return "no CUDA device here"
+    missing = [module for module in task.needs if not installed(module)]
+    return f"{', '.join(missing)} missing" if missing else ""
 
 
-def machine() -> dict[str, Any]:
-    """Hardware, versions, commit, command and date: what a number is worth nothing without."""
-    import torch
-    import triton
+def run(task: Task, record: Record, rehearse: bool) -> None:
+    """Run a task within its limit and what is left, and record what it tells, line by line."""
+    limit = min(task.limit * (SLOWER if rehearse else 1), record.left)
+    words = task.rehearsal if rehearse and task.rehearsal is not None else task.words
+    reading, writing = os.pipe()
+    environment = os.environ | {"PYTHONPATH": _path(), "PYTHONUNBUFFERED": "1", PIPE: str(writing)}
+    if rehearse:
+        environment["MPTCTL_REHEARSE"] = "1"
+        if task.part in ("quick", "kernel"):
+            environment["TRITON_INTERPRET"] = "1"
+    record.say(f"--- {task.part}: {task.name}, at most {limit:.0f} s")
+    begin = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=[writing],
+        start_new_session=True,
+    ) as process:
+        os.close(writing)
+        printed: list[str] = []
+        told = 0
 
-    gpu = torch.cuda.get_device_properties(0)
-    return {
-        "gpu": gpu.name,
-        "gpu_memory_gb": round(gpu.total_memory / 1e9, 1),
-        "multiprocessors": gpu.multi_processor_count,
-        "l2_mb": round(gpu.L2_cache_size / 1e6, 1),
-        "driver": output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
-        "cpu": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "triton": triton.__version__,
-        # A copy of the tree without its history is told which commit it is.
-        "commit": output("git", "rev-parse", "HEAD") or os.environ.get("GIT_COMMIT"),
-        "changed_since": bool(output("git", "status", "--porcelain")),
-        "command": "make gpu-check",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+        def take(line: str) -> None:
+            nonlocal told
+            told += 1
+            record.add(task.part, Result(**json.loads(line)), task.numbers)
+
+        keep = printed.append if task.words[1] == "mptctl" else record.log
+        readers = [
+            _reading(process.stdout, keep),
+            _reading(process.stderr, record.log),
+            _reading(os.fdopen(reading, "rb"), take),
+        ]
+        message = ""
+        try:
+            code = process.wait(timeout=limit)
+            message = f"exit code {code}" if code else ""
+        except subprocess.TimeoutExpired:
+            message = f"killed after {limit:.0f} s, its limit"
+        finally:
+            _kill(process)
+            for reader in readers:
+                reader.join(timeout=5)
+    seconds = time.monotonic() - begin
+    if task.words[1] == "mptctl" and not message:
+        found = json.loads("".join(printed))
+        record.numbers(str(task.numbers), found)
+        for row in found["rows"]:
+            record.say(f"{task.name}: {row['name']}: {row['images_per_s']:,.0f} images/s")
+    if not message and not told and task.words[1] != "mptctl":
+        message = "ended without a result"
+    record.add(task.part, Result(task.name, "failed" if message else "passed", seconds, message))
 
 
-def output(*command: str) -> str | None:
-    """What a command prints, or None where it cannot be run."""
+def _reading(stream: IO[bytes] | None, take: Callable[[str], None]) -> threading.Thread:
+    """A thread that takes the lines of a stream until it ends."""
+
+    def read() -> None:
+        with stream or open(os.devnull, "rb") as lines:
+            for line in lines:
+                take(line.decode(errors="replace"))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return thread
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    """End a process and those that it has started."""
     try:
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return run.stdout.strip()
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
 
 
-def missing_of(modules: tuple[str, ...]) -> str:
-    """Which of the modules are not installed, as a sentence; nothing where all are."""
-    names = [module for module in modules if not installed(module)]
-    return f"{', '.join(names)} missing" if names else ""
-
-
-def installed(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    say(f"wrote {path}")
-
-
-def say(line: str) -> None:
-    sys.stderr.write(line + "\n")
+def _path() -> str:
+    more = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(ROOT), str(ROOT / "kernels"), *([more] if more else [])])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels import MPTLoss, backend_for, mpt_loss
+from tests.gpu.card import DEVICE, needs_card, skip_without_card
 from tests.kernels.cases import Loss, random_case, relative_error
 from tests.kernels.conftest import loss, wide  # noqa: F401
 from tests.kernels.test_accuracy import *  # noqa: F403
@@ -14,14 +15,13 @@ from tests.kernels.test_golden import *  # noqa: F403
 from tests.kernels.test_pieces import *  # noqa: F403
 from tests.kernels.test_sums import *  # noqa: F403
 
-if not torch.cuda.is_available():
-    pytest.skip("no CUDA device", allow_module_level=True)
+skip_without_card()
 pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="session")
 def device() -> str:
-    return "cuda"
+    return DEVICE.type
 
 
 @pytest.fixture(scope="session")
@@ -34,11 +34,13 @@ def _seed() -> None:
     torch.manual_seed(0)
 
 
+@needs_card
 def test_cuda_tensors_take_triton(device: str) -> None:
     assert backend_for(torch.zeros(1, 2, device=device)) == "triton"
     assert backend_for(torch.zeros(1, 2, device=device, dtype=torch.float64)) == "reference"
 
 
+@needs_card
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("n", [0, 7, 128])
 def test_the_host_never_waits(loss: Loss, device: str, n: int) -> None:  # noqa: F811
@@ -57,6 +59,7 @@ def test_the_host_never_waits(loss: Loss, device: str, n: int) -> None:  # noqa:
         torch.cuda.set_sync_debug_mode("default")
 
 
+@needs_card
 def test_in_a_captured_graph_it_follows_new_inputs(loss: Loss, device: str) -> None:  # noqa: F811
     case = random_case(128, 1000, 500, device=device, dtype=torch.bfloat16)
     normalizer = torch.tensor(128.0, device=device)
@@ -77,6 +80,7 @@ def test_in_a_captured_graph_it_follows_new_inputs(loss: Loss, device: str) -> N
     assert torch.equal(out.loss, expected.loss)
 
 
+@needs_card
 @pytest.mark.parametrize("n", [1, 128, 512])
 def test_streams_and_graphs_do_not_meet_in_their_sums(loss: Loss, device: str, n: int) -> None:  # noqa: F811
     case = random_case(n, 100, 50, device=device)
@@ -102,6 +106,7 @@ def test_streams_and_graphs_do_not_meet_in_their_sums(loss: Loss, device: str, n
     assert torch.equal(torch.stack(losses), expected.expand(len(losses)))
 
 
+@needs_card
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("n", "c"), [(128, 100), (4096, 100), (4096, 1000), (257, 21_841)])
 def test_sizes_that_fill_the_device(device: str, n: int, c: int, dtype: torch.dtype) -> None:
@@ -126,6 +131,7 @@ def test_every_element_of_the_gradient_is_written(loss: Loss, device: str) -> No
         assert torch.equal(case.run(loss).grad, expected)
 
 
+@needs_card
 def test_compiled_whole_with_a_code_generator(device: str) -> None:
     case = random_case(128, 100, 50, device=device)
     layer = torch.nn.Linear(100, 100, device=device)

@@ -1,0 +1,120 @@
+"""Packs what a GPU machine with CPython 3.12 and no network needs beside torch, in pieces that fit into a transfer.
+
+    python -m tools.gpu_packages pack OUT            writes OUT/program-00, OUT/dali-00, ... and OUT/SHA256SUMS
+    python tools/gpu_packages.py unpack OUT SITE     there, once an archive is whole; then PYTHONPATH=SITE
+
+Needs nothing but Python and pip. Of a package that brings extensions for many versions of Python only those for 3.12
+are packed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+# Beside what a machine with torch, torchvision, Triton and pytest has. DALI is for CUDA 13.0, as torch 2.11 is.
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "program": (
+        "pydantic==2.14.4", "pydantic-core==2.50.5", "annotated-types", "typing-inspection", "pyyaml", "tensorboardX",
+        "execnet", "pytest-xdist", "hypothesis", "sortedcontainers",
+    ),
+    "dali": (
+        "nvidia-dali-cuda130==2.4.0", "nvidia-nvimgcodec-cu13==0.9.0.20", "nvidia-libnvcomp-cu13==5.3.0.16",
+        "nvidia-nvjpeg", "nvidia-nvjpeg2k-cu13", "nvidia-nvtiff-cu13",
+        "astunparse", "gast", "optree", "makefun", "libcst", "nvtx", "six",
+    ),
+}  # fmt: skip
+PIECE = 48 * 2**20  # bytes: with the tree, less than 64 MiB a transfer
+# pip takes a wheel only where the very tag is named.
+TAGS = [f"manylinux_2_{n}_x86_64" for n in (39, 35, 34, 31, 28, 27, 26, 24, 17, 12, 5)]
+TAGS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
+_OTHER_PYTHON = re.compile(r"\.cpython-3(?!12\b)\d+t?-|\.cpython-312t-")
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verbs = arguments.add_subparsers(dest="verb", required=True)
+    packing = verbs.add_parser("pack")
+    packing.add_argument("out", type=Path)
+    packing.add_argument("--only", choices=PACKAGES, help="this archive alone")
+    unpacking = verbs.add_parser("unpack")
+    unpacking.add_argument("out", type=Path)
+    unpacking.add_argument("site", type=Path)
+    given = arguments.parse_args()
+    if given.verb == "pack":
+        for name in [given.only] if given.only else PACKAGES:
+            pack(name, given.out)
+    else:
+        unpack(given.out, given.site)
+    return 0
+
+
+def pack(name: str, out: Path) -> None:
+    """Fetch the packages of an archive with pip, and write its pieces and their sums."""
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob(f"{name}-*"):
+        old.unlink()
+    with tempfile.TemporaryDirectory() as scratch:
+        site, whole = Path(scratch) / "site", Path(scratch) / "whole"
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-compile",
+            "--target",
+            str(site),
+        ]
+        command += ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
+        command += [word for tag in TAGS for word in ("--platform", tag)]
+        subprocess.run([*command, *PACKAGES[name]], check=True)
+        for extension in site.rglob("*.so"):
+            if _OTHER_PYTHON.search(extension.name):
+                extension.unlink()
+        with tarfile.open(whole, "w:xz", preset=6) as archive:
+            archive.add(site, arcname=".")
+        with whole.open("rb") as stream:
+            for number, piece in enumerate(iter(lambda: stream.read(PIECE), b"")):
+                (out / f"{name}-{number:02}").write_bytes(piece)
+    pieces = sorted(path for path in out.iterdir() if re.fullmatch(r"[a-z]+-\d\d", path.name))
+    lines = [f"{hashlib.sha256(piece.read_bytes()).hexdigest()}  {piece.name}\n" for piece in pieces]
+    (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+    for piece in out.glob(f"{name}-*"):
+        sys.stdout.write(f"{piece}: {piece.stat().st_size / 2**20:.1f} MiB\n")
+
+
+def unpack(out: Path, site: Path) -> None:
+    """Put every archive whose pieces are all here into a folder of packages, and say which are not."""
+    sums = dict(
+        reversed(line.split()) for line in (out / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+    )
+    for name in dict.fromkeys(piece.partition("-")[0] for piece in sums):
+        pieces = [out / piece for piece in sorted(sums) if piece.partition("-")[0] == name]
+        missing = [piece.name for piece in pieces if not piece.exists()]
+        if missing:
+            sys.stdout.write(f"{name}: {', '.join(missing)} not here yet\n")
+            continue
+        with tempfile.TemporaryFile() as whole:
+            for piece in pieces:
+                content = piece.read_bytes()
+                if hashlib.sha256(content).hexdigest() != sums[piece.name]:
+                    raise SystemExit(f"{piece}: damaged on its way; bring it once more")
+                whole.write(content)
+            whole.seek(0)
+            with tarfile.open(fileobj=whole, mode="r:xz") as archive:
+                archive.extractall(site, filter="data")
+        sys.stdout.write(f"{name}: unpacked into {site}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
