@@ -9,7 +9,7 @@ UV := $(BIN)/uv --quiet
 # The versions of constraints.txt, those of the build included.
 INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt
 
-.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels docs site clean break-guards fuzz soak load \
+.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels rehearse docs site clean break-guards fuzz soak load \
 	test-lowest test-latest nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
@@ -87,7 +87,7 @@ test-latest: .venv-latest
 
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
 nightly:
-	.ci/each break-guards fuzz soak load test-integrations test-lowest test-latest
+	.ci/each break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program
@@ -111,16 +111,27 @@ test-integrations: .venv/.integrations
 test-browser: .venv/.browser
 	$(BIN)/pytest -rs tests/report/test_browser.py
 
+# What only a card can show, in parts: GPU_CHECK='--parts quick,kernel'. docs/gpu.md has the plan of a first half hour.
 gpu-check:
-	PYTHONPATH=.:kernels:$(PYTHONPATH) $(PYTHON) tests/gpu/check.py
+	$(PYTHON) tests/gpu/check.py --out $(or $(OUT),results) $(GPU_CHECK)
 
-# What the program needs beside torch, for a GPU machine with CPython 3.12 and no network. There:
-# pip install --no-index --no-deps --target SITE .gpu-wheels/*.whl && PYTHONPATH=SITE make gpu-check PYTHON=python3
-PIP := $(PYTHON) -m pip --quiet --disable-pip-version-check
-FOR_312 := --python-version 3.12 --implementation cp $(addprefix --platform manylinux,_2_28_x86_64 _2_17_x86_64 2014_x86_64)
-gpu-wheels:
-	$(PIP) download --constraint constraints.txt --only-binary=:all: $(FOR_312) --dest .gpu-wheels pydantic pyyaml typer
-	$(PIP) download --only-binary=:all: --no-deps --dest .gpu-wheels tensorboardX
+# What the program needs beside torch, and DALI, for a GPU machine with CPython 3.12 and no network: pieces for transfers.
+gpu-wheels: .venv/.uv
+	$(BIN)/python -m tools.gpu_packages pack .gpu-wheels
+
+# The same check without a card, in the versions of such a machine; the environment takes 6 GB and is removed afterwards.
+# Its NumPy is newer: the interpreter of Triton 3.6, which only a rehearsal needs, goes up to 2.3.
+PYTHON_312 = $(shell for it in python3.12 ~/.pyenv/versions/3.12*/bin/python; do \
+	$$it --version > /dev/null 2>&1 && echo $$it && break; done)
+.venv-gpu: .venv/.uv
+	$(UV) venv --clear --python $(or $(PYTHON_312),3.12) $@
+	$(UV) pip install --python $@ torch==2.11.0 torchvision==0.26.0 triton==3.6.0 'numpy<2.4' nvidia-dali-cuda130==2.4.0 \
+		pydantic pyyaml typer rich pillow scipy tensorboardX pytest pytest-xdist hypothesis torchmetrics matplotlib \
+		|| { rm -rf $@; exit 1; }
+
+rehearse: .venv-gpu
+	.venv-gpu/bin/python tests/gpu/check.py --rehearse --out .cache/rehearsal --seconds 2400; ended=$$?; \
+		rm -rf .venv-gpu; exit $$ended
 
 docs: .venv/.installed
 	$(BIN)/mptctl reference > docs/reference.md
@@ -137,4 +148,4 @@ site: .venv/.site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-lowest .venv-latest site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-latest .venv-gpu site .gpu-wheels .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
