@@ -378,11 +378,32 @@ GUARDS: dict[int, Guard] = {
         "        if owner != recipe.name and owner not in names:\n",
         "        if False:\n",
     ),
-    65: _one(
-        "programs of torch are refused",
-        "models/export_meta.py",
-        '    if form.lower().removeprefix(".") == "pt2":\n',
-        "    if False:\n",
+    63: _one(
+        "what is no regular file is not read",
+        "files/bounded.py",
+        "        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):\n",
+        "        if False:\n",
+    ),
+    64: _one(
+        "an ensemble has a largest size",
+        "training/ensemble.py",
+        "    if size > MOST_MEMBERS:\n",
+        "    if size > 2 * MOST_MEMBERS:\n",
+    ),
+    65: Guard(
+        "programs of torch are refused, and an archive is held against what it unpacks to",
+        (
+            Patch(
+                "mptctl/models/export_meta.py",
+                '    if form.lower().removeprefix(".") == "pt2":\n',
+                "    if False:\n",
+            ),
+            Patch(
+                "mptctl/models/state_dict.py",
+                "    if unpacked > LARGEST_RATIO * path.stat().st_size:\n",
+                "    if False:\n",
+            ),
+        ),
     ),
     70: _one(
         "numbers are those of YAML 1.2",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,21 @@ def _check_place(tensor: Any, path: Path) -> int:
     return length
 
 
+@cache
+def _limit_memory() -> None:
+    """Bound what onnxruntime takes in this process: 200 bytes of a graph can ask for a tensor of any size.
+
+    What is beyond the bound is refused before any of it is taken.
+    """
+    import onnxruntime
+
+    kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
+    cpu = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    # -1: as onnxruntime decides.
+    onnxruntime.create_and_register_allocator(cpu, onnxruntime.OrtArenaCfg(most, -1, -1, -1))
+
+
 class OnnxProgram(nn.Module):
     """A network that onnxruntime runs on the CPU, wherever its pictures are.
 
@@ -113,7 +129,8 @@ class OnnxProgram(nn.Module):
 
     Raises:
         UsageError: onnxruntime is not installed.
-        CheckpointError: onnxruntime does not take it, or it has other inputs than pictures.
+        CheckpointError: onnxruntime does not take it, or it has other inputs than pictures; of a call, where it asks
+            for more than half of the machine's memory.
     """
 
     def __init__(self, program: bytes, meta: ExportMeta | None, where: str) -> None:
@@ -124,6 +141,8 @@ class OnnxProgram(nn.Module):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors; its warnings are about its own optimizations
+        _limit_memory()
+        options.add_session_config_entry("session.use_env_allocators", "1")
         try:
             self.session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime raises kinds of its own for each fault of a model

@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from mptctl.errors import CheckpointError, one_line, some
 from mptctl.models.safetensors_file import read_safetensors
 
+# Chosen: members that are many times larger than their archive would only serve to fill the memory.
+LARGEST_RATIO = 10
+
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """Read the weights of a model that was trained elsewhere.
@@ -84,6 +87,8 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     is_archive = head == b"PK\x03\x04"
     if is_archive and _ends_too_early(path):
         raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}")
+    if is_archive:
+        refuse_packed(path)
     if not is_archive and head[:1] != b"\x80":
         raise CheckpointError(f"{path}: not a checkpoint: it is neither an archive nor a pickle of torch")
     try:
@@ -111,6 +116,20 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     if odd is not None:
         raise CheckpointError(f"{path}: {odd}; save tensor.clone().cpu() of each weight with torch.save")
     return content
+
+
+def refuse_packed(path: Path) -> None:
+    """CheckpointError where an archive unpacks to far more than it has bytes: torch packs nothing."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum(info.file_size for info in archive.infolist())
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError):
+        return  # torch says what is wrong with it
+    if unpacked > LARGEST_RATIO * path.stat().st_size:
+        raise CheckpointError(
+            f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; save it "
+            "with torch.save"
+        )
 
 
 def _ends_too_early(path: Path) -> bool:

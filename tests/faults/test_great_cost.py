@@ -1,0 +1,201 @@
+"""Rows 63, 64 and 65: small inputs that would cost much time or memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.class_labels import read_class_labels
+from mptctl.errors import CheckpointError, DataError, UsageError
+from mptctl.evaluation.spelling import form
+from mptctl.evaluation.workspace import Workspace
+from mptctl.files import read_bounded
+from mptctl.machine.facts import has_package
+from mptctl.models.state_dict import read_state_dict
+from mptctl.studies.study_file import load_study
+from tests.common import CommandLine, environment
+from tests.evaluation.files import write
+from tests.faults.small_pairs import LABELS, good
+
+ENDLESS = "/dev/zero"
+
+
+@pytest.fixture(params=["device", "fifo"])
+def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What may have no end, by a name that says nothing of it."""
+    path = tmp_path / "list.csv"
+    if request.param == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(ENDLESS)
+    return path
+
+
+@pytest.mark.parametrize("flag", ["--old-classes", "--superclasses", "--class-map", "--metadata", "--gate"])
+def test_row_63_a_file_without_an_end(tmp_path: Path, mptctl: CommandLine, endless: Path, flag: str) -> None:
+    by = {"--superclasses": "superclass", "--metadata": "country"}.get(flag, "class")
+    done = mptctl("evaluate", good(tmp_path / "a.npz"), good(tmp_path / "b.npz"), flag, endless, "--by", by)
+    assert done.returncode == 4, done.stderr
+    assert "list.csv" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_row_63_a_list_that_a_gate_file_names(tmp_path: Path, mptctl: CommandLine, endless: Path) -> None:
+    (tmp_path / "gate.yaml").write_text("must_keep: {file: list.csv}\n")
+    pair = good(tmp_path / "a.npz"), good(tmp_path / "b.npz", pred=["dog", *LABELS[1:]])
+    done = mptctl("evaluate", *pair, "--gate", tmp_path / "gate.yaml")
+    assert done.returncode == 4, done.stderr
+
+
+def test_row_63_names_for_people(endless: Path) -> None:
+    with pytest.raises(DataError, match="is no regular file"):
+        read_class_labels(endless, ["a"])
+
+
+def test_row_63_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_bytes(b"a\n" * 100)
+    assert len(read_bounded(tmp_path / "names.txt", 200, "names")) == 200
+    with pytest.raises(UsageError, match="names: larger than 0 MB"):
+        read_bounded(tmp_path / "names.txt", 199, "names")
+
+
+def judged(tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch, rules: int) -> int:
+    """How many queries a gate file of so many rules and waivers takes."""
+    names = [f"g{i}" for i in range(rules)]
+    ids = [f"s{i}" for i in range(rules)]
+    label = ["cat", "dog"] * (rules // 2)
+    files = [
+        write(tmp_path / f"{name}.npz", id=ids, label=label, pred=pred, group=names, classes=["cat", "dog"])
+        for name, pred in (("old", label), ("new", ["dog", *label[1:]]))
+    ]
+    gate = [f"- {{by: {{group: {name}}}, max_nfr: 50}}" for name in names]
+    waivers = [f"- {{id: s{i}, reason: x, owner: y, expires: 2999-01-01}}" for i in range(rules)]
+    (tmp_path / "gate.yaml").write_text("\n".join(["slices:", *gate, "waivers:", *waivers]))
+    asked: list[str] = []
+    fetch = Workspace.fetch
+
+    def counted(self: Workspace, query: str, *rest: Any) -> Any:
+        asked.append(query)
+        return fetch(self, query, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Workspace, "fetch", counted)
+        done = mptctl("evaluate", *files, "--gate", tmp_path / "gate.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    return len(asked)
+
+
+def test_row_64_queries_do_not_grow_with_rules_and_waivers(
+    tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = judged(tmp_path, mptctl, monkeypatch, 4)
+    assert judged(tmp_path, mptctl, monkeypatch, 80) == few
+
+
+def test_row_64_labels_of_one_form_are_looked_at_once_each(
+    tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`a-b`, `a_b` and `a b`: all pairs of 3^7 of them were 2.4 million looks."""
+    from mptctl.evaluation import spelling
+
+    marks = [""]
+    for _ in range(7):
+        marks = [f"{before}a{mark}" for before in marks for mark in "-_ "]
+    labels = [f"{mark}b" for mark in marks]
+    assert len({form(label) for label in labels}) == 1
+    looks = 0
+    written = spelling._written
+
+    def counted(name: str) -> str:
+        nonlocal looks
+        looks += 1
+        return written(name)
+
+    monkeypatch.setattr(spelling, "_written", counted)
+    ids = np.arange(len(labels))
+    pair = [write(tmp_path / f"{n}.npz", id=ids, label=labels, pred=labels) for n in ("old", "new")]
+    done = mptctl("evaluate", *pair)
+    assert done.returncode == 0, done.stderr
+    assert looks < 20 * len(labels)
+
+
+def test_row_64_very_many_crossings(tmp_path: Path, mptctl: CommandLine) -> None:
+    columns = [f"c{i}" for i in range(61)]
+    pair = [good(tmp_path / f"{n}.npz", **dict.fromkeys(columns, LABELS)) for n in ("old", "new")]
+    done = mptctl("evaluate", *pair, *(word for c in columns for word in ("--by", c)))
+    assert done.returncode == 2, done.stderr
+    assert "at most 100 crossings of 60 columns" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [("ensemble: 100000000", "1000"), (f"seeds: {list(range(1001))}", "at most 1,000")],
+)
+def test_row_64_a_study_of_very_many_runs(tmp_path: Path, change: str, said: str) -> None:
+    study = (
+        "description: x\nrecipe: digits\nsplit: {source: digits}\nupdates: [{method: elodi, ref: ensemble}]\n"
+    )
+    ensemble = "" if "ensemble" in change else "ensemble: 2\n"
+    (tmp_path / "study.yaml").write_text(f"{study}{ensemble}{change}\n")
+    with pytest.raises(UsageError) as error:
+        load_study(str(tmp_path / "study.yaml"))
+    assert said in str(error.value)
+
+
+def test_row_64_an_ensemble_of_very_many_members(trained: Path, mptctl: CommandLine) -> None:
+    done = mptctl("train-ensemble", "--size", "1001", "--run-root", trained, "--dry-run")
+    assert (done.returncode, "at most 1,000 members" in done.stderr) == (2, True), done.stderr
+
+
+def test_row_65_an_archive_that_unpacks_to_far_more(tmp_path: Path) -> None:
+    sound, packed = tmp_path / "sound.pt", tmp_path / "packed.pt"
+    torch.save({"weight": torch.zeros(5_000_000)}, sound)
+    with zipfile.ZipFile(sound) as whole, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in whole.namelist():
+            archive.writestr(name, whole.read(name))
+    assert packed.stat().st_size < 100_000
+    with pytest.raises(CheckpointError, match="unpacks to 20 MB, over 10 times its size"):
+        read_state_dict(packed)
+    assert read_state_dict(sound)["weight"].numel() == 5_000_000
+
+
+@pytest.mark.skipif(not has_package("onnxruntime"), reason="onnxruntime is not installed (extra export)")
+def test_row_65_an_onnx_model_that_asks_for_more_memory_than_there_is(tmp_path: Path) -> None:
+    """In a process of its own, whose peak is measured: 192 bytes of a graph that ask for 40 TB."""
+    script = """
+import resource, numpy as np, torch
+from onnx import TensorProto, helper, numpy_helper
+from mptctl.errors import CheckpointError
+from mptctl.models.onnx_program import OnnxProgram
+x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, 8, 8])
+y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "c"])
+nodes = [
+    helper.make_node("ConstantOfShape", ["shape"], ["big"]),
+    helper.make_node("ReduceSum", ["big"], ["sum"], keepdims=0),
+    helper.make_node("Flatten", ["x"], ["flat"]),
+    helper.make_node("Add", ["flat", "sum"], ["y"]),
+]
+for side in (3, 3_000_000):
+    shape = numpy_helper.from_array(np.array([side, side]), "shape")
+    graph = helper.make_graph(nodes, "g", [x], [y], [shape])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    try:
+        print(tuple(OnnxProgram(model.SerializeToString(), None, "m.onnx")(torch.ones(2, 3, 8, 8)).shape))
+    except CheckpointError as error:
+        print(error.exit_code, str(error)[:30])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000)
+"""
+    out = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert out.stdout.splitlines() == ["(2, 192)", "5 m.onnx: onnxruntime cannot com", "True"], out.stderr[
+        -500:
+    ]
