@@ -216,8 +216,8 @@ GUARDS: dict[int, Guard] = {
     34: _one(
         "an expired waiver does not hold",
         "evaluation/gate_rules.py",
-        "valid = [waiver.expires >= today for waiver in rules.waivers]",
-        "valid = [True for waiver in rules.waivers]",
+        "expired=waiver.expires < today,",
+        "expired=False,",
     ),
     35: _one(
         "an export that says something else is refused",
@@ -282,11 +282,18 @@ GUARDS: dict[int, Guard] = {
         "            self._refuse_if_taken(others)\n            _write_claim",
         "            _write_claim",
     ),
-    48: _one(
-        "limits are held against what a rate can be",
-        "evaluation/limits.py",
-        "            kind.check_range(limit)\n",
-        "            pass\n",
+    48: Guard(
+        "limits are held against what a rate can be, and bounds are exact",
+        (
+            Patch(
+                "mptctl/evaluation/limits.py", "            kind.check_range(limit)\n", "            pass\n"
+            ),
+            Patch(
+                "mptctl/evaluation/statistics.py",
+                "float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0",
+                "count / total",
+            ),
+        ),
     ),
     49: _one(
         "tensors and groups of a checkpoint are looked at",
@@ -422,5 +429,17 @@ GUARDS: dict[int, Guard] = {
         "recipe/reading.py",
         '    return _merge(merged, {"data": {"eval_resize": resize}})\n',
         "    return merged\n",
+    ),
+    58: _one(
+        "an undecided limit fails beside a gate file",
+        "evaluation/gate_yaml.py",
+        'content = flags.model_dump() | {"undecided": "fail"}',
+        "content = flags.model_dump()",
+    ),
+    69: _one(
+        "a waiver of a slice has a cap",
+        "evaluation/gate_yaml.py",
+        "if self.by is not None and self.max_flips is None:",
+        "if False:",
     ),
 }

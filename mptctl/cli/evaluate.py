@@ -168,12 +168,12 @@ def evaluate(
         )
         return
     import signal
-    from datetime import date
 
     from mptctl.errors import Stopped, UsageError
     from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.gate_rules import today_in_utc
     from mptctl.evaluation.gate_yaml import read_gate_file
     from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.slice_rows import SliceRequest
@@ -226,7 +226,7 @@ def evaluate(
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()
-    stop, today = StopRequest(), date.today()
+    stop, today = StopRequest(), today_in_utc()
     results: dict[str, FlipReport] = {}
     try:
         with (

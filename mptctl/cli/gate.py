@@ -42,14 +42,13 @@ def init(
 
         mptctl gate init old mpt-kl --by class
     """
-    from datetime import date
 
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
     from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate_draft import draft_gate_file
-    from mptctl.evaluation.own_columns import read_superclasses
+    from mptctl.evaluation.gate_rules import today_in_utc
     from mptctl.evaluation.sanity import IDENTICAL
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
@@ -97,5 +96,5 @@ def init(
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
     with writing(out) as stream:
-        stream.write(draft_gate_file(report, date.today()).encode())
+        stream.write(draft_gate_file(report, today_in_utc()).encode())
     typer.echo(f"wrote {out}", err=True)

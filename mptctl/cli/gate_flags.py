@@ -51,7 +51,7 @@ Undecided = Annotated[
     Literal["fail", "pass"],
     typer.Option(
         "--undecided",
-        help="Verdict where the interval contains the limit.",
+        help="Verdict where the interval contains the limit; fail beside --gate.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -13,7 +13,7 @@ from mptctl.evaluation.bias_sweep import BiasSteps
 from mptctl.evaluation.class_biases import fit_class_biases
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.held_out import FloatArray, HeldOut, IntArray
-from mptctl.evaluation.statistics import clopper_pearson_upper, most_within
+from mptctl.evaluation.statistics import most_within, upper_bounds
 
 BiasKind = Literal["none", "bias", "per-class"]
 
@@ -162,7 +162,7 @@ def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: f
     multiples[0] = 0.0  # the model as it is
     wide = ends - steps.biases > 2 * margin
     wide[0] = True
-    bounds = clopper_pearson_upper(steps.flips, samples.n_old, level)
+    bounds = upper_bounds(steps.flips, samples.n_old, level)
     return Walk(kind, direction, samples, steps, bounds, multiples, wide)
 
 

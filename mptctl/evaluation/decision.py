@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
+from scipy.special import bdtrik, ndtri
+
+from mptctl.evaluation.limits import LimitKind
 from mptctl.evaluation.rates import Counts, Interval
 
 Decision = Literal["pass", "fail", "undecided"]
 # Limits arrive as percent: 0.7 / 100 is a hair below 7 / 1000, and must not fail a rate that equals it.
 ROUNDING = 1e-12
+# Chosen, as is usual for the power of a test: the probability with which so many more samples would decide.
+PROBABILITY = 0.8
 # Chosen: beyond so many times the samples that there are, nobody collects them.
 MOST_TIMES = 10_000
-# Chosen: how closely the number of samples is looked for, a part of it. It rests on the rates staying as they are.
-CLOSE = 0.01
 
 
 def decide(interval: Interval, limit: float) -> Decision:
@@ -24,32 +26,70 @@ def decide(interval: Interval, limit: float) -> Decision:
     return "fail" if interval[0] > limit + ROUNDING else "undecided"
 
 
-def more_samples(counts: Counts, interval: Callable[[Counts], Interval | None], limit: float) -> int | None:
-    """How many more samples would decide, were every cell of the flip table to grow alike.
+def more_samples(counts: Counts, flips: int, kind: LimitKind, confidence: float, limit: float) -> int | None:
+    """Computes how many more samples would decide with probability `PROBABILITY`, if the rates are those observed.
+
+    The samples that are there stay, and others are added. Where the rate is within its limit, that many are enough with
+    which the interval still is when there are as many flips among them as only 1 - `PROBABILITY` of draws exceed (the
+    binomial's quantile); where it is above, likewise with as few. Denominators grow by their observed shares. For the
+    difference of errors the quantile is the normal one.
 
     Args:
-        counts: the flip table, whose interval holds the limit.
-        interval: of the rate that is limited.
+        counts: the flip table, whose interval contains the limit.
+        flips: those that count.
+        kind: of the limit.
+        confidence: level of the interval, two-sided.
         limit: a fraction.
 
     Returns:
-        Samples of old classes, rounded up to two digits; None where `MOST_TIMES` as many would not decide either.
+        Samples, a number of two digits and zeros; None where `MOST_TIMES` as many would not decide either.
     """
+    value = kind.value(counts, flips)
+    if value is None:
+        return None
+    within = value <= limit
 
-    def decided(times: float) -> bool:
-        # The formulas need no whole numbers.
-        cells = {name: times * n for name, n in counts.model_dump().items()}
-        found = interval(Counts.model_construct(**cells))
-        return found is not None and decide(found, limit) != "undecided"
+    def decided(more: int) -> bool:
+        table, counted = _after(counts, flips, kind, more, many=within)
+        interval = kind.interval(table, counted, confidence)
+        return interval is not None and decide(interval, limit) != "undecided"
 
-    low, high = 1.0, 2.0
+    low, high, most = 0, 1, MOST_TIMES * counts.total
     while not decided(high):
-        low, high = high, 2 * high
-        if high > MOST_TIMES:
+        if high == most:
             return None
-    while high - low > CLOSE * high:
-        middle = (low + high) / 2
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
         low, high = (low, middle) if decided(middle) else (middle, high)
-    more = math.ceil((high - 1) * counts.total)
-    step: int = 10 ** max(0, len(str(more)) - 2)
-    return math.ceil(more / step) * step
+    step: int = 10 ** max(0, len(str(high)) - 2)
+    found = math.ceil(high / step) * step
+    # Counts are whole, so that a few more samples than enough may not be enough again.
+    while not decided(found):
+        found += step
+    return found
+
+
+def _after(counts: Counts, flips: int, kind: LimitKind, more: int, *, many: bool) -> tuple[Counts, int]:
+    """The flip table and the flips that count after more samples, with many or few flips among those."""
+    times = 1 + more / counts.total
+    cells = {name: times * n for name, n in counts.model_dump().items()}
+    if kind.of is None:
+        lost, won = counts.negative_flips, counts.positive_flips
+        mean, changed = (lost - won) / counts.total, (lost + won) / counts.total
+        quantile = float(ndtri(PROBABILITY)) * math.sqrt(more * (changed - mean**2))
+        gap = times * (lost - won) + (quantile if many else -quantile)
+        both = max(times * (lost + won), abs(gap))
+        cells["negative_flips"], cells["positive_flips"] = (both + gap) / 2, (both - gap) / 2
+        return Counts.model_construct(**cells), flips  # the formulas need no whole numbers
+    size = round(more * kind.of(counts) / counts.total)
+    share = flips / kind.of(counts)
+    drawn = _quantile(size, share) if many else size - _quantile(size, 1 - share)
+    return Counts.model_construct(**cells), flips + drawn
+
+
+def _quantile(size: int, share: float) -> int:
+    """The smallest count that a binomial does not exceed with probability `PROBABILITY`."""
+    if not size or share in (0, 1):
+        return round(size * share)
+    return max(0, math.ceil(float(bdtrik(PROBABILITY, size, share))))

@@ -19,7 +19,7 @@ from mptctl.evaluation.flips import (
     worst_flips,
 )
 from mptctl.evaluation.gate import Gate, Limits
-from mptctl.evaluation.gate_rules import judge
+from mptctl.evaluation.gate_rules import judge, today_in_utc
 from mptctl.evaluation.gate_yaml import GateFile
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.own_columns import OwnColumns
@@ -42,7 +42,7 @@ from mptctl.evaluation.sanity import (
 )
 from mptctl.evaluation.slice_rows import SliceRequest, rank
 from mptctl.evaluation.slices import SliceSource
-from mptctl.evaluation.statistics import er_increase, error_difference, mcnemar, nfr, score_interval
+from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
 from mptctl.evaluation.two_readings import judge_both
 from mptctl.evaluation.weights import find_weights, weighted_rates
 
@@ -81,7 +81,7 @@ def compare(
         slicing: the parts of the test set that are told apart.
         weight: a column of the slices' files: what a flip of each sample costs.
         gate_file: further limits, with what must be kept and what is waived.
-        today: for waivers that expire; default: the day that it is here.
+        today: for waivers that expire; default: the day in UTC.
         worst: how many flipped samples to list.
         validation: asks for the new model's validation part, for causes of flips; without it none are looked for.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
@@ -96,6 +96,7 @@ def compare(
     """
     limits = limits or Limits()
     if gate_file is not None:
+        warnings = [*warnings, *gate_file.overruled(limits)]
         limits = gate_file.merged(limits)
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(f"--nfr-margin {100 * nfr_margin:g}: must lie between 0 and 100 percent")
@@ -124,7 +125,7 @@ def compare(
         slicing or SliceRequest(),
         limits,
         gate_file or GateFile(),
-        today or date.today(),
+        today or today_in_utc(),
         nfr_margin,
         worst,
         identical,
@@ -204,7 +205,7 @@ def _report(
         churn=answers.changed() / counts.total,
         old=summarise(answers, "old"),
         new=summarise(answers, "new"),
-        nfr_ci95=score_interval(counts.negative_flips, counts.total),
+        nfr_ci95=exact_interval(counts.negative_flips, counts.total),
         mcnemar_p=mcnemar(counts),
         identical=identical,
         unfinished=unfinished,

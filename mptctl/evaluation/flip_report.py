@@ -70,7 +70,7 @@ class Equivalence(Model):
 
     margin: float = Field(description="the margin, a fraction")
     confidence: float = Field(description="level of the interval that decides")
-    ci: Interval = Field(description="Wilson interval of NFR at that level")
+    ci: Interval = Field(description="exact interval of NFR at that level")
     below: Answer = Field(
         description="yes: the interval lies below the margin; no: at or above it; else undecided"
     )
@@ -150,9 +150,9 @@ class SliceRow(Model):
     negative_flips: int = Field(description="old right, new wrong")
     old_right: int = Field(description="samples that the old model gets right")
     nfr: float = Field(description="negative flips / samples")
-    nfr_ci95: Interval = Field(description="Wilson interval of it")
+    nfr_ci95: Interval = Field(description="exact 95 % interval of it")
     lost: float | None = Field(description="negative flips / right answers of the old model")
-    lost_ci95: Interval | None = Field(description="Wilson interval of it")
+    lost_ci95: Interval | None = Field(description="exact 95 % interval of it")
     p: float = Field(description="one-sided Fisher test: its NFR is no higher than that of all other samples")
     q: float = Field(description="smallest rate of false discoveries at which this slice is one")
     worse: bool = Field(description="q is below 0.05: worse than the rest")
@@ -236,7 +236,7 @@ class FlipReport(Model):
     churn: float = Field(description="changed answers / samples")
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
-    nfr_ci95: Interval = Field(description="Wilson interval of NFR")
+    nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
     mcnemar_p: float = Field(description="exact two-sided McNemar test of equal error")
     identical: bool = Field(
         description="old and new are one model: one file, equal tensors, or predictions of equal content"

@@ -9,7 +9,7 @@ from datetime import date
 from pydantic import Field
 
 from mptctl.errors import GateFailed, some
-from mptctl.evaluation.decision import Decision, decide, more_samples
+from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
 from mptctl.evaluation.limits import LIMITS as LIMITS
 from mptctl.evaluation.limits import LimitKind
 from mptctl.evaluation.limits import Limits as Limits
@@ -34,8 +34,11 @@ class GateCheck(Model):
     answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
     more_samples: int | None = Field(
         default=None,
-        description="undecided: about so many more samples of old classes would decide, at the same rates; "
-        "null: no number within reach would",
+        description="undecided: so many more samples, of the slice or of old classes, would decide with 80 % "
+        "probability at the observed rates; null: no number within reach would",
+    )
+    counted: int | None = Field(
+        default=None, description="flips that the value counts; null for an error increase and a condition"
     )
     waived: int = Field(default=0, description="flips that waivers take off the value")
     passed: bool = Field(description="the answer is pass, or undecided and `undecided` lets it pass")
@@ -50,6 +53,7 @@ class LimitRow(Model):
     value: float | None = Field(description="the point value, a fraction")
     interval: Interval | None = Field(description="the interval that decides; null without a confidence")
     answer: Decision = Field(description="pass, fail or undecided")
+    counted: int | None = Field(description="flips that the value counts; null for an error increase")
     waived: int = Field(description="flips that waivers take off the value")
 
 
@@ -60,7 +64,9 @@ class WaiverRow(Model):
     reason: str = Field(description="why its flips were agreed to")
     owner: str = Field(description="who answers for it")
     expires: date = Field(description="the last day on which it holds")
-    expired: bool = Field(description="that day has passed, and it does not hold")
+    expired: bool = Field(description="that day has passed in UTC, and it does not hold")
+    max_flips: int | None = Field(description="of a slice: the most flips that were agreed to")
+    exceeded: bool = Field(description="there are more flips than that, and it does not hold")
     flips: int = Field(description="flips that it is for; 0: it is not needed any more")
 
 
@@ -180,27 +186,31 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     """Hold a value, or with a confidence its interval, against a limit."""
     kind.check_reach(limit, scope.counts.total)
     waived = scope.waived if kind.of_flips else 0
-    counts, limits = _without(scope.counts, waived), scope.limits
-    value, level = kind.value(counts), limits.confidence
-    interval = kind.interval(counts, level) if level is not None and value is not None else None
+    counts, limits = scope.counts, scope.limits
+    flips = counts.negative_flips - waived
+    value, level = kind.value(counts, flips), limits.confidence
+    interval = kind.interval(counts, flips, level) if level is not None and value is not None else None
     tested = interval[1] if interval else value if level is None else None
     answer: Decision = "fail"
     if tested is not None:
         answer = decide(interval or (tested, tested), limit)
     unit = kind.unit(100 * limit)
     shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
+    beside = []
+    if waived:
+        beside.append(f"{flips:,} flips counted, {waived:,} waived")
     if interval is not None and level is not None:
         bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        shown += f" ({bounds} with {100 * level:g} % confidence)"
+        beside.append(f"{bounds} with {100 * level:g} % confidence")
+    if beside:
+        shown += f" ({'; '.join(beside)})"
     more = None
-    if answer == "undecided":
-        more = more_samples(counts, lambda grown: kind.interval(grown, level or 0), limit)
+    if answer == "undecided" and level is not None:
+        more = more_samples(counts, flips, kind, level, limit)
     of = f" of {scope.name}" if scope.name else ""
     said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
     if answer == "undecided":
-        said += f": {_needed(more)}"
-    if waived:
-        said += f", without {waived:,} waived flip{'s' * (waived > 1)}"
+        said += f": {samples_needed(more, scope.name)}"
     return GateCheck(
         name=f"{kind.name}{of}",
         limit=limit,
@@ -209,19 +219,10 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         interval=interval,
         answer=answer,
         more_samples=more,
+        counted=flips if kind.of_flips else None,
         waived=waived,
         passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
         message=said,
-    )
-
-
-def _without(counts: Counts, waived: int) -> Counts:
-    """The flip table with waived flips as if they were kept."""
-    return counts.model_copy(
-        update={
-            "both_right": counts.both_right + waived,
-            "negative_flips": counts.negative_flips - waived,
-        }
     )
 
 
@@ -231,7 +232,17 @@ def _word(answer: Decision, tested: float | None) -> str:
     return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
 
 
-def _needed(more: int | None) -> str:
+def samples_needed(more: int | None, place: str) -> str:
+    """How many more samples would decide an undecided limit; nothing that begins or ends a sentence.
+
+    Args:
+        more: how many; None where no number within reach would.
+        place: the slice that the limit is for; empty for the whole test set.
+    """
     if more is None:
         return "no number of samples within reach would decide it at these rates"
-    return f"about {more:,} more samples of old classes would decide it, if the rates stay"
+    of = f"of {place}" if place else "of old classes"
+    return (
+        f"about {more:,} more samples {of} would decide it with {100 * PROBABILITY:g} % probability at these rates; a "
+        "gate that is asked again loses its level"
+    )

@@ -10,7 +10,7 @@ from datetime import date
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import score_interval
+from mptctl.evaluation.statistics import exact_interval
 
 LEVEL = 0.95
 # How many slices and flips are shown as examples.
@@ -47,7 +47,7 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
     if report.slices:
         lines.append("slices:")
         for row in report.slices[:EXAMPLES]:
-            low, high = score_interval(row.negative_flips, row.n, LEVEL)
+            low, high = exact_interval(row.negative_flips, row.n, LEVEL)
             lines.append(
                 f"  - {{by: {_mapping(row.by)}, max_nfr: {_up(high)}}}  # {row.negative_flips} of {row.n}, "
                 f"{100 * low:.2f} to {100 * high:.2f} %"
@@ -73,9 +73,9 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
 def _limits(counts: Counts) -> list[str]:
     found = []
     for kind in LIMITS:
-        value, interval = kind.value(counts), None
+        value, interval = kind.value(counts, counts.negative_flips), None
         if value is not None:
-            interval = kind.interval(counts, LEVEL)
+            interval = kind.interval(counts, counts.negative_flips, LEVEL)
         if value is None or interval is None:
             found.append(f"  # {kind.key}: not defined here  # {MEANINGS[kind.key]}")
             continue

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 
 from mptctl.errors import DataError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import Gate, GateCheck, Limits, Scope, WaiverRow, check_gate, failed_condition
 from mptctl.evaluation.gate_yaml import GateFile, Waiver
 from mptctl.evaluation.slices import SliceSource, slice_name
+
+
+def today_in_utc() -> date:
+    """The day by which waivers expire, the same for everybody who asks at one moment."""
+    return datetime.now(UTC).date()
 
 
 def judge(
@@ -23,14 +28,15 @@ def judge(
 ) -> tuple[Gate, frozenset[str]]:
     """The verdict on a comparison, and the ids of the flips that are waived.
 
-    A waived flip counts as kept in every limit on flips and for `must_keep`; in the error increase it counts, because
-    the new model is wrong there whoever agreed to it.
+    A waived flip does not count among the flips of any limit nor for `must_keep`. It stays a sample, a right answer of
+    OLD and an error of NEW, because the new model is wrong there whoever agreed to it; so it counts in the error
+    increase, and no denominator shrinks.
 
     Args:
         source: the samples by the columns that the rules name.
         rules: the gate file; an empty one where none is given.
         limits: those of flags and file, merged.
-        today: waivers that expired before it do not hold.
+        today: in UTC; waivers that expired before it do not hold.
         identical, unfinished: as `check_gate`.
 
     Raises:
@@ -47,26 +53,29 @@ def judge(
                 "remove it"
             )
     covered = _covered(source, rules.waivers)
-    valid = [waiver.expires >= today for waiver in rules.waivers]
-    # Many waivers may be of one slice, whose flips are one set.
-    waived = frozenset[str]().union(*{flips for flips, holds in zip(covered, valid, strict=True) if holds})
-    needed = {flips: sorted(flips - waived) for flips in set(covered)}
     rows = [
         WaiverRow(
             name=_name(waiver),
             reason=waiver.reason,
             owner=waiver.owner,
             expires=waiver.expires,
-            expired=not holds,
+            expired=waiver.expires < today,
+            max_flips=waiver.max_flips,
+            exceeded=waiver.max_flips is not None and len(flips) > waiver.max_flips,
             flips=len(flips),
         )
-        for waiver, flips, holds in zip(rules.waivers, covered, valid, strict=True)
+        for waiver, flips in zip(rules.waivers, covered, strict=True)
     ]
-    checks = [
-        _expired(row, needed[flips])
-        for row, flips in zip(rows, covered, strict=True)
-        if row.expired and needed[flips]
-    ]
+    # Many waivers may be of one slice, whose flips are one set.
+    holding = {flips for row, flips in zip(rows, covered, strict=True) if not (row.expired or row.exceeded)}
+    waived = frozenset[str]().union(*holding)
+    needed = {flips: sorted(flips - waived) for flips in set(covered)}
+    checks = []
+    for row, flips in zip(rows, covered, strict=True):
+        if row.expired and needed[flips]:
+            checks.append(_expired(row, needed[flips]))
+        elif row.exceeded and needed[flips]:
+            checks.append(_exceeded(row))
     if keep.ids or keep.by is not None:
         checks.append(_kept(source, rules, waived))
     scopes = []
@@ -125,6 +134,14 @@ def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
     )
 
 
+def _exceeded(row: WaiverRow) -> GateCheck:
+    return failed_condition(
+        "exceeded-waiver",
+        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most {row.max_flips:,} "
+        f"flips, and there are {row.flips:,}; none of them is waived; agree to more, or mend the model",
+    )
+
+
 def _kept(source: SliceSource, rules: GateFile, waived: frozenset[str]) -> GateCheck:
     """No flip at all among what must be kept; it fails where OLD gets none of that right, as an n/a rate does."""
     keep = rules.must_keep
@@ -146,6 +163,7 @@ def _kept(source: SliceSource, rules: GateFile, waived: frozenset[str]) -> GateC
         value=len(left) / samples if right else None,
         tested=None,
         answer="pass" if passed else "fail",
+        counted=len(left),
         waived=len(flips & waived),
         passed=passed,
         message=message,

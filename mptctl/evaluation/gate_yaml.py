@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, PrivateAttr, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.columns import first, shown
@@ -18,6 +20,7 @@ from mptctl.files.typed import Typed
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.
 MOST_BYTES = 2**21
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class FileLimits(Typed):
@@ -63,12 +66,31 @@ class Waiver(Typed):
     by: dict[str, str] | None = Field(default=None, min_length=1, description="or the slice")
     reason: str = Field(min_length=1, description="why")
     owner: str = Field(min_length=1, description="who answers for it")
-    expires: date = Field(description="the last day on which it holds")
+    expires: date = Field(description="the last day on which it holds, in UTC")
+    max_flips: int | None = Field(
+        default=None,
+        ge=1,
+        description="of a slice: the most flips that were agreed to; with more it does not hold",
+    )
+
+    @field_validator("expires", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: object) -> object:
+        # A number would be taken for seconds since 1970.
+        if isinstance(value, str) and not _DAY.fullmatch(value):
+            raise ValueError(f"must be a day such as 2027-01-31, got {shown(repr(value))}")
+        return value
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
         if (self.id is None) == (self.by is None):
             raise ValueError("is for one sample or for one slice; give either id or by")
+        if self.by is not None and self.max_flips is None:
+            raise ValueError(
+                "is for a slice without a number of flips; give max_flips, the most that were agreed to"
+            )
+        if self.id is not None and self.max_flips is not None:
+            raise ValueError("is for one sample, which flips once; max_flips is for by")
         return self
 
 
@@ -92,12 +114,14 @@ class GateFile(Typed):
         return list(dict.fromkeys(tuple(sorted(by)) for by in every if by is not None))
 
     def merged(self, flags: Limits) -> Limits:
-        """These limits and those of flags: of two the stricter one.
+        """These limits and those of flags: of two settings the one with which fewer releases pass.
+
+        An undecided limit fails, whatever flags say: with that, a higher confidence is always the stricter one.
 
         Raises:
             UsageError: neither holds anything, so that every release would pass.
         """
-        content = flags.model_dump()
+        content = flags.model_dump() | {"undecided": "fail"}
         for key, limit in self.limits.fractions().items():
             content[key] = limit if content[key] is None else min(content[key], limit)
         if self.confidence is not None:
@@ -105,6 +129,25 @@ class GateFile(Typed):
         found = Limits(**content)
         if not (found.given() or self.slices or self.must_keep != MustKeep()):
             raise UsageError(f"--gate {self._name}: sets no limit; give limits, slices or must_keep in it")
+        return found
+
+    def overruled(self, flags: Limits) -> list[str]:
+        """Sentences on flags that say otherwise than the file, and which of the two holds."""
+        said = [
+            (f"--{kind.name} {100 * limit:g}", 100 * limit, getattr(self.limits, kind.key), min)
+            for kind, limit in flags.given()
+        ]
+        if flags.confidence is not None:
+            said.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
+        found = [
+            f"{flag}: {self._name} says {own:g}; the stricter of the two holds, {stricter(value, own):g}"
+            for flag, value, own, stricter in said
+            if own is not None and not math.isclose(value, own)
+        ]
+        if flags.undecided == "pass":
+            found.append(
+                f"--undecided pass: has no effect beside --gate {self._name}; an undecided limit fails"
+            )
         return found
 
 

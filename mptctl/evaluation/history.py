@@ -31,7 +31,7 @@ class Release(Model):
     n_old: int = Field(ge=1, description="test samples of the old classes")
     counts: Counts = Field(description="the flip table")
     nfr: Fraction = Field(description="negative flip rate")
-    nfr_ci95: tuple[Fraction, Fraction] = Field(description="Wilson interval of it")
+    nfr_ci95: tuple[Fraction, Fraction] = Field(description="exact 95 % interval of it")
     rel_nfr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="Rel-NFR")
     lost: Fraction | None = Field(description="negative flips / right answers of the old model")
     er_old: Fraction = Field(description="error of the old model on the old classes")

@@ -13,11 +13,9 @@ from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
     error_difference,
-    lost_share,
-    nfr,
-    relative_nfr,
+    exact_interval,
+    expected_flips,
     relative_nfr_interval,
-    wilson,
 )
 from mptctl.files import Model
 
@@ -29,25 +27,31 @@ class LimitKind:
     Attributes:
         key: its field of `Limits`; with dashes, its option.
         title: what is limited, in a sentence.
-        value: that rate of a flip table, a fraction; None where it is not defined.
-        interval: its interval at a level.
+        value: that rate of a flip table and the flips that count, a fraction; None where it is not defined. Flips that
+            are waived do not count, and are samples, right answers before and errors now all the same.
+        interval: its interval at a level, where it is defined.
+        of: the samples that may be such flips; None where the rate is no share of samples.
         low: smallest limit that means anything, a fraction.
         high: largest one; None where that is the number of samples.
-        of_flips: whether it counts flips, of which those that are waived are taken off.
     """
 
     key: str
     title: str
-    value: Callable[[Counts], float | None]
-    interval: Callable[[Counts, float], Interval | None]
+    value: Callable[[Counts, int], float | None]
+    interval: Callable[[Counts, int, float], Interval | None]
+    of: Callable[[Counts], int] | None = None
     low: int = 0
     high: int | None = 1
-    of_flips: bool = True
 
     @property
     def name(self) -> str:
         """What the report calls it."""
         return self.key.replace("_", "-")
+
+    @property
+    def of_flips(self) -> bool:
+        """Whether it counts flips, of which those that are waived are taken off."""
+        return self.of is not None
 
     def unit(self, value: float = 0) -> str:
         """What a value is counted in: a rate in percent, a difference of rates in points."""
@@ -73,16 +77,35 @@ class LimitKind:
 
 
 LIMITS = (
-    LimitKind("max_nfr", "NFR", nfr, lambda t, level: wilson(t.negative_flips, t.total, level)),
+    LimitKind(
+        "max_nfr",
+        "NFR",
+        lambda table, flips: flips / table.total,
+        lambda table, flips, level: exact_interval(flips, table.total, level),
+        of=lambda table: table.total,
+    ),
     LimitKind(
         "max_lost",
         "share of right answers lost",
-        lost_share,
-        lambda t, level: wilson(t.negative_flips, t.old_right, level),
+        lambda table, flips: flips / table.old_right if table.old_right else None,
+        lambda table, flips, level: exact_interval(flips, table.old_right, level),
+        of=lambda table: table.old_right,
     ),
-    # Rel-NFR is at most n: one flip, and no other right answer before nor wrong one now.
-    LimitKind("max_rel_nfr", "Rel-NFR", relative_nfr, relative_nfr_interval, high=None),
-    LimitKind("max_er_increase", "error increase", er_increase, error_difference, low=-1, of_flips=False),
+    LimitKind(
+        "max_rel_nfr",
+        "Rel-NFR",
+        lambda table, flips: flips / expected_flips(table) if expected_flips(table) else None,
+        lambda table, flips, level: relative_nfr_interval(table, level, flips),
+        high=None,  # at most n: one flip, and no other right answer before nor wrong one now
+        of=lambda table: table.new_wrong,
+    ),
+    LimitKind(
+        "max_er_increase",
+        "error increase",
+        lambda table, flips: er_increase(table),
+        lambda table, flips, level: error_difference(table, level),
+        low=-1,
+    ),
 )
 
 

@@ -18,7 +18,7 @@ class Rate(Model):
     value: float | None = Field(description="count / of; null where `of` is zero")
     count: int = Field(description="numerator")
     of: int | float = Field(description="denominator: samples, or the expected number of flips for Rel-NFR")
-    ci95: Interval | None = Field(description="95 % interval: Wilson, or profile likelihood for Rel-NFR")
+    ci95: Interval | None = Field(description="exact 95 % interval; for Rel-NFR a safe one")
 
 
 class Counts(Model):

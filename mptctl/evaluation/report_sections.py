@@ -15,7 +15,7 @@ from mptctl.evaluation.logit_sections import Margins, SweepCurve
 from mptctl.evaluation.margins import Group, margin_summary
 from mptctl.evaluation.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.statistics import below, rate, score_interval
+from mptctl.evaluation.statistics import below, exact_interval, rate
 
 # Whose logits are biased, and in which order the curves stand.
 CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
@@ -52,7 +52,7 @@ def equivalence(counts: Counts, margin: float | None, confidence: float) -> Equi
     """Whether NFR is below a margin; None where none is given."""
     if margin is None:
         return None
-    interval = score_interval(counts.negative_flips, counts.total, confidence)
+    interval = exact_interval(counts.negative_flips, counts.total, confidence)
     return Equivalence(margin=margin, confidence=confidence, ci=interval, below=below(interval, margin))
 
 

@@ -13,7 +13,7 @@ from mptctl.evaluation.flip_report import SliceRow
 from mptctl.evaluation.own_columns import PictureFacts
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.slices import Slice, SliceSource
-from mptctl.evaluation.statistics import lost_share, nfr, score_interval, wilson
+from mptctl.evaluation.statistics import exact_interval, exact_interval_if_any, lost_share, nfr
 
 Fdr = Literal["bh", "by"]
 # A slice is called worse where its q is below.
@@ -83,9 +83,9 @@ def _row(each: Slice, p: float, q: float) -> SliceRow:
         negative_flips=counts.negative_flips,
         old_right=counts.old_right,
         nfr=nfr(counts),
-        nfr_ci95=score_interval(counts.negative_flips, counts.total),
+        nfr_ci95=exact_interval(counts.negative_flips, counts.total),
         lost=lost_share(counts),
-        lost_ci95=wilson(counts.negative_flips, counts.old_right),
+        lost_ci95=exact_interval_if_any(counts.negative_flips, counts.old_right),
         p=p,
         q=q,
         worse=q < LEVEL,

@@ -6,66 +6,79 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import (  # scipy.stats takes a second to import
-    bdtr,
-    betainccinv,
-    chdtri,
-    expit,
-    ndtri,
-    xlog1py,
-    xlogy,
-)
+from scipy.special import bdtr, betainccinv, betaincinv, ndtri  # scipy.stats takes a second to import
 
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
 # Below this p of a test a difference is called more than noise.
 SIGNIFICANT = 0.05
-# Six rounds of 65 points close in on a logit to 72 / 32^6 = 7e-8, where a log-likelihood of a billion samples is
-# exact to 1e-5.
-GRID_POINTS, GRID_ROUNDS = 65, 6
+# Chosen: the part of an interval's error that goes to the old model's right answers where Rel-NFR is bounded. Flips are
+# few, and their count is what makes the interval wide.
+OLD_PART = 0.1
 
 
-def wilson(count: int, total: int, confidence: float = 0.95) -> Interval | None:
-    """Two-sided Wilson score interval of `count` / `total`; None where `total` is zero (Wilson 1927)."""
-    return score_interval(count, total, confidence) if total else None
+def tail_of(confidence: float) -> float:
+    """Probability that each end of a two-sided interval leaves out."""
+    return (1 - confidence) / 2
 
 
-def score_interval(count: int, total: int, confidence: float = 0.95) -> Interval:
-    """The same of at least one sample, where there always is one."""
-    # From the upper tail: the quantile of a level next to 1 would round to infinity.
-    z = -float(ndtri((1 - confidence) / 2))
-    centre = (count + z * z / 2) / (total + z * z)
-    half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
-    return centre - half if count else 0.0, centre + half if count < total else 1.0
+def exact_interval(count: float, total: float, confidence: float = 0.95) -> Interval:
+    """Computes the exact two-sided interval of `count` / `total` (Clopper and Pearson, Biometrika 26 (1934), 404-413).
+
+    The lower end is the share with which so many or more of `total` come up with probability (1 - confidence) / 2, the
+    upper end that with which so few or fewer do. Each end is wrong at most that often, whatever `total`.
+
+    >>> exact_interval(0, 20)
+    (0.0, 0.16843347098308536)
+
+    Args:
+        count: from 0 to `total`.
+        total: samples, at least one.
+        confidence: level of the interval, two-sided.
+    """
+    tail = tail_of(confidence)
+    return _lower_end(count, total, tail), _upper_end(count, total, tail)
 
 
-def clopper_pearson_upper(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
-    """Exact one-sided upper bound of each of some counts / `total` (Clopper and Pearson 1934).
+def exact_interval_if_any(count: int, total: int, confidence: float = 0.95) -> Interval | None:
+    """The same; None where `total` is zero."""
+    return exact_interval(count, total, confidence) if total else None
 
-    It is the probability at which so few of `total` come up with 1 - `confidence`.
+
+def _lower_end(count: float, total: float, tail: float) -> float:
+    return float(betaincinv(count, total - count + 1, tail)) if count else 0.0
+
+
+def _upper_end(count: float, total: float, tail: float) -> float:
+    return float(betainccinv(count + 1, total - count, tail)) if count < total else 1.0
+
+
+def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
+    """Computes the upper end of the exact interval of each of some counts / `total`.
 
     Args:
         counts: (S,) from 0 to `total`.
         total: samples, at least one.
-        confidence: level of the bound, one-sided.
+        confidence: level of the interval, two-sided.
 
     Returns:
         (S,) fractions; 1 where every sample counts.
     """
     inside = np.minimum(counts, total - 1)
-    bound: NDArray[np.float64] = betainccinv(inside + 1, total - inside, 1 - confidence)
+    bound: NDArray[np.float64] = betainccinv(inside + 1, total - inside, tail_of(confidence))
     return np.where(counts < total, bound, 1.0)
 
 
 def most_within(limit: float, total: int, confidence: float) -> int:
-    """The largest count of `total` whose upper bound, by `clopper_pearson_upper`, is at most a limit; -1 for none."""
-    bounds = clopper_pearson_upper(np.arange(total + 1), total, confidence)
+    """The largest count of `total` whose upper bound, by `upper_bounds`, is at most a limit; -1 for none."""
+    bounds = upper_bounds(np.arange(total + 1), total, confidence)
     return int(np.flatnonzero(bounds <= limit).max(initial=-1))
 
 
 def rate(count: int, total: int) -> Rate:
-    """`count` / `total` with its 95 % Wilson interval; not defined where `total` is zero."""
-    return Rate(value=count / total if total else None, count=count, of=total, ci95=wilson(count, total))
+    """`count` / `total` with its exact 95 % interval; not defined where `total` is zero."""
+    interval = exact_interval_if_any(count, total)
+    return Rate(value=count / total if total else None, count=count, of=total, ci95=interval)
 
 
 def nfr(counts: Counts) -> float:
@@ -124,7 +137,7 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     """
     a, b, c, d = _cells(counts)
     n = counts.total
-    first, second = score_interval(a + b, n, confidence), score_interval(a + c, n, confidence)
+    first, second = _wilson(a + b, n, confidence), _wilson(a + c, n, confidence)
     p1, p2 = (a + b) / n, (a + c) / n
     covariance: float = a * d - b * c
     if covariance > 0:
@@ -139,83 +152,47 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     return p1 - p2 - add(p1 - first[0], second[1] - p2), p1 - p2 + add(first[1] - p1, p2 - second[0])
 
 
-def relative_nfr_interval(counts: Counts, confidence: float = 0.95) -> Interval | None:
-    """Profile-likelihood interval of Rel-NFR = n b / ((a + b) (b + d)) over the four multinomial cells.
+def _wilson(count: float, total: float, confidence: float) -> Interval:
+    """Wilson's score interval (Journal of the American Statistical Association 22 (1927), 209-212)."""
+    # From the upper tail: the quantile of a level next to 1 would round to infinity.
+    z = -float(ndtri(tail_of(confidence)))
+    centre = (count + z * z / 2) / (total + z * z)
+    half = z * math.sqrt(count * (total - count) / total + z * z / 4) / (total + z * z)
+    return centre - half if count else 0.0, centre + half if count < total else 1.0
 
-    It holds every ratio whose best fitting cells have a log-likelihood no more than chi2_1(confidence) / 2 below that
-    of the counts themselves (Venzon and Moolgavkar, A method for computing profile-likelihood-based confidence
-    intervals, Applied Statistics 37 (1988), 87-94). Without a flip it begins at 0 and still has an upper end.
+
+def relative_nfr_interval(
+    counts: Counts, confidence: float = 0.95, flips: int | None = None
+) -> Interval | None:
+    """Computes a safe interval of Rel-NFR from two exact ones, with the level divided between them.
+
+    Rel-NFR is P(old right | new wrong) / P(old right). Given how many answers of the new model are wrong, those among
+    them that the old model got right are binomial with the first probability; the old model's right answers among all
+    samples are binomial with the second. Each has its exact interval, the first one with 1 - `OLD_PART` of the error
+    that the level leaves, the second one with `OLD_PART` of it; a bound is the ratio of opposite ends. It is wrong only
+    where one of the two is, which is no more often than their parts add up to (Bonferroni). The test that is inverted
+    takes its largest p over an interval of the nuisance parameter (Berger and Boos, Journal of the American
+    Statistical Association 89 (1994), 1012-1016).
 
     Args:
         counts: the flip table.
         confidence: level of the interval, two-sided.
+        flips: those that count; default: all. The denominators stay those of the table.
 
     Returns:
         The ends, as fractions; None where Rel-NFR is not defined.
     """
-    value = relative_nfr(counts)
-    if value is None:
+    if not expected_flips(counts):
         return None
-    allowed = float(chdtri(1, 1 - confidence))
-    cells = np.array(_cells(counts), dtype=np.float64)
-    best = float(xlogy(cells, cells / cells.sum()).sum())
-
-    def excess(log_ratio: float) -> float:
-        return 2 * (best - _best_log_likelihood(counts, math.exp(log_ratio))) - allowed
-
-    # Without a flip every small ratio fits; half a flip is where to begin.
-    inside = math.log(value or 0.5 / expected_flips(counts))
-    while excess(inside) >= 0:
-        inside -= 1.0
-
-    def end(step: float) -> float:
-        near, far = inside, inside + step
-        while excess(far) < 0:
-            near, far, step = far, far + 2 * step, 2 * step
-        while abs(far - near) > 1e-10:
-            middle = (near + far) / 2
-            near, far = (middle, far) if excess(middle) < 0 else (near, middle)
-        return math.exp(near)
-
-    return (end(-1.0) if counts.negative_flips else 0.0), end(1.0)
-
-
-def _best_log_likelihood(counts: Counts, ratio: float) -> float:
-    """Log-likelihood of the cells that fit best among those whose Rel-NFR is `ratio`.
-
-    With r = P(old right), alpha = P(new wrong | old right) and beta = P(new wrong | old wrong), Rel-NFR is
-    alpha / (r alpha + (1 - r) beta), so that it fixes eta = beta / alpha = (1 / ratio - r) / (1 - r) for each r. Given
-    eta, the best alpha solves n eta alpha^2 - ((b + d) (1 + eta) + a + c eta) alpha + b + d = 0, as for a ratio of
-    two rates (Koopman, Biometrics 40 (1984), 513-517). What is left, r, is searched on a grid that closes in.
-    """
-    a, b, c, d = _cells(counts)
-    low, high = (
-        -36.0,
-        36.0,
-    )  # r as a logit of its part of the possible: beyond, 1 - r is no number of a double
-    found = -np.inf
-    for _ in range(GRID_ROUNDS):
-        grid = np.linspace(low, high, GRID_POINTS)
-        rest = expit(-grid)  # 1 - r / (largest possible r), without rounding
-        gap = rest / ratio if ratio >= 1 else (1 / ratio - 1) + rest  # 1 / ratio - r
-        not_r = (1 - 1 / ratio) + gap if ratio >= 1 else rest  # 1 - r
-        eta = gap / not_r
-        linear = (b + d) * (1 + eta) + a + c * eta
-        root = np.sqrt(np.maximum(linear**2 - 4 * counts.total * eta * (b + d), 0))
-        alpha = np.minimum(2 * (b + d) / (linear + root), 1)
-        beta = np.minimum(eta * alpha, 1)
-        value = (
-            xlogy(a + b, expit(grid) / max(ratio, 1))
-            + xlogy(c + d, not_r)
-            + xlogy(b, alpha)
-            + xlog1py(a, -alpha)
-            + xlogy(d, beta)
-            + xlog1py(c, -beta)
-        )
-        at = int(np.argmax(value))
-        found = max(found, float(value[at]))
-        low, high = float(grid[max(at - 1, 0)]), float(grid[min(at + 1, GRID_POINTS - 1)])
-    return found
+    flips = counts.negative_flips if flips is None else flips
+    flips_tail, old_tail = (part * tail_of(confidence) for part in (1 - OLD_PART, OLD_PART))
+    low = _lower_end(flips, counts.new_wrong, flips_tail) / _upper_end(
+        counts.old_right, counts.total, old_tail
+    )
+    high = _upper_end(flips, counts.new_wrong, flips_tail) / _lower_end(
+        counts.old_right, counts.total, old_tail
+    )
+    return low, high
 
 
 def _cells(counts: Counts) -> tuple[int, int, int, int]:

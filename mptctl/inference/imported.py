@@ -103,7 +103,7 @@ def constant_error(counts: list[int]) -> float:
 def is_at_chance(error: Rate, counts: list[int]) -> bool:
     """Whether a model is not shown to be better than one that always gives the same answer.
 
-    It is at chance level where the upper end of its error's 95 % Wilson interval is not below `constant_error`.
+    It is at chance level where the upper end of its error's exact 95 % interval is not below `constant_error`.
     A model without an error never is, however few its samples.
 
     Args:

@@ -6,7 +6,7 @@ import numpy as np
 
 from mptctl.evaluation.held_out import FloatArray, HeldOut
 from mptctl.evaluation.probabilities import score_probabilities
-from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.evaluation.statistics import upper_bounds
 from mptctl.release.adjust_report import AdjustFigures
 
 
@@ -32,7 +32,7 @@ def figures(
         likelihood = score_probabilities(logits, samples.truth[known], temperature).nll
     return AdjustFigures(
         nfr=flips / n_old if rated else None,
-        bound=float(clopper_pearson_upper(np.array([flips]), n_old, level)[0]) if rated else None,
+        bound=float(upper_bounds(np.array([flips]), n_old, level)[0]) if rated else None,
         er_all=errors / n,
         flips=flips if rated else None,
         samples_old=n_old if rated else None,

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.calibration_report import CalibrationReport
-from mptctl.evaluation.statistics import score_interval
+from mptctl.evaluation.statistics import exact_interval
 from mptctl.report.numbers import format_interval, percent
 from mptctl.report.tables import make_table, say, words
 from mptctl.report.wording import calibration_lines, calibration_sentences, temperature_title
@@ -36,7 +36,7 @@ def print_calibration(report: CalibrationReport, console: Console, *, full: bool
     if full:
         console.print()
         console.print(_bins(report, console))
-    low, high = score_interval(round(report.accuracy * report.n), report.n)
+    low, high = exact_interval(round(report.accuracy * report.n), report.n)
     figure = f"{percent(report.accuracy)} (95 %: {100 * low:.2f} to {100 * high:.2f})"
     console.print()
     if not full:
@@ -52,7 +52,7 @@ def _bins(report: CalibrationReport, console: Console) -> Table:
     for b in report.reliability:
         if b.n and b.accuracy is not None:
             right = round(b.accuracy * b.n)
-            interval = format_interval(score_interval(right, b.n), 1)
+            interval = format_interval(exact_interval(right, b.n), 1)
             bins.add_row(
                 f"{b.low:.3f} to {b.high:.3f}", percent(b.confidence), f"{right:,} / {b.n:,}", interval
             )

@@ -66,7 +66,8 @@ class Report:
         """May this replacement be released?
 
         Args:
-            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02.
+            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02. All but max_rel_nfr lie
+                below 1; a larger one is taken for percent, and refused.
             confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it keeps to
                 the limit, fails where all of it exceeds it, and is undecided else; default: the rate itself decides.
             undecided: whether an undecided limit passes.
@@ -87,6 +88,11 @@ class Report:
         }
         for kind in LIMITS:
             limit = limits.get(kind.key)
+            if limit is not None and kind.high is not None and limit >= kind.high:
+                raise UsageError(
+                    f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
+                    f"{limit:g} % is {limit / 100:g}"
+                )
             if limit is not None and kind.high is not None and not kind.low <= limit <= kind.high:
                 raise UsageError(
                     f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are fractions, "

@@ -54,7 +54,7 @@ def _at_length(report: FlipReport, check: GateCheck) -> str:
 
 
 def _figure(report: FlipReport, name: str, check: GateCheck | None = None) -> str:
-    """``0.44 % (2 of 452; 95 %: 0.12 to 1.60)``."""
+    """``0.44 % (2 of 452; 95 %: 0.05 to 1.59)``."""
     rate: Rate = getattr(report.rates, RATES[name][0])
     waived = check.waived if check is not None else 0
     value = check.value if check is not None else rate.value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from mptctl.errors import some
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
-from mptctl.evaluation.gate import GateCheck, WaiverRow
+from mptctl.evaluation.gate import GateCheck, WaiverRow, samples_needed
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.evaluation.statistics import SIGNIFICANT
@@ -131,9 +131,8 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
 
 
 def _needed(check: GateCheck) -> str:
-    if check.more_samples is None:
-        return f"No number of samples within reach would decide {check.name} at these rates."
-    return f"About {check.more_samples:,} more samples of old classes would decide {check.name}, if the rates stay."
+    place = check.name.partition(" of ")[2]
+    return f"{check.name}: {samples_needed(check.more_samples, place)}."
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:
@@ -222,7 +221,7 @@ def check_sentences(checks: list[GateCheck]) -> list[str]:
 
 def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
-    used = [row for row in waivers if row.flips and not row.expired]
+    used = [row for row in waivers if row.flips and not (row.expired or row.exceeded)]
     found = [
         f"Waived: {row.flips:,} flip{'s' * (row.flips > 1)} of {shown(row.name)} ({shown(row.reason)}; "
         f"{shown(row.owner)}, until {row.expires})."

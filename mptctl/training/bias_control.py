@@ -18,7 +18,7 @@ import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias_choice import level_of_a_walk
-from mptctl.evaluation.statistics import clopper_pearson_upper, most_within
+from mptctl.evaluation.statistics import most_within, upper_bounds
 from mptctl.methods.rows import budget_of
 from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.metrics_log import read_metrics
@@ -123,7 +123,7 @@ def bias_control(
     level = level_of_a_walk(recipe.confidence)
     most = most_within(limit, samples_old, level)
     if most < 0:
-        [bound] = clopper_pearson_upper(np.zeros(1, dtype=np.int64), samples_old, level)
+        [bound] = upper_bounds(np.zeros(1, dtype=np.int64), samples_old, level)
         raise UsageError(
             f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single flip the "
             f"bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"

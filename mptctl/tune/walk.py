@@ -9,7 +9,7 @@ import numpy as np
 
 from mptctl.evaluation.bias_choice import Budget, level_of_a_walk
 from mptctl.evaluation.decision import ROUNDING
-from mptctl.evaluation.statistics import clopper_pearson_upper
+from mptctl.evaluation.statistics import upper_bounds
 from mptctl.tune.tune_report import Trial
 
 
@@ -67,7 +67,7 @@ def upper_bound(trial: Trial, level: float) -> float | None:
     nfr = trial.val_nfr
     if nfr is None or not nfr.of:
         return None
-    return float(clopper_pearson_upper(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
+    return float(upper_bounds(np.array([nfr.count], dtype=np.int64), int(nfr.of), level)[0])
 
 
 def _holds(trial: Trial, bound: float | None, limit: float) -> bool | None:

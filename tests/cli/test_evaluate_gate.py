@@ -48,11 +48,11 @@ def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call: 
     words = ("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95")
     done = call(*words, "--report", "page.html", "--markdown", "page.md")
     assert done.code == 3
-    assert "gate undecided: --max-nfr: NFR 33.33 % (9.68 to 70.00 % with 95 % confidence)" in done.err
+    assert "gate undecided: --max-nfr: NFR 33.33 % (4.33 to 77.72 % with 95 % confidence)" in done.err
     pages = Path("page.html").read_text(), Path("page.md").read_text()
     assert all("Gate undecided: max-nfr" in page for page in pages)
-    assert done.out.endswith("\nUNDECIDED: NFR 33.33 % (2 of 6; 95 %: 9.68 to 70.00), limit 34 %\n")
-    assert "more samples of old classes would decide max-nfr" in " ".join(done.out.split())
+    assert done.out.endswith("\nUNDECIDED: NFR 33.33 % (2 of 6; 95 %: 4.33 to 77.72), limit 34 %\n")
+    assert "more samples of old classes would decide it with 80 % probability" in " ".join(done.out.split())
     for text in pages:
         assert "more samples of old classes would decide it" in " ".join(text.split())
     assert max(len(line) for line in done.out.splitlines()) <= 80

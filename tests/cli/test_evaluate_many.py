@@ -56,7 +56,7 @@ def test_one_row_for_each_fits_80_columns_and_is_plain_in_a_pipe(evaluate: Call)
     rows = {
         line.split()[0]: " ".join(line.split()) for line in lines if line.startswith(("new.npz ", "better"))
     }
-    assert rows["new.npz"] == "new.npz 2 of 6 33.33 % 9.68 to 70.00 % 33.33 % 25.00 %"
+    assert rows["new.npz"] == "new.npz 2 of 6 33.33 % 4.33 to 77.72 % 33.33 % 25.00 %"
     assert rows["better.npz"].startswith("better.npz 0 of 6 0.00 % 0.00 to ")
     assert rows["better.npz"].endswith(" % 0.00 % 12.50 %")
     assert "gate" not in done.out

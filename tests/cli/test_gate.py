@@ -75,6 +75,7 @@ def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Call) -> 
     assert done.code == 0, done.err
     assert max(len(line) for line in done.out.splitlines()) <= 80
     flat = " ".join(done.out.split())
+    assert "PASSED: NFR 3.50 % (7 of 200 counted, 1 waived), limit 3.5 %" in flat
     assert "Waived: 1 flip of test/00199 (label <b>disputed</b>; jo, until 2999-01-31)." in flat
     for text_of in (flat, Path("page.html").read_text(), Path("page.md").read_text()):
         assert "Not needed any more, remove it: the waiver of test/00001." in text_of
@@ -88,6 +89,7 @@ def test_waivers_are_shown_with_reason_and_owner_in_every_output(call: Call) -> 
             "value": pytest.approx(0.035),
             "interval": None,
             "answer": "pass",
+            "counted": 7,
             "waived": 1,
         }
     ]

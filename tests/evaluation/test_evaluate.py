@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import beta
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.predictions import Predictions, build_predictions
@@ -18,11 +19,9 @@ from tests.evaluation.made_up import answers
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
-def wilson_by_formula(k: int, n: int) -> tuple[float, float]:
-    z = 1.959963984540054
-    centre = (k + z * z / 2) / (n + z * z)
-    half = z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4)
-    return centre - half, centre + half
+def exact_by_formula(k: int, n: int) -> tuple[float, float]:
+    """Clopper and Pearson (1934), by quantiles of the beta distribution."""
+    return float(beta.ppf(0.025, k, n - k + 1)), float(beta.ppf(0.975, k + 1, n - k))
 
 
 class TestTwentySamples:
@@ -47,7 +46,7 @@ class TestTwentySamples:
             6 / 14
         )  # the five flips, and s13 from one wrong answer to another
         assert report.mcnemar_p == pytest.approx(1.0)  # 3 against 2: 2 * P(X <= 2), 5 fair coins, at most 1
-        assert report.nfr_ci95 == pytest.approx(wilson_by_formula(3, 14))
+        assert report.nfr_ci95 == pytest.approx(exact_by_formula(3, 14))
 
     def test_every_rate_stands_beside_its_count_and_denominator(
         self, twenty: tuple[Predictions, Predictions]
@@ -62,11 +61,11 @@ class TestTwentySamples:
         ]
         assert rates.rel_nfr.count == 3
         assert rates.rel_nfr.of == pytest.approx(50 / 14)
-        assert rates.pfr.ci95 == pytest.approx(wilson_by_formula(2, 14))
-        assert rates.nfi.ci95 == pytest.approx(wilson_by_formula(3, 5))
+        assert rates.pfr.ci95 == pytest.approx(exact_by_formula(2, 14))
+        assert rates.nfi.ci95 == pytest.approx(exact_by_formula(3, 5))
         assert (rates.lost.count, rates.lost.of) == (3, 10)
-        assert rates.lost.ci95 == pytest.approx(wilson_by_formula(3, 10))
-        assert rates.churn.ci95 == pytest.approx(wilson_by_formula(6, 14))
+        assert rates.lost.ci95 == pytest.approx(exact_by_formula(3, 10))
+        assert rates.churn.ci95 == pytest.approx(exact_by_formula(6, 14))
 
     def test_errors_of_both_models(self, twenty: tuple[Predictions, Predictions]) -> None:
         report = compare(*twenty)
@@ -76,7 +75,7 @@ class TestTwentySamples:
         assert report.new.er_old_classes == pytest.approx(5 / 14)
         assert report.new.er_new_classes == pytest.approx(2 / 6)
         assert report.new.er_all == pytest.approx(7 / 20)
-        assert report.new.errors.new_classes.ci95 == pytest.approx(wilson_by_formula(2, 6))
+        assert report.new.errors.new_classes.ci95 == pytest.approx(exact_by_formula(2, 6))
         assert report.er_difference.value == pytest.approx(1 / 14)
         assert (report.old.classes, report.new.classes) == (2, 4)
 

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from scipy.special import xlogy
+from scipy.stats import beta, binom, multinomial
 
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import (
     below,
     error_difference,
+    exact_interval,
     mcnemar,
     rate,
     relative_nfr,
     relative_nfr_interval,
-    wilson,
 )
 
 
@@ -32,27 +31,36 @@ def counts(both_right: int, negative: int, positive: int, both_wrong: int) -> Co
 @pytest.mark.parametrize(
     ("count", "total", "low", "high"),
     [
-        # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
+        # Newcombe, Statistics in Medicine 17 (1998), 857-872, table I, method 5.
+        (81, 263, 0.2527, 0.3676),
+        (15, 148, 0.0578, 0.1617),
+        (0, 20, 0.0, 0.1684),
+        (1, 29, 0.0009, 0.1776),
     ],
 )
-def test_wilson_against_newcombes_table(count: int, total: int, low: float, high: float) -> None:
-    assert wilson(count, total) == pytest.approx((low, high), abs=5e-5)
+def test_exact_interval_against_newcombes_table(count: int, total: int, low: float, high: float) -> None:
+    assert exact_interval(count, total) == pytest.approx((low, high), abs=5e-5)
+    assert exact_interval(total - count, total) == pytest.approx((1 - high, 1 - low), abs=5e-5)
 
 
 def test_a_higher_level_is_a_wider_interval() -> None:
-    narrow, wide = wilson(5, 100, 0.9), wilson(5, 100, 0.99)
-    assert narrow is not None
-    assert wide is not None
+    narrow, wide = exact_interval(5, 100, 0.9), exact_interval(5, 100, 0.99)
     assert wide[0] < narrow[0] < 0.05 < narrow[1] < wide[1]
 
 
 def test_no_sample_no_rate() -> None:
-    assert wilson(0, 0) is None
     assert (rate(0, 0).value, rate(0, 0).ci95) == (None, None)
+
+
+@pytest.mark.parametrize("n", [5, 20, 100, 1000, 5000])
+@pytest.mark.parametrize("limit", [0.001, 0.01, 0.02, 0.1, 0.5])
+def test_a_verdict_on_a_count_is_wrong_in_at_most_2_5_percent(n: int, limit: float) -> None:
+    """By enumeration: every count of `n` whose interval ends on the wrong side of a rate that equals the limit."""
+    count = np.arange(n + 1)
+    chance = binom.pmf(count, n, limit)
+    ends = np.array([exact_interval(each, n) for each in count.tolist()])
+    assert chance[ends[:, 1] < limit].sum() <= 0.025  # "pass", just above the limit
+    assert chance[ends[:, 0] > limit].sum() <= 0.025  # "fail", just below it
 
 
 @pytest.mark.parametrize(
@@ -108,55 +116,41 @@ def test_error_difference_of_swapped_models_is_its_negative(cells: tuple[int, in
     assert low < high <= 1
 
 
-SMALL = [
-    (12, 3, 2, 3),
-    (7, 3, 2, 2),
-    (30, 1, 4, 0),
-    (18, 0, 0, 2),
-    (14, 0, 3, 3),
-    (0, 5, 9, 6),
-    (15, 5, 0, 0),
-    (0, 2, 0, 3),
-    (1, 0, 0, 1),
-    (90, 10, 40, 60),
-]
-
-
-def lowest_deviance(cells: tuple[int, int, int, int], ratio: float) -> float:
-    """Twice the log-likelihood lost by the best cells of that Rel-NFR, by a search that knows no formula."""
-    x = np.array(cells, dtype=float)
-    most = min(1.0, 1 / ratio)
-
-    def lost(point: np.ndarray) -> float:
-        r, w = most / (1 + np.exp(-np.clip(point, -30, 30)))
-        flips = ratio * r * w
-        p = np.array([r - flips, flips, 1 - r - w + flips, w - flips])
-        if p.min() < 0:
-            return 1e6 * (1 - p.min())
-        with np.errstate(divide="ignore"):
-            return float(-2 * xlogy(x, p / (x / x.sum()).clip(1e-300)).sum())
-
-    starts = [(s, t) for s in (-3.0, 0.0, 3.0) for t in (-3.0, 0.0, 3.0)]
-    options = {"xatol": 1e-9, "fatol": 1e-10, "maxiter": 4000, "maxfev": 4000}
-    return min(float(minimize(lost, s, method="Nelder-Mead", options=options).fun) for s in starts)
-
-
-@pytest.mark.parametrize("cells", SMALL)
-def test_relative_nfr_interval_against_a_numeric_search(cells: tuple[int, int, int, int]) -> None:
-    interval = relative_nfr_interval(counts(*cells), 0.95)
-    value = relative_nfr(counts(*cells))
+def test_relative_nfr_interval_by_hand() -> None:
+    """No flip among two wrong answers, 18 of 20 right before: 0.9 and 0.1 of 2.5 % are 2.25 and 0.25 %."""
+    interval = relative_nfr_interval(counts(18, 0, 0, 2))
     assert interval is not None
-    assert value is not None
-    low, high = interval
-    assert low <= value < high
-    allowed = 1.959963984540054**2
-    assert lowest_deviance(cells, high) == pytest.approx(allowed, abs=2e-4)
-    assert lowest_deviance(cells, 1.05 * high) > allowed + 1e-3
-    if cells[1]:
-        assert lowest_deviance(cells, low) == pytest.approx(allowed, abs=2e-4)
-        assert lowest_deviance(cells, low / 1.05) > allowed + 1e-3
-    else:
-        assert low == 0
+    # None of two with 2.25 %: 1 - sqrt(0.0225) = 0.85; the old model's share from the other tail.
+    assert interval == pytest.approx((0, 0.85 / beta.ppf(0.0025, 18, 3)))
+    # Waived flips do not count, and are wrong answers still: as none of three.
+    waived = relative_nfr_interval(counts(17, 1, 0, 2), flips=0)
+    assert waived is not None
+    assert waived[1] == pytest.approx((1 - 0.0225 ** (1 / 3)) / beta.ppf(0.0025, 18, 3))
+
+
+@pytest.mark.parametrize("n", [5, 12])
+@pytest.mark.parametrize("old_right", [0.3, 0.9])
+@pytest.mark.parametrize(("of_right", "of_wrong"), [(0.01, 0.5), (0.1, 0.6), (0.3, 0.3), (0.6, 0.2)])
+def test_a_verdict_on_rel_nfr_is_wrong_in_at_most_2_5_percent(
+    n: int, old_right: float, of_right: float, of_wrong: float
+) -> None:
+    """By enumeration of all flip tables; the update errs with `of_right` where OLD is right, and else `of_wrong`."""
+    flip, wrong = old_right * of_right, (1 - old_right) * of_wrong
+    cells = np.array([old_right - flip, flip, 1 - old_right - wrong, wrong])
+    ratio = flip / (old_right * (flip + wrong))
+    passed = failed = 0.0
+    for a in range(n + 1):
+        for b in range(n + 1 - a):
+            for c in range(n + 1 - a - b):
+                table = (a, b, c, n - a - b - c)
+                interval = relative_nfr_interval(counts(*table))
+                if interval is None:
+                    continue
+                chance = multinomial.pmf(table, n, cells)
+                passed += chance * (interval[1] < ratio)
+                failed += chance * (interval[0] > ratio)
+    assert passed <= 0.025
+    assert failed <= 0.025
 
 
 def test_intervals_cover_as_often_as_they_say() -> None:
@@ -173,7 +167,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
         held[1] += interval[0] <= ratio <= interval[1]
     # 95 %, and three standard errors of 200 draws.
     assert (held / 200 >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)).all()
-    assert (held / 200 < 1).all()
+    assert held[0] < 200
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99, math.nextafter(1, 0)])
@@ -182,7 +176,7 @@ def test_every_bound_has_a_width(cells: tuple[int, int, int, int], confidence: f
     table = counts(*cells)
     n, flips = table.total, table.negative_flips
     relative, difference = relative_nfr_interval(table, confidence), error_difference(table, confidence)
-    shares = wilson(flips, n, confidence), wilson(flips, table.old_right, confidence)
+    shares = exact_interval(flips, n, confidence), exact_interval(flips, table.old_right, confidence)
     for interval, value in (
         (relative, relative_nfr(table)),
         (difference, (flips - table.positive_flips) / n),
@@ -199,11 +193,10 @@ def test_many_samples_are_no_burden_for_an_interval() -> None:
     table = counts(880_000_000, 20_000_000, 50_000_000, 50_000_000)
     interval = relative_nfr_interval(table)
     assert interval is not None
-    # By the delta method on the logarithm: 1/b - 1/(a+b) - 1/(b+d) + (2 b / ((a + b)(b + d)) - 1/n).
-    variance = 1 / 20e6 - 1 / 900e6 - 1 / 70e6 + 2 * 20e6 / (900e6 * 70e6) - 1 / 1e9
-    spread = 1.959963984540054 * math.sqrt(variance)
-    value = 20e6 * 1e9 / (900e6 * 70e6)
-    assert interval == pytest.approx((value * math.exp(-spread), value * math.exp(spread)), rel=1e-6)
+    # 20 million of 70 million to 900 million of 1,000 million: normal ends, at quantiles of 2.25 and 0.25 %.
+    value, q = 20e6 / 70e6 / 0.9, 20 / 70
+    flips, old = 2.00465 * math.sqrt(q * (1 - q) / 70e6) / q, 2.80703 * math.sqrt(0.9 * 0.1 / 1e9) / 0.9
+    assert interval == pytest.approx((value * (1 - flips - old), value * (1 + flips + old)), rel=1e-6)
 
 
 def test_no_interval_of_a_rate_that_is_not_defined() -> None:

@@ -22,7 +22,7 @@ from rich.text import Text
 
 import mptctl
 from mptctl.errors import CheckpointError, DataError, GateFailed, NonFiniteError, UsageError
-from mptctl.evaluation.statistics import wilson
+from mptctl.evaluation.statistics import exact_interval
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
@@ -62,8 +62,10 @@ def test_the_flip_table_by_hand() -> None:
     }
     assert (report.nfr, report.pfr, report.lost, report.churn) == (1 / 4, 1 / 4, 1 / 3, 2 / 4)
     assert report.rel_nfr == pytest.approx(0.25 / (0.75 * 0.25))
-    # Wilson: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n) with p = 1/4, n = 4, z = 1.95996.
-    assert report.nfr_ci95 == pytest.approx((0.045587, 0.699358), abs=1e-6)
+    # One of four, or more, with p: 1 - (1 - p)^4 = 0.025; one, or none: (1 - p)^4 + 4 p (1 - p)^3 = 0.025.
+    low, high = report.nfr_ci95
+    assert 1 - (1 - low) ** 4 == pytest.approx(0.025)
+    assert (1 - high) ** 4 + 4 * high * (1 - high) ** 3 == pytest.approx(0.025)
     assert report.new.er_all == 1 / 5
     assert report.warnings == []
 
@@ -168,12 +170,12 @@ def test_the_gate_answers() -> None:
     assert (failed.passed, failed.failed) == (False, ["max-nfr"])
     bound = report.gate(max_nfr=0.5, confidence=0.95)
     assert not bound.passed
-    assert bound.checks[0].tested == pytest.approx(wilson(1, 4, 0.95)[1])
+    assert bound.checks[0].tested == pytest.approx(exact_interval(1, 4, 0.95)[1])
     with pytest.raises(GateFailed, match=r"25\.00 % exceeds the limit of 20 %"):
         failed.require_passed()
     same = mptctl.evaluate(LABELS, old=NEW, new=NEW, old_classes=OLD_CLASSES)
-    assert same.gate(max_nfr=1.0).failed == ["identical"]
-    assert same.gate(max_nfr=1.0, allow_identical=True).passed
+    assert same.gate(max_nfr=0.99).failed == ["identical"]
+    assert same.gate(max_nfr=0.99, allow_identical=True).passed
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,8 @@ def test_the_gate_answers() -> None:
     [
         ({}, "gate: no limit; give one, such as max_nfr=0.02"),
         ({"confidence": 0.95}, "gate: no limit; give one, such as max_nfr=0.02"),
-        ({"max_nfr": 2}, "max_nfr=2: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
+        ({"max_nfr": 1}, "max_nfr=1: was percent meant? Limits are fractions below 1; 1 % is 0.01"),
+        ({"max_lost": 2.5}, "max_lost=2.5: was percent meant? Limits are fractions below 1; 2.5 % is 0.025"),
         ({"max_nfr": -0.1}, "max_nfr=-0.1: must lie between 0 and 1; rates are fractions, 2 % is 0.02"),
         ({"max_nfr": 0.1, "confidence": 95}, "confidence=95: must be at least 0.5 and below 1, such as 0.95"),
     ],

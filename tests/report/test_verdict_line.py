@@ -40,12 +40,12 @@ def counted(flips: int, healed: int, wrong: int, limits: Limits | None = None, n
 
 
 LINES = [
-    ({}, "NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60)"),
-    ({"max_nfr": 0.02}, "PASSED: NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60), limit 2 %"),
-    ({"max_nfr": 0.004}, "FAILED: NFR 0.44 % (2 of 452; 95 %: 0.12 to 1.60), limit 0.4 %"),
+    ({}, "NFR 0.44 % (2 of 452; 95 %: 0.05 to 1.59)"),
+    ({"max_nfr": 0.02}, "PASSED: NFR 0.44 % (2 of 452; 95 %: 0.05 to 1.59), limit 2 %"),
+    ({"max_nfr": 0.004}, "FAILED: NFR 0.44 % (2 of 452; 95 %: 0.05 to 1.59), limit 0.4 %"),
     (
         {"max_nfr": 0.01, "confidence": 0.9},
-        "UNDECIDED: NFR 0.44 % (2 of 452; 90 %: 0.15 to 1.33), limit 1 %",
+        "UNDECIDED: NFR 0.44 % (2 of 452; 90 %: 0.08 to 1.39), limit 1 %",
     ),
     (
         {"max_er_increase": 0.01},

@@ -1,0 +1,150 @@
+"""How often verdicts of the gate are wrong, and how often so many more samples as it names decide.
+
+python -m tools.verdict_errors
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+from scipy.stats import binom
+
+from mptctl.evaluation.decision import more_samples
+from mptctl.evaluation.gate import check_gate
+from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.statistics import exact_interval, relative_nfr_interval
+
+LEVEL = 0.95
+COUNTED = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+COUNT_LIMITS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+ENUMERATED, SIMULATED, DRAWS = (5, 10, 20, 50, 100), (200, 1000, 5000), 20_000
+# P(old right), and of the update's errors P(wrong | old right) and P(wrong | old wrong).
+MODELS = tuple(product((0.2, 0.5, 0.8, 0.9, 0.97), (0.005, 0.02, 0.1, 0.3), (0.1, 0.4, 0.8)))
+TABLES = ((880, 20, 50, 50), (440, 6, 34, 20), (2180, 62, 160, 98), (95, 3, 1, 1))
+
+Cells = tuple[int, int, int, int]
+
+
+def main() -> int:
+    say("counts, by enumeration: largest part of test sets that")
+    say("     n  pass wrongly  fail wrongly, %")
+    for n in COUNTED:
+        passed, failed = (100 * worst for worst in errors_of_counts(n))
+        say(f"{n:>6,}  {passed:>12.2f}  {failed:>12.2f}")
+    say(
+        "\nRel-NFR, by enumeration of all flip tables; beyond 100 by simulation (standard error at 2.5 %: 0.11)"
+    )
+    say("     n  pass wrongly  fail wrongly, %")
+    for n in (*ENUMERATED, *SIMULATED):
+        found = errors_by_enumeration(n) if n in ENUMERATED else errors_by_simulation(n)
+        say(f"{n:>6,}  {100 * found[0]:>12.2f}  {100 * found[1]:>12.2f}")
+    say("\nso many more samples as are named decide, % of 2,000 draws (standard error 0.9)")
+    for table, kind, times in product(TABLES, LIMITS, (0.7, 1.4)):
+        counts = flip_table(table)
+        value = kind.value(counts, counts.negative_flips) or 0.0
+        limit = value * times if kind.of_flips else value + (0.01 if times > 1 else -0.01)
+        more = more_samples(counts, counts.negative_flips, kind, LEVEL, limit)
+        if more is None or decided_at_once(table, kind.key, limit):
+            continue
+        share = deciding_share(table, kind.key, limit, more, 2000)
+        say(
+            f"{table!s:<22}  {kind.name:<15}  limit {100 * limit:>6.2f}  {more:>9,} more  {100 * share:>6.1f}"
+        )
+    return 0
+
+
+def errors_of_counts(n: int) -> tuple[float, float]:
+    """Largest chance, over limits, of a wrong "pass" just above a limit and of a wrong "fail" just below it."""
+    count = np.arange(n + 1)
+    ends = np.array([exact_interval(each, n, LEVEL) for each in count.tolist()])
+    passed = [float(binom.pmf(count, n, limit)[ends[:, 1] < limit].sum()) for limit in COUNT_LIMITS]
+    failed = [float(binom.pmf(count, n, limit)[ends[:, 0] > limit].sum()) for limit in COUNT_LIMITS]
+    return max(passed), max(failed)
+
+
+def cells_of(right: float, of_right: float, of_wrong: float) -> tuple[NDArray[np.float64], float]:
+    """Probabilities of the four cells, and their Rel-NFR."""
+    flip, both = right * of_right, (1 - right) * of_wrong
+    return np.array([right - flip, flip, 1 - right - both, both]), of_right / (flip + both)
+
+
+def errors_by_enumeration(n: int) -> tuple[float, float]:
+    """Largest chance, over models, that the upper and that the lower bound of Rel-NFR is wrong."""
+    tables = np.array(
+        [
+            (a, b, c, n - a - b - c)
+            for a in range(n + 1)
+            for b in range(n + 1 - a)
+            for c in range(n + 1 - a - b)
+        ]
+    )
+    ends = np.array([interval_or_all(row) for row in tables.tolist()])
+    ways = gammaln(n + 1) - gammaln(tables + 1).sum(axis=1)
+    passed, failed = [], []
+    for model in MODELS:
+        cells, ratio = cells_of(*model)
+        chance = np.exp(ways + xlogy(tables, cells).sum(axis=1))
+        passed.append(float(chance[ends[:, 1] < ratio].sum()))
+        failed.append(float(chance[ends[:, 0] > ratio].sum()))
+    return max(passed), max(failed)
+
+
+def errors_by_simulation(n: int) -> tuple[float, float]:
+    """The same by drawn flip tables."""
+    rng = np.random.default_rng(n)
+    passed, failed = [], []
+    for model in MODELS:
+        cells, ratio = cells_of(*model)
+        ends = np.array([interval_or_all(row) for row in rng.multinomial(n, cells, size=DRAWS).tolist()])
+        passed.append(float((ends[:, 1] < ratio).mean()))
+        failed.append(float((ends[:, 0] > ratio).mean()))
+    return max(passed), max(failed)
+
+
+def interval_or_all(row: Cells) -> tuple[float, float]:
+    """The interval of Rel-NFR; all numbers where it is not defined, which is no verdict of an interval."""
+    return relative_nfr_interval(flip_table(row), LEVEL) or (0.0, math.inf)
+
+
+def decided_at_once(table: Cells, key: str, limit: float) -> bool:
+    """Whether no more samples are needed."""
+    return check_gate(flip_table(table), limits_of(key, limit)).answer != "undecided"
+
+
+def deciding_share(table: Cells, key: str, limit: float, more: int, draws: int) -> float:
+    """Part of draws at the observed rates that decide once they are added."""
+    rng = np.random.default_rng(0)
+    added = rng.multinomial(more, np.array(table) / sum(table), size=draws) + np.array(table)
+    kind = next(kind for kind in LIMITS if kind.key == key)
+    decided = 0
+    for row in added.tolist():
+        counts = flip_table(row)
+        interval = kind.interval(counts, counts.negative_flips, LEVEL)
+        assert interval is not None
+        decided += interval[1] <= limit or interval[0] > limit
+    return decided / draws
+
+
+def limits_of(key: str, limit: float) -> Limits:
+    """One limit, decided by the interval."""
+    return Limits.model_validate({key: limit, "confidence": LEVEL})
+
+
+def flip_table(row: Cells) -> Counts:
+    """Four counts as a flip table."""
+    names = ("both_right", "negative_flips", "positive_flips", "both_wrong")
+    return Counts.model_construct(**dict(zip(names, row, strict=True)))
+
+
+def say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())
