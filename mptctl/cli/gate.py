@@ -49,6 +49,7 @@ def init(
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate_draft import draft_gate_file
     from mptctl.evaluation.gate_rules import today_in_utc
+    from mptctl.evaluation.own_columns import read_superclasses
     from mptctl.evaluation.sanity import IDENTICAL
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
