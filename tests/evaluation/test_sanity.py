@@ -117,3 +117,30 @@ def test_wrong_data_comes_before_a_gate_that_would_fail() -> None:
     old = build_predictions("old", ids, labels, np.array([0, 1]), classes=("0", "1"))
     with pytest.raises(DataError, match="none of its 2 samples"):
         compare(old, old, identical=True, unfinished=["old"], limits=Limits(max_nfr=0))
+
+
+def test_predictions_of_other_samples_look_unrelated() -> None:
+    """Of 40 right answers of four classes, ids that are moved by one keep those of no more than chance."""
+    labels = np.repeat([0, 1, 2, 3], 10)
+    rng = np.random.default_rng(3)
+    shuffled = rng.permutation(labels)
+    kept = int((shuffled == labels).sum())
+    report = compare(answers("old", labels, labels), answers("new", labels, shuffled))
+    said = [text for text in report.warnings if "look unrelated" in text]
+    assert len(said) == 1
+    assert f"of 40 right answers of the old model the new one keeps {kept} " in said[0]
+    assert "keep 25.00 %" in said[0]
+    # A model that loses a quarter is a poor one, and related.
+    poor = np.where(np.arange(40) % 4 == 0, (labels + 1) % 4, labels)
+    related = compare(answers("old", labels, labels), answers("new", labels, poor))
+    assert not [text for text in related.warnings if "look unrelated" in text]
+
+
+def test_probabilities_that_are_called_logits() -> None:
+    labels, logits = np.arange(6) % 3, np.eye(3)[np.arange(6) % 3] * 2
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    old = build_predictions("old", np.arange(6), labels, logits=logits)
+    new = build_predictions("new", np.arange(6), labels, logits=softmax)
+    said = [text for text in compare(old, new).warnings if "look like probabilities" in text]
+    assert len(said) == 1
+    assert said[0].startswith("new: ")
