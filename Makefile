@@ -10,7 +10,7 @@ UV := $(BIN)/uv --quiet
 INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt
 
 .PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels rehearse docs site clean break-guards fuzz soak load \
-	test-lowest test-latest nightly constraints audit
+	test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
 .venv/.uv: constraints.txt
@@ -54,6 +54,10 @@ test:
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/$(PYTEST_ALL)
 
+# The tests that make test leaves out, each for a reason that CONTRIBUTING.md gives.
+test-slow: .venv/.installed
+	$(BIN)/$(PYTEST_ALL) -m nightly
+
 # Takes out the guard of each row of the fault table, and sees the row's test fail. By hand and in a nightly job.
 break-guards: .venv/.installed
 	$(BIN)/python -m tools.break_guards
@@ -87,7 +91,7 @@ test-latest: .venv-latest
 
 # Goes on after what fails, and says at the end what ran, in what time, and what failed.
 nightly:
-	.ci/each break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
+	.ci/each test-slow break-guards fuzz soak load test-integrations test-lowest test-latest rehearse
 
 # Known faults of the packages that are installed, by the databases of PyPI.
 audit: .venv/.program

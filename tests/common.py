@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -87,13 +86,6 @@ def environment(**more: str) -> dict[str, str]:
     nowhere = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
     nowhere["no_proxy"] = "127.0.0.1,::1,localhost"
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "COLUMNS": "80"} | nowhere | more
-
-
-def mptctl_process(*words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run mptctl to its end."""
-    return subprocess.run(
-        command(*words), capture_output=True, text=True, env=environment(**more), check=False, timeout=300
-    )
 
 
 def assert_same_run(one: RunDir, other: RunDir) -> None:

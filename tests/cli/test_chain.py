@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mptctl.inference.named_models import load_predictions
-from tests.common import CommandLine, mptctl_process
+from tests.common import CommandLine
+from tests.forked import mptctl_process
 from tests.studies.test_chain import made_chain
 
 STUDY = """

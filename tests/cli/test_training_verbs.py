@@ -228,7 +228,7 @@ def test_the_recipes_of_calibrated_training_can_be_run(name: str, mptctl: Comman
         "--recipe",
         name,
         "--set",
-        "optim.batch_size=8",
+        "optim.batch_size=2",
         "--set",
         "criterion.name=mbls",
         "--device",

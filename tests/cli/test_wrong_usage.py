@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from mptctl.data.split import Split
 from mptctl.errors import UsageError, one_line
 from mptctl.recipe import validate_criterion, validate_method
-from tests.common import CommandLine, mptctl_process
+from tests.common import CommandLine, command, environment
 
 LINES = [
     ("train-mpt --epochs 3", "no such flag: --epochs; did you mean --set optim.epochs=3? mptctl train-mpt --help"),
@@ -94,7 +95,8 @@ def test_what_the_system_says_is_said_without_its_number(tmp_path: Path) -> None
 
 
 def test_the_program_is_called_by_its_name_however_it_was_started() -> None:
-    done = mptctl_process("train-mpt", "--epochs", "3")
+    words = command("train-mpt", "--epochs", "3")
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
     assert done.stderr == (
         "mptctl: no such flag: --epochs; did you mean --set optim.epochs=3? mptctl train-mpt --help lists what there "
         "is\n"

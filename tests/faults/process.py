@@ -23,6 +23,7 @@ import mptctl.inference.named_models
 import mptctl.report.flips_files
 import mptctl.report.flips_terminal  # noqa: F401
 from tests.common import Done
+from tests.forked import program
 
 # What a stream of the process is: a path to open for writing, a descriptor, or None where it is closed.
 Stream = str | int | None
@@ -71,7 +72,7 @@ def run_forked(
                 )
                 before()
                 _attach(*streams, encoding)
-                code = _main(words)
+                code = program("mptctl", [str(word) for word in words])
                 after()
             finally:
                 os._exit(code)
@@ -113,19 +114,6 @@ def _attach(out: int | None, err: int | None, encoding: str) -> None:
             os.dup2(source, number)
     sys.stdout = None if out is None else open(1, "w", encoding=encoding, closefd=False)  # type: ignore[assignment]  # noqa: SIM115
     sys.stderr = None if err is None else open(2, "w", encoding=encoding, closefd=False)  # type: ignore[assignment]  # noqa: SIM115
-
-
-def _main(words: tuple[object, ...]) -> int:
-    from mptctl.__main__ import main
-
-    sys.argv = ["mptctl", *map(str, words)]
-    try:
-        main()
-    except SystemExit as ended:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return ended.code if isinstance(ended.code, int) else 0
-    return 98
 
 
 def memory_limit(more: int) -> Callable[[], None]:

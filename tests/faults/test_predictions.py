@@ -12,12 +12,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.common import CommandLine, mptctl_process
+from tests.common import CommandLine
 from tests.evaluation.damage import KINDS
 from tests.evaluation.files import write
 from tests.evaluation.random_files import make
 from tests.evaluation.random_files import write as write_model
 from tests.faults.small_pairs import IDS, LABELS, good, refused
+from tests.forked import mptctl_process
 
 Pair = tuple[Path, Path]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,14 +18,8 @@ from mptctl.errors import NonFiniteError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from tests.common import (
-    Train,
-    assert_same_run,
-    command,
-    environment,
-    mptctl_process,
-    short_recipe,
-)
+from tests.common import Train, assert_same_run, short_recipe
+from tests.forked import Forked, mptctl_process
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")
@@ -34,18 +27,17 @@ FLAGS = [word for key in ("runtime.device=cpu", "runtime.threads=1", *LONG) for 
 
 
 @contextmanager
-def training(root: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+def training(root: Path, *more: str) -> Iterator[Forked]:
     """A run in a process of its own, which does not outlive the test."""
-    words = command("train-ref", "--run-root", root, "--name", "killed", "--seed", "0", *FLAGS, *more)
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment()) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = Forked("train-ref", "--run-root", root, "--name", "killed", "--seed", "0", *FLAGS, *more)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def wait_for_step(folder: RunDir, step: int, process: subprocess.Popen[str]) -> None:
+def wait_for_step(folder: RunDir, step: int, process: Forked) -> None:
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and process.poll() is None:
         if any(line.event == "checkpoint" and line.step >= step for line in read_metrics(folder.metrics)):

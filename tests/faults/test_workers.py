@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,16 +15,13 @@ from mptctl.models.run_folder import RunDir
 from mptctl.report.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import ROOT, environment, make_folder, mptctl_process, short_recipe
-from tests.training.test_distributed import FLAGS, two_workers
+from tests.common import make_folder, short_recipe
+from tests.forked import mptctl_process, workers
+from tests.training.test_distributed import FLAGS
+from tests.training.test_distributed import finished as finished_workers
 from tests.tune.conftest import finished, search, validations, wait_for
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers through Linux's /proc")
 @pytest.mark.parametrize(
     ("worker", "more"),
     [(0, []), (1, []), (1, ["--set", "runtime.sync_batchnorm=true"])],
@@ -38,35 +33,19 @@ def test_row_25_when_one_worker_dies_all_stop_and_resume_goes_on(
     root = digits.run_root
     keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2", *more]
     folder = RunDir(root / "two")
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        two_workers(root, "--name", "two", *keys),
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        env=environment(),
-        cwd=ROOT,
-    ) as process:
-        deadline = time.monotonic() + 300
-        while not any(line.event == "checkpoint" for line in read_metrics(folder.metrics)):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        os.kill(children_of(process.pid)[worker], signal.SIGKILL)
-        _, err = process.communicate(timeout=300)
-    assert process.returncode != 0
+    words = ("train-ref", "--run-root", root, *FLAGS, "--name", "two", *keys)
+    both = workers(2, *words)
+    wait_for(lambda: any(line.event == "checkpoint" for line in read_metrics(folder.metrics)), both[worker])
+    both[worker].kill()
+    both[worker].communicate()
+    _, err = both[1 - worker].communicate(timeout=300)
+    assert both[1 - worker].returncode == 1
     saved = load_checkpoint(folder.last).meta.global_step
     assert saved >= 2
     assert "of 2: another worker is gone; look at its message, then start all of them again" in err
-    again = mptctl_process(
-        "train-ref", "--run-root", root, "--name", "two", *FLAGS, *keys, "--resume", "--dry-run"
-    )
+    again = mptctl_process(*words, "--resume", "--dry-run")
     assert again.returncode == 0, again.stderr
-    out = subprocess.run(
-        two_workers(root, "--name", "two", "--resume", *keys, "--set", "optim.epochs=20"),
-        capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
+    finished_workers(workers(2, *words, "--resume"))
     assert load_checkpoint(folder.last).meta.global_step == 20 * 12
 
 

@@ -1,15 +1,26 @@
 """Inputs that the kernel tests share, and the loss as one writes it without a kernel."""
 
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pytest
 import torch
+from _pytest.mark import ParameterSet
 from torch import Tensor
 from torch.nn import functional as F
 
 from mpt_kernels import MptLossOutput
 
 Loss = Callable[..., MptLossOutput]
+
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def beside(*values: Any) -> ParameterSet:
+    """A case beside the one of its regime: Triton's interpreter, which is slow, meets it at night alone."""
+    return pytest.param(*values, marks=[pytest.mark.nightly] if INTERPRETED else [])
 
 
 class Case(NamedTuple):

@@ -13,10 +13,19 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     pytest.skip("this is that run", allow_module_level=True)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "compiled", "edges", "golden", "pieces", "sums"])
-def test_the_triton_kernels_pass(name: str) -> None:
-    # A process of its own: Triton decides when it is imported whether it interprets.
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", f"test_{name}.py"]
+@pytest.mark.parametrize("names", ["accuracy", "compiled sums", "edges", "golden pieces"])
+def test_the_triton_kernels_pass(names: str) -> None:
+    interpret(*(f"test_{name}.py" for name in names.split()))
+
+
+@pytest.mark.nightly
+def test_the_triton_kernels_pass_beside_one_case_a_regime() -> None:
+    interpret("-m", "nightly", "test_accuracy.py", "test_golden.py", "test_sums.py")
+
+
+def interpret(*words: str) -> None:
+    """Run pytest where Triton interprets, in a process of its own: Triton decides so when it is imported."""
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *words]
     # The interpreter computes rows past the end too and warns of what comes out; nobody reads them.
     command += ["-W", "ignore::RuntimeWarning:triton.runtime.interpreter"]
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}

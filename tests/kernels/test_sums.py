@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mpt_kernels import arrivals
-from tests.kernels.cases import Loss, random_case
+from tests.kernels.cases import Loss, beside, random_case
 
 
-@pytest.mark.parametrize("rows", [1, 5, 31, 32])
+@pytest.mark.parametrize("rows", [5, 32, beside(1), beside(31)])
 def test_the_last_program_sums_what_a_second_launch_sums(
     loss: Loss, backend: str, device: str, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,8 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import load_recipe
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import Log, assert_same_run, command, environment, mptctl_process
+from tests.common import Log, assert_same_run, command, environment
+from tests.forked import Forked, mptctl_process
 
 ASKED = """
 import os, sys, time
@@ -103,7 +104,7 @@ def started(*words: str | Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, env=environment())
 
 
-def wait_until(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def wait_until(there: Callable[[], bool], process: Forked | subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 300
     while not there():
         assert process.poll() is None, process.communicate()
@@ -155,11 +156,11 @@ def test_a_signal_while_pictures_are_decoded_ends_it_between_two_pictures(
 ) -> None:
     runs = slow_to_decode
     words = ("--recipe", "digits", "--set", "optim.batch_size=4", "--set", "runtime.device=cpu")
-    with started("train-ref", "--run-root", runs, *words) as process:
-        wait_until((runs / "ref" / "lock").exists, process)
-        time.sleep(0.5)
-        process.send_signal(signum)
-        out, err = process.communicate(timeout=300)
+    process = Forked("train-ref", "--run-root", runs, *words)
+    wait_until((runs / "ref" / "lock").exists, process)
+    time.sleep(0.5)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (code, "")
     assert err.count("\n") == 1
     assert "nothing was trained and nothing was saved; start the same command again" in err
@@ -174,10 +175,10 @@ def test_a_signal_in_validation_saves_the_step_and_validates_anew(tmp_path: Path
     keys = ("data.image_size=40", "optim.epochs=2", "runtime.threads=1")
     flags = [word for key in (*keys, "runtime.device=cpu") for word in ("--set", key)]
     stopped, whole = RunDir(root / "stopped"), RunDir(root / "whole")
-    with started("train-ref", "--run-root", root, "--name", "stopped", *flags) as process:
-        wait_until(lambda: any(line.step == 2 for line in read_metrics(stopped.metrics)), process)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
+    process = Forked("train-ref", "--run-root", root, "--name", "stopped", *flags)
+    wait_until(lambda: any(line.step == 2 for line in read_metrics(stopped.metrics)), process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert [line.event for line in read_metrics(stopped.metrics) if line.event != "step"] == ["checkpoint"]
     assert not stopped.best.exists()

@@ -13,7 +13,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.importing import import_model, read_class_names
 from mptctl.recipe import load_recipe
-from tests.common import mptctl_process
+from tests.forked import mptctl_process
 
 SIZE = ("data.image_size=32",)
 

@@ -13,7 +13,8 @@ from mptctl.cli.app import app
 from mptctl.data import characters
 from mptctl.errors import UsageError
 from mptctl.studies.quickstart import QuickstartResult, apart, quickstart
-from tests.common import CommandLine, mptctl_process
+from tests.common import CommandLine
+from tests.forked import mptctl_process
 
 
 def test_the_whole_story_by_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ from mptctl.studies.study_file import load_study
 from mptctl.studies.study_plan import on_machine, plan_study
 from mptctl.studies.study_state import make_splits
 from mptctl.training.train import train
-from tests.common import command, environment
+from tests.common import environment
+from tests.forked import Forked
 from tests.tune.conftest import wait_for
 
 # Long enough for a machine to be lost while its run is under way, after its first checkpoint.
@@ -146,10 +147,7 @@ def test_row_33_a_study_ends_complete_when_one_of_two_machines_is_lost(
 ) -> None:
     (tmp_path / "small.yaml").write_text(STUDY, encoding="utf-8")
     words = ("small.yaml", "--run-root", "runs", "--seeds", str(SEED), "--parallel", "2", "--json")
-    process = subprocess.Popen(
-        command("study", *words, "--ray-address", two_machines.address),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment(),
-    )  # fmt: skip
+    process = Forked("study", *words, "--ray-address", two_machines.address, cwd=tmp_path)
     try:
         seed = tmp_path / "runs" / str(SEED)
         run, raylet = wait_for(lambda: run_on(two_machines.second, seed), process)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from mptctl.names import Role
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from tests.common import short_recipe
+from tests.forked import PROCESSES, process_of
 from tests.teachers.conftest import BOTH, OLD, cached, files, opened, teachers_of, update
 
 
@@ -88,11 +87,8 @@ def ask(runs: Path, queue: multiprocessing.Queue[tuple[int, bytes]]) -> None:
 
 
 def test_processes_share_the_work_without_races(split: Split) -> None:
-    context = multiprocessing.get_context("spawn")
-    queue: multiprocessing.Queue[tuple[int, bytes]] = context.Queue()
-    processes = [context.Process(target=ask, args=(split.run_root, queue)) for _ in range(2)]
-    for process in processes:
-        process.start()
+    queue: multiprocessing.Queue[tuple[int, bytes]] = PROCESSES.Queue()
+    processes = [process_of(ask, split.run_root, queue) for _ in range(2)]
     results = [queue.get(timeout=120) for _ in processes]
     for process in processes:
         process.join()
@@ -137,31 +133,24 @@ def test_the_old_model_judges_the_validation_part_once(split: Split) -> None:
     assert flips("plain") == flips("first") == flips("second") != []
 
 
+def hold(runs: Path, holding: Event) -> None:
+    """Compute four answers of the old model, and hold the lock of the next."""
+    torch.set_num_threads(1)
+    source, _, loader = opened(load_split(runs), short_recipe())
+    batches = iter(loader.epoch(0))
+    for _ in range(4):
+        source.logits(next(batches), OLD)
+    with source.files[Role.OLD].locked(0):
+        holding.set()
+        time.sleep(60)
+
+
 def test_a_killed_run_leaves_a_cache_that_others_use(split: Split) -> None:
-    code = f"""
-from pathlib import Path
-import sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
-import importlib.util
-spec = importlib.util.spec_from_file_location("cache_tests", {__file__!r})
-tests = importlib.util.module_from_spec(spec); spec.loader.exec_module(tests)
-from mptctl.data.split import load_split
-source, _, loader = tests.opened(load_split(Path({str(split.run_root)!r})), tests.short_recipe())
-for i, batch in enumerate(loader.epoch(0)):
-    source.logits(batch, tests.OLD)
-    if i == 3:
-        store = source.files[tests.Role.OLD]
-        with store.locked(0):
-            print("holding", flush=True)
-            time.sleep(60)
-"""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == "holding"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    holding = PROCESSES.Event()
+    process = process_of(hold, split.run_root, holding)
+    assert holding.wait(60)
+    process.kill()
+    process.join()
     begin = time.monotonic()
     source, teachers, loader = opened(split, short_recipe())
     for batch in loader.epoch(0):

@@ -1,8 +1,9 @@
-"""Several workers over gloo, started as a user starts them: the run of one."""
+"""Several workers over gloo give the run of one; two of them are once started as a user starts them."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,18 +16,24 @@ from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from tests.common import ROOT, CommandLine, digits_with_teachers, environment, mptctl_process
+from mptctl.training import distributed
+from tests.common import ROOT, CommandLine, digits_with_teachers, environment
+from tests.forked import Forked, mptctl_process, places, process_of, workers
 
 FLAGS = ["--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--seed", "0"]
 
 
-def two_workers(root: Path, *words: str) -> list[str]:
-    return launched(2, "train-ref", "--run-root", str(root), *FLAGS, *words)
-
-
-def launched(workers: int, *words: str) -> list[str]:
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"]
+def launched(count: int, *words: str) -> list[str]:
+    """A command line as so many workers, under the launcher of torch."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     return [*launcher, "-m", "mptctl", *words]
+
+
+def finished(processes: list[Forked]) -> list[str]:
+    """What each worker printed, once all have ended well."""
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), said
+    return [out for out, _ in said]
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
@@ -34,12 +41,9 @@ def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split,
     """With a frozen body there are no batch statistics, and only the order of sums differs."""
     root = digits.run_root
     keys = ["--set", "model.train=head", "--set", "optim.epochs=2"]
-    out = subprocess.run(
-        two_workers(root, "--name", "two", *keys, "--set", f"optim.accumulate={pieces}"),
-        capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
-    assert out.stdout.count("best.pt") == 1
+    words = ("train-ref", "--run-root", root, *FLAGS, "--name", "two", *keys)
+    printed = finished(workers(2, *words, "--set", f"optim.accumulate={pieces}"))
+    assert "".join(printed).count("best.pt") == 1
     assert mptctl_process("train-ref", "--run-root", root, "--name", "one", *FLAGS, *keys).returncode == 0
     one, two = (load_checkpoint(root / name / "last.pt") for name in ("one", "two"))
     assert one.meta.global_step == two.meta.global_step
@@ -83,16 +87,20 @@ def counts(mptctl: CommandLine, root: Path, name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("count", [2, 4])
 def test_with_synchronised_batch_statistics_several_workers_give_the_run_of_one(
-    updated: Path, mptctl: CommandLine, workers: int
+    updated: Path, mptctl: CommandLine, count: int
 ) -> None:
-    name = f"by-{workers}"
-    out = subprocess.run(
-        launched(workers, *UPDATE, "--run-root", str(updated), "--name", name),
-        capture_output=True, text=True, env=environment(), cwd=ROOT, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
+    name = f"by-{count}"
+    words = (*UPDATE, "--run-root", str(updated), "--name", name)
+    if count == 2:
+        launcher = launched(2, *words)
+        out = subprocess.run(
+            launcher, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False
+        )
+        assert out.returncode == 0, out.stderr
+    else:
+        finished(workers(count, *words))
     one, several = (
         [line for line in read_metrics(RunDir(updated / run).metrics) if line.event in ("step", "epoch")]
         for run in ("one", name)
@@ -118,30 +126,23 @@ def test_with_synchronised_batch_statistics_several_workers_give_the_run_of_one(
     assert flips == counts(mptctl, updated, "one")
 
 
-def test_nothing_that_was_trained_knows_the_group_once_it_has_ended(tmp_path: Path) -> None:
-    """A gloo group that is freed with Python's lock held may wait for ever; one that is never freed may abort."""
-    (tmp_path / "ends.py").write_text(
-        """
-import os
-import torch
-from mptctl.training.distributed import workers
+def train_and_leave(variables: dict[str, str]) -> None:
+    """Be a worker that takes a step, and end with 7 once the group has ended and nothing knows it."""
+    os.environ.update(variables)
+    cpu = torch.device("cpu")
+    with distributed.workers(cpu) as group:
+        model = torch.nn.Linear(3, 2)
+        wrapped = group.wrap(model, cpu)
+        wrapped(torch.ones(4, 3)).sum().backward()
+        group.wait()
+    assert wrapped.reducer is wrapped.logger is wrapped.process_group is None
+    assert model.weight.grad is not None
+    os._exit(7)  # how the interpreter ends is torch's
 
-cpu = torch.device("cpu")
-with workers(cpu) as group:
-    model = torch.nn.Linear(3, 2)
-    wrapped = group.wrap(model, cpu)
-    wrapped(torch.ones(4, 3)).sum().backward()
-    group.wait()
-assert wrapped.reducer is wrapped.logger is wrapped.process_group is None
-assert model.weight.grad is not None
-print("ended", flush=True)
-os._exit(0)  # how the interpreter ends is torch's
-"""
-    )
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    out = subprocess.run(
-        [*launcher, str(tmp_path / "ends.py")],
-        capture_output=True, text=True, env=environment(), timeout=120, check=False,
-    )  # fmt: skip
-    assert out.returncode == 0, out.stderr
-    assert out.stdout.count("ended") == 2
+
+def test_nothing_that_was_trained_knows_the_group_once_it_has_ended() -> None:
+    """A gloo group that is freed with Python's lock held may wait for ever; one that is never freed may abort."""
+    processes = [process_of(train_and_leave, variables) for variables in places(2)]
+    for process in processes:
+        process.join(timeout=120)
+    assert [process.exitcode for process in processes] == [7, 7]

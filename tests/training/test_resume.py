@@ -13,14 +13,8 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.report.training_progress import result_lines
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
-from tests.common import (
-    Log,
-    Train,
-    assert_same_run,
-    mptctl_process,
-    short_recipe,
-    train_until_killed,
-)
+from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed
+from tests.forked import mptctl_process
 
 # Long enough to be killed in the middle, and saving so often that kills hit the saving too.
 LONG = ("optim.epochs=8", "runtime.checkpoint_every_steps=2")

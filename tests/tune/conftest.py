@@ -14,7 +14,10 @@ import pytest
 
 from mptctl.machine.ray_folder import INNER
 from mptctl.tune.tune_report import TuneReport
-from tests.common import command, digits_with_teachers, environment
+from tests.common import digits_with_teachers
+from tests.forked import Forked
+
+Process = Forked | subprocess.Popen[str]
 
 
 @pytest.fixture(scope="module")
@@ -23,25 +26,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return digits_with_teachers(tmp_path_factory.mktemp("tune"), val_fraction=0.1, epochs=3, seed=1).run_root
 
 
-def search(runs: Path, *words: str) -> subprocess.Popen[str]:
-    """`mptctl tune --json` with whatever flags; its output comes through pipes."""
-    return subprocess.Popen(
-        command("tune", "--json", "--run-root", runs, "--set", "runtime.device=cpu", *words),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    )
+def search(runs: Path, *words: str) -> Forked:
+    """`mptctl tune --json` with whatever flags."""
+    return Forked("tune", "--json", "--run-root", runs, "--set", "runtime.device=cpu", *words)
 
 
-def finished(process: subprocess.Popen[str]) -> tuple[TuneReport, str]:
+def finished(process: Forked) -> tuple[TuneReport, str]:
     """What a search printed, once it is done, and what it said."""
     out, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     return TuneReport.model_validate_json(out), said
 
 
-def wait_for(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
+def wait_for(what: Callable[[], Any], process: Process) -> Any:
     """Wait until something is there, while the search goes on."""
     while not (found := what()):
         assert process.poll() is None, process.communicate()
@@ -56,7 +53,7 @@ def validations(folder: Path) -> list[str]:
     return [line for line in lines if line.endswith("}") and json.loads(line)["event"] == "epoch"]
 
 
-def rays_of(process: subprocess.Popen[str]) -> list[str]:
+def rays_of(process: Process) -> list[str]:
     """Processes of the Ray that a search started and that are still there, its agents among them."""
     session = re.compile(rf"/mptctl-\w{{8}}/{INNER}/session_[\d_-]+_{process.pid}\b")
     found = []

@@ -13,14 +13,14 @@ from mptctl.machine.ray_folder import INNER
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import load_recipe
 from mptctl.tune.tune_report import TuneReport
-from tests.common import mptctl_process
+from tests.forked import Forked, mptctl_process
 from tests.tune.conftest import finished, rays_of, search, validations, wait_for
 
 EPOCHS = 6
 
 
 @pytest.fixture(scope="module")
-def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]:
+def swept(runs: Path) -> tuple[TuneReport, dict[str, list[str]], Forked]:
     """A search that was killed in its second trial and resumed; its validations when it was killed."""
     flags = [
         "--k",
@@ -55,7 +55,7 @@ def searched_again(runs: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_a_killed_search_goes_on_and_repeats_nothing(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, before, _ = swept
     trials = runs / "tune" / "trials"
@@ -74,7 +74,7 @@ def test_a_killed_search_goes_on_and_repeats_nothing(
 
 @pytest.mark.slow
 def test_the_resumed_trial_is_the_one_that_was_never_killed(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     trial = load_checkpoint(runs / "tune" / "trials" / "kl-k2" / "best.pt")
     done = mptctl_process(
@@ -88,7 +88,7 @@ def test_the_resumed_trial_is_the_one_that_was_never_killed(
 
 @pytest.mark.slow
 def test_the_choice_is_written_as_a_recipe_that_trains(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, _, _ = swept
     chosen = report.trial(report.choice or "")
@@ -107,7 +107,7 @@ def test_the_choice_is_written_as_a_recipe_that_trains(
 
 @pytest.mark.slow
 def test_figures_of_a_trial_are_those_of_its_best_checkpoint(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, _, _ = swept
     for trial in report.trials:
@@ -121,7 +121,7 @@ def test_figures_of_a_trial_are_those_of_its_best_checkpoint(
 
 @pytest.mark.slow
 def test_what_was_written_says_what_was_printed(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, _, process = swept
     folder = runs / "tune"
@@ -142,7 +142,7 @@ def test_what_was_written_says_what_was_printed(
 
 @pytest.mark.slow
 def test_a_tighter_bound_chooses_anew_without_training(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, _, _ = swept
     done = searched_again(runs, "--max-er-increase", "-100")
@@ -163,7 +163,7 @@ def test_a_tighter_bound_chooses_anew_without_training(
 
 @pytest.mark.slow
 def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends_with_3(
-    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], subprocess.Popen[str]]
+    runs: Path, swept: tuple[TuneReport, dict[str, list[str]], Forked]
 ) -> None:
     report, _, _ = swept
     kept = searched_again(runs, "--max-nfr", "90", "--json")
@@ -232,10 +232,10 @@ def test_a_search_that_is_asked_to_stop_says_how_to_go_on(runs: Path) -> None:
 def test_optuna_with_early_stops_keeps_what_is_known(runs: Path) -> None:
     flags = ("--name", "optuna", "--search", "optuna", "--k", "0:8", "--asha", "--max-er-increase", "100")
     small = ("--set", "optim.epochs=2", "--set", "optim.max_steps=20")
-    report, _ = finished(search(runs, *flags, *small, "--trials", "2"))
-    assert len(report.trials) == 2
+    report, _ = finished(search(runs, *flags, *small, "--trials", "1"))
+    assert len(report.trials) == 1
     assert {t.status for t in report.trials} <= {"done", "stopped"}
     assert all(0 <= float(t.settings["k"]) <= 8 for t in report.trials)
-    more, _ = finished(search(runs, *flags, *small, "--trials", "3", "--resume"))
-    assert more.trials[:2] == report.trials
-    assert len(more.trials) == 3
+    more, _ = finished(search(runs, *flags, *small, "--trials", "2", "--resume"))
+    assert more.trials[:1] == report.trials
+    assert len(more.trials) == 2

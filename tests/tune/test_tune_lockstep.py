@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from mptctl.models.run_folder import RunDir
-from tests.common import assert_same_run, mptctl_process
+from tests.common import assert_same_run
+from tests.forked import mptctl_process
 from tests.tune.conftest import finished, search, validations, wait_for
 
 FLAGS = ("--k", "0,1,2", "--max-concurrent", "1", "--max-er-increase", "90", "--set", "optim.epochs=3")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_trials_in_lockstep_are_those_of_any_other_search(runs: Path) -> None:
     process = search(runs, "--name", "lockstep", "--lockstep", "2", *FLAGS)
@@ -38,7 +40,7 @@ def test_trials_in_lockstep_are_those_of_any_other_search(runs: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_trial_that_fails_in_lockstep_is_named_alone(runs: Path) -> None:
+def test_a_trial_that_fails_in_lockstep_is_named_and_the_other_is_what_it_is_alone(runs: Path) -> None:
     flags = ("--k", "1", "--lr", "0.05,1e30", "--lockstep", "2", "--max-er-increase", "90")
     report, _ = finished(search(runs, "--name", "wild", *flags, "--set", "optim.epochs=2"))
     good, wild = report.trials
@@ -46,6 +48,13 @@ def test_a_trial_that_fails_in_lockstep_is_named_alone(runs: Path) -> None:
     assert wild.error is not None
     assert "not finite" in wild.error
     assert report.choice == good.name
+    keys = [
+        word for key in ("optim.lr=0.05", "optim.epochs=2", "runtime.threads=1") for word in ("--set", key)
+    ]
+    flags = ("--k", "1", "--name", "alone", "--cache-teachers", "--device", "cpu")
+    done = mptctl_process("train-mpt", "--run-root", runs, *flags, *keys)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(RunDir(Path(good.run)), RunDir(runs / "alone"))
 
 
 @pytest.mark.parametrize("flags", [["--asha"], ["--search", "optuna"]])
