@@ -33,7 +33,7 @@ WHOLE = ("README.md", "docs/results.md")
 KEPT = re.compile(r"<!-- kept: (.*?)-->\n\n?(.*?)(?:\n\n|\Z)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 # What is said of intervals in general, and of limits, is no claim.
-RATE = re.compile(r"(?<![\w.,])(?!95 %|2 % flip|4 % flip)\d[\d.,]* %")
+RATE = re.compile(r"(?<![\w.,])(?!95 %|3 % flip|4 % flip)\d[\d.,]* %")
 OPERATORS: dict[type[ast.AST], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
