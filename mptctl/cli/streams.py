@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -13,6 +14,9 @@ import typer
 
 # What a program reads that called this one: an output that is cut short would be taken for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
+# What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins, blanks
+# before it or not, and `##[` anywhere.
+COMMAND = re.compile(r"(?P<blanks>(?:\A|[\r\n])\s*)(?P<first>:)(?=:)|(?P<hash>#)(?=#\[)")
 
 
 class _Descriptor(io.RawIOBase):
@@ -40,6 +44,37 @@ class _Descriptor(io.RawIOBase):
         return len(content)
 
 
+class _WithoutCommands(io.TextIOWrapper):
+    """Text in which no line is a command to the runner of a workflow: its first sign stands as ``\\xNN``."""
+
+    blank = True  # whether nothing but blanks stands in the line so far
+
+    def write(self, text: str) -> int:
+        whole = text if self.blank else f"_{text}"
+        safe = COMMAND.sub(_with_first_sign_as_number, whole)
+        self.write_commands(safe if self.blank else safe[1:])
+        return len(text)
+
+    def write_commands(self, text: str) -> None:
+        """Write text as it is."""
+        super().write(text)
+        begun = re.split(r"[\r\n]", text)[-1]
+        self.blank = not begun.strip() and (self.blank or len(begun) < len(text))
+
+
+def _with_first_sign_as_number(found: re.Match[str]) -> str:
+    sign = found["first"] or found["hash"]
+    return f"{found['blanks'] or ''}\\x{ord(sign):02x}"
+
+
+def write_commands(text: str) -> None:
+    """Write lines to standard error that are commands to the runner of a workflow."""
+    if isinstance(sys.stderr, _WithoutCommands):
+        sys.stderr.write_commands(text)
+    else:
+        sys.stderr.write(text)
+
+
 def take_what_comes() -> None:
     """Put streams in the place of standard output and error that no write to them can fail.
 
@@ -61,7 +96,8 @@ def _stream(before: TextIO | None, number: int) -> TextIO:
     else:
         number = before.fileno()
     raw = _Descriptor(number, problem)
-    return io.TextIOWrapper(
+    kind = _WithoutCommands if os.environ.get("GITHUB_ACTIONS") else io.TextIOWrapper
+    return kind(
         io.BufferedWriter(raw),  # type: ignore[type-var]  # a RawIOBase, of which typeshed wants more
         encoding="utf-8" if before is None else before.encoding,
         errors="backslashreplace",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 
-from mptctl.errors import DataError
+from mptctl.errors import DataError, some
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import Gate, GateCheck, Limits, Scope, WaiverRow, check_gate, failed_condition
-from mptctl.evaluation.gate_yaml import GateFile, Waiver
+from mptctl.evaluation.gate_yaml import GateFile, ListedIds, Waiver
 from mptctl.evaluation.slices import SliceSource, slice_name
 
 
@@ -43,9 +43,8 @@ def judge(
         DataError: an id or a slice without a sample of an old class.
     """
     keep = rules.must_keep
-    _refuse_strangers(
-        source, list(dict.fromkeys([*keep.ids, *(w.id for w in rules.waivers if w.id is not None)]))
-    )
+    ids = dict.fromkeys([*keep.ids, *(w.id for w in rules.waivers if w.id is not None)])
+    _refuse_strangers(source, list(ids), rules.listed)
     for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
         if by is not None and source.one(by) is None:
             raise DataError(
@@ -99,17 +98,22 @@ def judge(
     return gate, waived
 
 
-def _refuse_strangers(source: SliceSource, ids: Sequence[str]) -> None:
+def _refuse_strangers(source: SliceSource, ids: Sequence[str], listed: ListedIds | None) -> None:
     """Refuse ids that cannot flip: a rule on them would hold whatever the new model does."""
     if not ids:
         return
-    for found, what in (
-        (source.unknown(ids), "not in the test set"),
-        (source.of_new_classes(ids), "of new classes, which cannot flip"),
+    lines = {} if listed is None else listed.lines
+    for found, what, are in (
+        (source.unknown(ids), "name no sample of the test set", "not in the test set"),
+        (source.of_new_classes(ids), "name samples of new classes", "of new classes, which cannot flip"),
     ):
+        if listed is not None and (numbers := sorted(lines[each] for each in found if each in lines)):
+            raise DataError(
+                f"--gate: {listed.path}: lines {some(numbers)} {what}; correct them, or remove them"
+            )
         if found:
             raise DataError(
-                f"--gate: {len(found)} ids are {what} ({first(found)}); correct them, or remove them"
+                f"--gate: {len(found)} ids are {are} ({first(found)}); correct them, or remove them"
             )
 
 

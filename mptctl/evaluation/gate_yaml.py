@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Self
@@ -15,7 +16,8 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from mptctl.errors import UsageError
 from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.gate import LIMITS, Limits
-from mptctl.files import Model, read_bounded, read_names
+from mptctl.files import Model, read_bounded
+from mptctl.files.names_file import read_named_lines
 from mptctl.files.typed import Typed
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.
@@ -94,6 +96,20 @@ class Waiver(Typed):
         return self
 
 
+@dataclass(frozen=True)
+class ListedIds:
+    """The ids of `must_keep.file`.
+
+    Attributes:
+        path: of that file.
+        lines: on which each id stands first. Messages name lines, never the text: a gate file may come from somebody
+            who may not read what it names.
+    """
+
+    path: Path
+    lines: Mapping[str, int]
+
+
 class GateFile(Typed):
     """What a release must keep to, as a file that is reviewed like code."""
 
@@ -103,6 +119,12 @@ class GateFile(Typed):
     must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
     waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
     _name: str = PrivateAttr(default="the gate file")
+    _listed: ListedIds | None = PrivateAttr(default=None)
+
+    @property
+    def listed(self) -> ListedIds | None:
+        """The ids that came from `must_keep.file`; None where none is named."""
+        return self._listed
 
     def keys(self) -> list[tuple[str, ...]]:
         """The columns, or crossings of them, that its slices need."""
@@ -193,7 +215,11 @@ def read_gate_file(path: Path) -> GateFile:
     if found.must_keep.file is None:
         return found
     listed = path.parent / found.must_keep.file
-    ids = [*found.must_keep.ids, *read_names(listed, f"{path}: must_keep.file:")]
+    lines: dict[str, int] = {}
+    for line in read_named_lines(listed, f"{path}: must_keep.file:"):
+        lines.setdefault(line.name, line.number)
+    found._listed = ListedIds(listed, lines)
+    ids = [*found.must_keep.ids, *lines]
     return found.model_copy(update={"must_keep": found.must_keep.model_copy(update={"ids": ids})})
 
 

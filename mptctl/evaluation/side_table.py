@@ -20,6 +20,7 @@ from mptctl.evaluation.join import NAMED
 from mptctl.evaluation.npz_file import read_npz
 from mptctl.evaluation.readers import find_parts, headers
 from mptctl.evaluation.scan import not_whole
+from mptctl.evaluation.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
 from mptctl.evaluation.table import quoted
 from mptctl.evaluation.workspace import current
 
@@ -123,7 +124,8 @@ def _source(part: Path, columns: Sequence[str]) -> tuple[str, list[str], str]:
         f"read_csv({file}, columns={{{kinds}}}, auto_detect=false, header=true, delim=',', quote='\"', "
         "escape='\"', strict_mode=true)"
     )
-    return source, [f"c{header.index(column)}" for column in wanted], ""
+    cells = [f"c{header.index(column)}" for column in wanted]
+    return source, [from_cell_sql(cell) for cell in cells] if header == [*FLIP_COLUMNS] else cells, ""
 
 
 def _refuse_not_whole(part: Path, file: str, bits: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
@@ -13,7 +14,20 @@ LONGEST_NAME = 1000
 MOST_BYTES = 2**26
 
 
+@dataclass(frozen=True)
+class NamedLine:
+    """A name and the line, from 1, that it stands on."""
+
+    number: int
+    name: str
+
+
 def read_names(path: Path, flag: str) -> list[str]:
+    """Read a file of names, as `read_named_lines`, whose errors it raises."""
+    return [line.name for line in read_named_lines(path, flag)]
+
+
+def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
     """Read a file of class names: one a line, in their order; empty lines do not count.
 
     Args:
@@ -21,7 +35,8 @@ def read_names(path: Path, flag: str) -> list[str]:
         flag: that named it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no name.
+        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no name. No text
+            of it is in the message: what names the file may come from somebody who may not read it.
         DataError: a device or FIFO.
     """
     try:
@@ -29,11 +44,12 @@ def read_names(path: Path, flag: str) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{flag} {path}: cannot be read ({reason}); write one name a line") from error
-    names = [line.strip() for line in lines if line.strip()]
+    names = [NamedLine(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     if not names:
         raise UsageError(f"{flag} {path}: holds no name; write one name a line")
-    if long := [name for name in names if len(name) > LONGEST_NAME]:
-        raise UsageError(
-            f"{flag} {path}: a name has {len(long[0]):,} characters ({long[0][:40]}...); write one name a line"
-        )
+    for line in names:
+        if len(line.name) > LONGEST_NAME:
+            raise UsageError(
+                f"{flag} {path}: line {line.number} has {len(line.name):,} characters; write one name a line"
+            )
     return names

@@ -223,6 +223,7 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
                 raise UsageError(f"{where}: {part}: set: {key}: is not set so; {DECIDED[key]}")
         own = beside / name_or_file
         chosen = str(own) if own.is_file() else name_or_file
+        _refuse_no_recipe(chosen, method, f"{where}: {part}: {name_or_file}")
         try:
             return load_recipe(chosen, (), {**fixed, "method.name": method})
         except UsageError as error:
@@ -244,6 +245,25 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
             for update in file.updates
         },
     )
+
+
+def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
+    """Refuse a file that is no recipe, without its text: a study may come from somebody who may not read the file.
+
+    Raises:
+        UsageError: where and that it is none.
+    """
+    if not Path(name_or_file).expanduser().is_file():
+        return
+    try:
+        load_recipe(name_or_file, (), {"method.name": method})
+    except UsageError as error:
+        place = re.search(r"line \d+, column \d+", str(error))
+        at = "" if place is None else f" ({place[0]})"
+        raise UsageError(
+            f"{where}: is no valid recipe{at}; what is wrong with it is said by mptctl train-ref --print-recipe "
+            f"--recipe {name_or_file}"
+        ) from None
 
 
 def checked_seeds(seeds: list[int]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.spreadsheet_cells import as_cell
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
@@ -58,11 +59,18 @@ def log_comparison(
 
 
 def _write(result: FlipReport, folder: Path) -> list[Path]:
-    from pyarrow import csv
+    import pyarrow as pa
+    from pyarrow import csv, types
 
     report = Report(result)
+    columns = {
+        name: pa.array([None if text is None else as_cell(text) for text in values.to_pylist()], values.type)
+        if types.is_string(values.type)
+        else values
+        for name, values in zip(report.flips.column_names, report.flips.columns, strict=True)
+    }
     report.to_html(folder / "report.html")
     report.to_markdown(folder / "report.md")
     (folder / "report.json").write_text(report.model_dump_json(), encoding="utf-8")
-    csv.write_csv(report.flips, folder / "flips.csv")
+    csv.write_csv(pa.table(columns), folder / "flips.csv")
     return sorted(folder.iterdir())
