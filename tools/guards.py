@@ -1,6 +1,5 @@
 """The guard of each row of the fault table, and the patches that take it out."""
 
-# ruff: noqa: E501  # pieces of files are not broken
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -200,11 +199,20 @@ GUARDS: dict[int, Guard] = {
     ),
     29: _one("names are made visible", "errors.py", "    if text.isprintable():\n", "    if True:\n"),
     30: _one("names that lead up are refused", "models/ownership.py", ' or ".." in path.parts', ""),
-    31: _one(
+    31: Guard(
         "a file is written under another name",
-        "files/writing.py",
-        'path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")\n        # The system applies the umask, which a program cannot ask for without changing it for its other threads.\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL',
-        "path\n        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
+        (
+            Patch(
+                "mptctl/files/writing.py",
+                'return path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")',
+                "return path",
+            ),
+            Patch(
+                "mptctl/files/writing.py",
+                "os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL",
+                "os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC",
+            ),
+        ),
     ),
     32: _FULL_DISK,
     33: _one(
@@ -319,12 +327,6 @@ GUARDS: dict[int, Guard] = {
         "and _marks(os.pread(mark, MARK_BYTES, 0), folder)",
         "",
     ),
-    56: _one(
-        "a run that is there again is not counted again",
-        "studies/groups.py",
-        "        if again is not None:\n",
-        "        if False:\n",
-    ),
     53: _one(
         "logits of one column are refused",
         "evaluation/predictions.py",
@@ -355,35 +357,47 @@ GUARDS: dict[int, Guard] = {
         "        for part in parts:\n            _refuse_unreadable(part, path)\n",
         "        parts = [part for part in parts if part.suffix in READERS and part.is_file()]\n",
     ),
+    56: _one(
+        "a run that is there again is not counted again",
+        "studies/groups.py",
+        "        if again is not None:\n",
+        "        if False:\n",
+    ),
     57: _one(
         "old classes are those of the split",
         "release/adjusting.py",
         'known = None if models["old"].classes is not None else split.classes.old',
         "known = None",
     ),
-    67: _one(
-        "columns that are called as the reader's own are read row by row",
-        "evaluation/scan.py",
-        "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
-        "",
+    58: _one(
+        "an undecided limit fails beside a gate file",
+        "evaluation/gate_yaml.py",
+        'content = flags.model_dump() | {"undecided": "fail"}',
+        "content = flags.model_dump()",
     ),
-    68: _one(
-        "labels of a training loop are looked at",
-        "integrations/flip_monitor.py",
-        "    if wrong := [v for v in given if v < 0 and v != -100]:",
-        "    if wrong := [v for v in given if False]:",
+    59: _one(
+        "what is there has to be an earlier output of the same kind",
+        "cli/outputs.py",
+        "    if not earlier:\n",
+        "    if False:\n",
     ),
-    75: _one(
-        "the gate is held to both readings",
-        "evaluation/two_readings.py",
-        "    if other.passed or not gate.passed:\n",
-        "    if True:\n",
+    60: _one(
+        "what is kept has to be of this very run",
+        "studies/study_results.py",
+        "    if not same:\n",
+        "    if False:\n",
     ),
-    76: _one(
-        "settings of another criterion are refused",
-        "recipe/criterion.py",
-        "        if owner != recipe.name and owner not in names:\n",
-        "        if False:\n",
+    61: _one(
+        "files of one command take their names together",
+        "report/flips_files.py",
+        "self.predictions / name, files.open)",
+        "self.predictions / name)",
+    ),
+    62: _one(
+        "ids of a file that a gate file names are named by line",
+        "evaluation/gate_rules.py",
+        "    lines = {} if listed is None else listed.lines\n",
+        "    lines: dict[str, int] = {}\n",
     ),
     63: _one(
         "what is no regular file is not read",
@@ -412,11 +426,56 @@ GUARDS: dict[int, Guard] = {
             ),
         ),
     ),
+    66: Guard(
+        "text is no command of a CI system, and no formula",
+        (
+            Patch(
+                "mptctl/cli/streams.py",
+                "safe = COMMAND.sub(_with_first_sign_as_number, whole)",
+                "safe = whole",
+            ),
+            Patch(
+                "mptctl/evaluation/spreadsheet_cells.py",
+                "if _FORMULA.match(text) else text",
+                "if False else text",
+            ),
+        ),
+    ),
+    67: _one(
+        "columns that are called as the reader's own are read row by row",
+        "evaluation/scan.py",
+        "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
+        "",
+    ),
+    68: _one(
+        "labels of a training loop are looked at",
+        "integrations/flip_monitor.py",
+        "    if wrong := [v for v in given if v < 0 and v != -100]:",
+        "    if wrong := [v for v in given if False]:",
+    ),
+    69: _one(
+        "a waiver of a slice has a cap",
+        "evaluation/gate_yaml.py",
+        "if self.by is not None and self.max_flips is None:",
+        "if False:",
+    ),
     70: _one(
         "numbers are those of YAML 1.2",
         "files/typed.py",
         "        number = _number(text)\n        if number is None:\n            raise",
         "        number = float(text.replace(':', ''))\n        if number is None:\n            raise",
+    ),
+    71: _one(
+        "a run that was never saved begins anew",
+        "training/train.py",
+        "anew = request.resume and was_never_saved(RunDir(request.folder))",
+        "anew = False",
+    ),
+    72: _one(
+        "folders that are being written are looked for",
+        "cli/split.py",
+        "if overwrite and (held := held_below(run_root)):",
+        "if False and (held := held_below(run_root)):",
     ),
     73: _one(
         "pictures of kinds that are not read are bad files",
@@ -430,16 +489,16 @@ GUARDS: dict[int, Guard] = {
         '    return _merge(merged, {"data": {"eval_resize": resize}})\n',
         "    return merged\n",
     ),
-    58: _one(
-        "an undecided limit fails beside a gate file",
-        "evaluation/gate_yaml.py",
-        'content = flags.model_dump() | {"undecided": "fail"}',
-        "content = flags.model_dump()",
+    75: _one(
+        "the gate is held to both readings",
+        "evaluation/two_readings.py",
+        "    if other.passed or not gate.passed:\n",
+        "    if True:\n",
     ),
-    69: _one(
-        "a waiver of a slice has a cap",
-        "evaluation/gate_yaml.py",
-        "if self.by is not None and self.max_flips is None:",
-        "if False:",
+    76: _one(
+        "settings of another criterion are refused",
+        "recipe/criterion.py",
+        "        if owner != recipe.name and owner not in names:\n",
+        "        if False:\n",
     ),
 }

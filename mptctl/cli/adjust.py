@@ -133,6 +133,7 @@ def _check_figure(
     """Refuse a figure that cannot be drawn or would destroy what is read, before anything is computed."""
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
+    from mptctl.files.output_kinds import figure_kind
 
     if figure is None:
         return
@@ -141,5 +142,5 @@ def _check_figure(
     if not drawn:
         raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
     outputs = Outputs()
-    outputs.file("--figure", figure)
+    outputs.file("--figure", figure, figure_kind(figure))
     outputs.check(read_for_models(models, run_root), prints=as_json)

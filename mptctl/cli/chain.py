@@ -51,6 +51,7 @@ def chain(
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.errors import CheckpointError, UsageError
+    from mptctl.files.output_kinds import MARKDOWN, figure_kind
     from mptctl.studies.run_folders import runs_of_chain
 
     if figure is not None and figure.suffix.lower() not in SUFFIXES:
@@ -60,8 +61,9 @@ def chain(
         what = "holds no run" if folder.is_dir() else "no such folder"
         raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
     outputs = Outputs()
-    for flag, path in (("--markdown", markdown), ("--figure", figure)):
-        outputs.file(flag, path)
+    outputs.file("--markdown", markdown, MARKDOWN)
+    if figure is not None:
+        outputs.file("--figure", figure, figure_kind(figure))
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.

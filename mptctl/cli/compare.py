@@ -88,14 +88,17 @@ def compare(
     folders = [named_folder(name, run_root) for name in studies_or_runs]
     # Here, because they take a second to import, and that a study is not there is to be said at once.
     from mptctl.cli.outputs import Outputs
-    from mptctl.report.comparison_files import ComparisonFiles
+    from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
+    from mptctl.report.comparison_files import FIRST_COLUMNS, ComparisonFiles
     from mptctl.report.progress_bars import progress_bars
     from mptctl.studies.compare import compare_runs
 
     files = ComparisonFiles(csv, latex, markdown, report)
     outputs = Outputs()
-    for flag, path in (("--csv", csv), ("--latex", latex), ("--markdown", markdown), ("--report", report)):
-        outputs.file(flag, path)
+    outputs.file("--csv", csv, OutputKind("table of a comparison", has_header(FIRST_COLUMNS)))
+    outputs.file("--latex", latex, LATEX)
+    outputs.file("--markdown", markdown, MARKDOWN)
+    outputs.file("--report", report, HTML)
     outputs.check([file for folder in folders for file in _inputs(folder)], prints=as_json)
     with progress_bars() as progress:
         comparison = compare_runs(

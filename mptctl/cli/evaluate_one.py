@@ -62,6 +62,7 @@ def evaluate_one(
     from mptctl.errors import UsageError
     from mptctl.evaluation.calibration_report import measure_calibration
     from mptctl.evaluation.readers import is_predictions_file
+    from mptctl.files.output_kinds import HTML
     from mptctl.inference.named_models import load_predictions
     from mptctl.report.progress_bars import progress_bars
 
@@ -73,7 +74,7 @@ def evaluate_one(
             "--validation FILE"
         )
     outputs = Outputs()
-    outputs.file("--report", report)
+    outputs.file("--report", report, HTML)
     outputs.check(read_for_models([model, validation], run_root), prints=as_json)
     held_out: Predictions | None = None
     with progress_bars() as progress:

@@ -64,6 +64,7 @@ def export(
 
     checkpoint = find_checkpoint(run, run_root)  # said before torch is imported
     from mptctl.models.export_meta import sidecar
+    from mptctl.release.earlier_exports import DESCRIPTION, EXPORT
     from mptctl.release.exporting import ExportRequest, refuse_contradictions
     from mptctl.release.exporting import export as export_run
     from mptctl.report.progress_bars import progress_bars
@@ -72,8 +73,8 @@ def export(
     refuse_contradictions(request)
     file = request.file(checkpoint)
     outputs = Outputs()
-    outputs.file("--out", file)
-    outputs.file("--out", sidecar(file))
+    outputs.file("--out", file, EXPORT)
+    outputs.file("--out", sidecar(file), DESCRIPTION)
     outputs.check(read_for_models([run], run_root), prints=as_json)
     with progress_bars() as progress:
         report = export_run(request, progress)

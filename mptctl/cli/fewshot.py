@@ -179,12 +179,13 @@ def _analyse(
 ) -> None:
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
+    from mptctl.files.output_kinds import figure_kind
     from mptctl.inference.named_models import named_checkpoints
 
     if path.suffix.lower() not in (".png", ".svg"):
         raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    outputs.file("--out", path)
+    outputs.file("--out", path, figure_kind(path))
     outputs.check(read_for_models(runs, run_root), prints=as_json)
     checkpoints, split = named_checkpoints(runs, run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability

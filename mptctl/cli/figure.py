@@ -48,13 +48,14 @@ def embedding(
     """
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
+    from mptctl.files.output_kinds import figure_kind
     from mptctl.inference.named_models import named_checkpoints
 
     path = run_root / "embedding.png" if out is None else out
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    outputs.file("--out", path)
+    outputs.file("--out", path, figure_kind(path))
     outputs.check(read_for_models(runs, run_root))
     checkpoints, split = named_checkpoints(runs, run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.

@@ -26,17 +26,19 @@ def check_outputs(
     """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
+    from mptctl.evaluation.earlier_predictions import SAVED
+    from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
     from mptctl.report.flips_files import FIGURES, PREDICTIONS
 
     if as_json and as_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
-    outputs.file("--report", files.page)
-    outputs.folder("--figures", files.figures, FIGURES)
-    outputs.file("--markdown", files.markdown)
-    outputs.file("--junit", files.junit)
-    outputs.file("--append-history", files.history)
-    outputs.folder("--save-predictions", files.predictions, PREDICTIONS)
+    outputs.file("--report", files.page, HTML)
+    outputs.folder("--figures", files.figures, FIGURES, figure_kind)
+    outputs.file("--markdown", files.markdown, MARKDOWN)
+    outputs.file("--junit", files.junit, JUNIT)
+    outputs.file("--append-history", files.history, APPENDED)
+    outputs.folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
     inputs = [*read_for_models(models, run_root), *(path for path in read if path is not None)]
     outputs.check(inputs, prints=as_json or as_markdown)
     if files.history is not None and files.history.exists():
@@ -84,6 +86,7 @@ def log_flips(report: FlipReport, trackers: list[TrackerName], new: str, run_roo
 
 def print_annotations(report: FlipReport) -> None:
     """Annotate a GitHub workflow, on standard error: the runner reads both, and standard output may be JSON."""
+    from mptctl.cli.streams import write_commands
     from mptctl.report.flips_github import render_github
 
-    typer.echo(render_github(report), err=True, nl=False)
+    write_commands(render_github(report))

@@ -54,6 +54,7 @@ def init(
     from mptctl.evaluation.slice_rows import SliceRequest
     from mptctl.evaluation.workspace import workspace
     from mptctl.files import writing
+    from mptctl.files.output_kinds import OutputKind
     from mptctl.inference.named_models import load_predictions
     from mptctl.inference.when_needed import pictures_of
     from mptctl.report.progress_bars import progress_bars
@@ -62,12 +63,12 @@ def init(
     if metadata is not None and not keys:
         raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
     outputs = Outputs()
-    outputs.file("--out", out)
+    outputs.file("--out", out, OutputKind("draft", lambda path: False))
     old_file = old_classes_file(old_classes)
     read = [path for path in (metadata, old_file, superclasses, class_map) if path is not None]
-    outputs.check([*read_for_models([old, new], run_root), *read])
-    if out.is_file():
+    if out.is_file() and out.stat().st_size:
         raise UsageError(f"--out {out}: is there already; edit it, or name another file")
+    outputs.check([*read_for_models([old, new], run_root), *read])
     labels = read_old_classes(old_classes)
     above = read_superclasses(superclasses) if superclasses is not None else None
     mapped = read_class_map(class_map) if class_map is not None else None

@@ -37,11 +37,13 @@ def history(
     from mptctl.cli.outputs import Outputs
     from mptctl.errors import DataError, UsageError
     from mptctl.evaluation.history import History, read_history
+    from mptctl.files.output_kinds import figure_kind
 
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--out {out}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    outputs.file("--out", out)
+    if out is not None:
+        outputs.file("--out", out, figure_kind(out))
     outputs.check([file], prints=as_json)
     releases = read_history(file)
     if not releases:

@@ -4,34 +4,59 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
+from mptctl.files.kept_names import is_kept
+from mptctl.files.output_kinds import OutputKind
 
-# What a file that is replaced by an option ends in: with another ending it is no earlier output of that option.
-ENDINGS = {
-    "--report": (".html", ".htm"),
-    "--markdown": (".md", ".markdown"),
-    "--junit": (".xml",),
-    "--csv": (".csv",),
-    "--latex": (".tex",),
-}
+
+@dataclass(frozen=True)
+class _Output:
+    """A file that will be written.
+
+    Attributes:
+        option: that named it.
+        path: of the file.
+        kind: of what is written; None where something else decides what may be replaced.
+    """
+
+    option: str
+    path: Path
+    kind: OutputKind | None
+
+    def __str__(self) -> str:
+        return f"{self.option} {self.path}"
 
 
 class Outputs:
     """The files that one call will write, each with the option that named it."""
 
     def __init__(self) -> None:
-        self._files: list[tuple[str, Path]] = []
+        self._files: list[_Output] = []
 
-    def file(self, option: str, path: Path | None) -> None:
-        """Add a file; None is an option that was not given."""
+    def file(self, option: str, path: Path | None, kind: OutputKind | None) -> None:
+        """Add a file; a path of None is an option that was not given.
+
+        Args:
+            option: that named it.
+            path: of the file.
+            kind: of what is written: an earlier output of that kind may be replaced, and nothing else. None for a file
+                of a folder of ours, and where the caller decides.
+        """
         if path is not None:
-            self._files.append((option, path))
+            self._files.append(_Output(option, path, kind))
 
-    def folder(self, option: str, folder: Path | None, names: Iterable[str]) -> None:
-        """Add the files that go into a folder; None is an option that was not given.
+    def folder(
+        self,
+        option: str,
+        folder: Path | None,
+        names: Iterable[str],
+        kind_of: Callable[[Path], OutputKind | None],
+    ) -> None:
+        """Add the files that go into a folder; a folder of None is an option that was not given.
 
         Raises:
             UsageError: what is there is no folder.
@@ -40,7 +65,7 @@ class Outputs:
             return
         if os.path.lexists(folder) and not os.path.isdir(folder):
             raise UsageError(f"{option} {folder}: is not a folder; name one")
-        self._files += [(option, folder / name) for name in names]
+        self._files += [_Output(option, folder / name, kind_of(folder / name)) for name in names]
 
     def check(self, inputs: Sequence[Path], *, prints: bool = False) -> None:
         """Refuse what would be lost or mixed up.
@@ -51,14 +76,16 @@ class Outputs:
 
         Raises:
             UsageError: an output is an input, another output, where standard output goes, a folder, a link that
-                leads out of its folder, what cannot be written into, or a file of another kind that is there.
+                leads out of its folder, what cannot be written into, a file that mptctl keeps in a folder of its own,
+                or something that is there and is no earlier output of its kind.
         """
         from mptctl.files import output_file
 
         read = [(path, os.stat(path)) for path in inputs if os.path.isfile(path)]
         printed = _standard_output()
         seen: list[tuple[str, Path, Path]] = []
-        for option, path in self._files:
+        for output in self._files:
+            option, path = output.option, output.path
             try:
                 target = output_file(path)
             except UsageError as error:
@@ -78,13 +105,8 @@ class Outputs:
                         raise UsageError(
                             f"{option} {path}: is where standard output goes; name /dev/stdout for it"
                         )
-            endings = ENDINGS.get(option, (target.suffix.lower(),))
-            # An empty file is nobody's work: a runner or `mktemp` makes one, of any name, to be written into.
-            holds = found is not None and not stream and found.st_size > 0
-            if holds and target.suffix.lower() not in endings and not _is_system(path):
-                raise UsageError(
-                    f"{option} {path}: is there and does not end in {endings[0]}; name another file, or remove it"
-                )
+            if not stream and not _is_system(path):
+                _refuse_foreign(output, target, found)
             if found is not None and os.path.samestat(found, os.stat(os.devnull)):
                 continue
             place = target if stream else Path(os.path.realpath(target))
@@ -117,6 +139,45 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
     for root in roots:
         files += [root / "split.json", *root.glob("manifest*.npz")]
     return files
+
+
+def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None) -> None:
+    """Refuse to replace what is no earlier output of this kind; an empty file is nobody's work.
+
+    Args:
+        output: that is to be written.
+        target: the file that it goes into.
+        found: of what is there; None where nothing is.
+    """
+    if output.kind is None:
+        return
+    if is_kept(target.name) and any(
+        is_kept(path.name) and path.name != target.name for path in _folder_of(target)
+    ):
+        raise UsageError(f"{output}: is a file that mptctl keeps in {target.parent}; name another file")
+    if found is None:
+        return
+    if not os.access(target, os.W_OK) or not found.st_mode & 0o222:
+        raise UsageError(f"{output}: is read-only; name another file, or make it writable")
+    if not found.st_size:
+        return
+    try:
+        earlier = output.kind.known(target)
+    except OSError as error:
+        raise UsageError(f"{output}: cannot be read ({error.strerror}); name another file") from error
+    if not earlier:
+        raise UsageError(
+            f"{output}: is there, and is no {output.kind.what} that mptctl wrote; name another file, or delete or "
+            "rename it"
+        )
+
+
+def _folder_of(file: Path) -> list[Path]:
+    """What the folder of a file holds; nothing where it cannot be listed."""
+    try:
+        return list(file.parent.iterdir())
+    except OSError:
+        return []
 
 
 def _is_system(path: Path) -> bool:

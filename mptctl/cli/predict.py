@@ -46,12 +46,13 @@ def predict(
     from mptctl.data.picture_kinds import passed_over_at_any_depth
     from mptctl.data.unlabelled import refuse_no_folder
     from mptctl.evaluation.answers import answers_writer
+    from mptctl.evaluation.earlier_predictions import ANSWERS
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.report.progress_bars import progress_bars
 
     outputs = Outputs()
     answers_writer(out)
-    outputs.file("--out", out)
+    outputs.file("--out", out, ANSWERS)
     outputs.check(read_for_models([run], run_root))
     # What is not there is said before torch is imported.
     find_checkpoint(run, run_root)

@@ -12,9 +12,6 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 
-# Stands at the end of every page that shows flips.
-MADE_BY = b"Made by mptctl"
-
 
 @prints({"--json": "mptctl.studies.quickstart:QuickstartResult"})
 def quickstart(
@@ -88,10 +85,11 @@ def quickstart(
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
     """Refuse, before anything is trained, a page that must not be written over."""
     from mptctl.errors import UsageError
+    from mptctl.files.output_kinds import HTML
 
     if not os.path.lexists(page):
         return
-    if not (page.is_file() and not page.is_symlink() and MADE_BY in page.read_bytes()):
+    if not (page.is_file() and not page.is_symlink() and HTML.known(page)):
         raise UsageError(f"{page}: was not written by quickstart; move it away, or use another --run-root")
     if not overwrite:
         raise UsageError(f"{page}: already there; start anew with --overwrite, or use another --run-root")

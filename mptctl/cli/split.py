@@ -108,9 +108,16 @@ def split(
     from mptctl.data.image_folder import BadPictures
     from mptctl.data.split import SPLIT_NAME, make_split
     from mptctl.data.split_summary import summarise
+    from mptctl.errors import UsageError
     from mptctl.files import read_names
+    from mptctl.models.lock import held_below
     from mptctl.report.progress_bars import progress_bars
 
+    if overwrite and (held := held_below(run_root)):
+        raise UsageError(
+            f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for it, or "
+            "use another --run-root"
+        )
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:

@@ -94,11 +94,12 @@ def study(
         mptctl study cifar100-r18 --data-root ~/data --results results
     """
     from mptctl.cli.outputs import Outputs
+    from mptctl.files.output_kinds import HTML
     from mptctl.studies.study_file import load_study
 
     outputs = Outputs()
-    outputs.file("--report", report)
-    outputs.check([], prints=as_json)
+    outputs.file("--report", report, HTML)
+    outputs.check([Path(name).expanduser()], prints=as_json)
     found = load_study(name)
     chosen = found.file.seeds if seeds is None else _seeds(seeds)
     # Here, because it takes seconds to import.

@@ -25,6 +25,7 @@ from mptctl.data.split_file import (
     manifest_name,
     parse_split_file,
     refuse_edited,
+    refuse_foreign_split,
 )
 from mptctl.data.split_file import (
     SPLIT_NAME as SPLIT_NAME,
@@ -177,6 +178,7 @@ def make_split(
                 "replace it with --overwrite, or choose another --run-root"
             )
         return existing
+    refuse_foreign_split(run_root / SPLIT_NAME)
     manifest, quarantined = read_source(
         source,
         root,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -12,7 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from mptctl.data.manifest import PART_CODES, Manifest
-from mptctl.errors import DataError
+from mptctl.errors import DataError, UsageError
 from mptctl.files import Model
 from mptctl.names import Order, Part, Source, Verify
 
@@ -22,6 +23,27 @@ SPLIT_NAME = "split.json"
 FIRST_MANIFEST_NAME = "manifest.npz"
 MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
 REPAIR = "restore it, or run mptctl split again with --overwrite"
+
+
+# With these bytes every `split.json` begins, also one that is damaged or was edited further down.
+BEGINNING = re.compile(rb'\s*\{\s*"schema_version"')
+
+
+def refuse_foreign_split(path: Path) -> None:
+    """Refuse to replace a ``split.json`` that is another program's; an empty one is nobody's work.
+
+    Raises:
+        UsageError: it does not begin as ours do, or cannot be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            start = file.read(100)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); use another --run-root") from error
+    if start and not BEGINNING.match(start):
+        raise UsageError(f"{path}: was not written by mptctl; delete or rename it, or use another --run-root")
 
 
 class SplitRequest(Model):

@@ -19,7 +19,7 @@ from mptctl.evaluation.readers import find_parts
 from mptctl.evaluation.row_reading import read_rows
 from mptctl.evaluation.scan import scan
 from mptctl.evaluation.table import ArrayTable, Table, number_kind
-from mptctl.files import writing
+from mptctl.files import OpenOutput, writing
 
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
 BLOCK = 2**20
@@ -192,7 +192,7 @@ def _read_rows(name: str, parts: Sequence[Path]) -> Predictions:
     )
 
 
-def save_predictions(predictions: Predictions, path: Path) -> None:
+def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
     """Write an uncompressed ``.npz`` that `read_predictions` reads back; StorageError where it cannot be."""
     arrays: dict[str, NDArray[Any]] = {
         # Text here and numbers in the other model's file would not match.
@@ -206,7 +206,7 @@ def save_predictions(predictions: Predictions, path: Path) -> None:
         arrays["classes"] = np.array(predictions.classes, dtype=np.str_)
     if predictions.logits is not None:
         arrays["logits"] = predictions.logits
-    with writing(path) as stream:
+    with open_output(path) as stream:
         np.savez(stream, allow_pickle=False, **arrays)
 
 

@@ -6,6 +6,8 @@ from mptctl.files.names_file import read_names
 from mptctl.files.scratch import scratch_folder
 from mptctl.files.writing import (
     PARTIAL,
+    FilesTogether,
+    OpenOutput,
     link_or_copy,
     locked_folder,
     output_file,
@@ -18,7 +20,9 @@ from mptctl.files.writing import (
 
 __all__ = [
     "PARTIAL",
+    "FilesTogether",
     "Model",
+    "OpenOutput",
     "link_or_copy",
     "locked_folder",
     "output_file",

@@ -6,11 +6,12 @@ import errno
 import fcntl
 import os
 import re
+import resource
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,8 @@ from mptctl.errors import StorageError, UsageError
 PARTIAL = ".part"
 # The names that `replacing` and `link_or_copy` write under: `.last.pt.1f0c9a2e.part`, `.last.pt.part`.
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
+# Opens an output for writing bytes: `writing`, or `FilesTogether.open`.
+OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,13 +41,81 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
     Raises:
         StorageError: the folder cannot be written or the disk is full; the old file stays as it was.
     """
-    temporary: Path | None = None
+    name = _partial_name(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        name = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
-        # The system applies the umask, which a program cannot ask for without changing it for its other threads.
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        temporary = name
+        with _whole(name) as stream:
+            yield stream
+        if keep_previous is not None and path.exists():
+            link_or_copy(path, keep_previous)
+        name.replace(path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            name.unlink()
+        raise storage_error(path, error) from error
+
+
+class FilesTogether:
+    """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none does.
+
+    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that is killed
+    between two names leaves fewer files, never files of two commands.
+    """
+
+    def __init__(self) -> None:
+        self._written: list[tuple[Path, Path]] = []  # the name that a file has, and the one that it takes
+
+    def __enter__(self) -> FilesTogether:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._take_names()
+        finally:
+            for temporary, _target in self._written:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[IO[Any]]:
+        """Open an output for writing bytes, as `writing` does; a device or a FIFO gets them at once."""
+        target = output_file(path)
+        if _own_descriptor(path) is not None or _is_stream(target):
+            with writing(path) as stream:
+                yield stream
+            return
+        name = _partial_name(target)
+        try:
+            with _whole(name) as stream:
+                yield stream
+        except OSError as error:
+            raise storage_error(path, error) from error
+        self._written.append((name, target))
+
+    def _take_names(self) -> None:
+        for _temporary, target in self._written[1:]:
+            target.unlink(missing_ok=True)
+        for temporary, target in self._written:
+            try:
+                temporary.replace(target)
+                _flush_folder(target.parent)
+            except OSError as error:
+                raise storage_error(target, error) from error
+
+
+def _partial_name(path: Path) -> Path:
+    """The name beside a file that it is written under."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[IO[Any]]:
+    """Open a new file that is on the disk, with the rights of the umask, when the block ends; else it is not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The system applies the umask, which a program cannot ask for without changing it for its other threads.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
         with os.fdopen(descriptor, "wb") as stream:
             rights = stat.S_IMODE(os.fstat(descriptor).st_mode)
             os.fchmod(descriptor, stat.S_IRUSR | stat.S_IWUSR)  # what is half written is nobody else's
@@ -52,16 +123,10 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
             stream.flush()
             os.fchmod(descriptor, rights)
             os.fsync(descriptor)
-        if keep_previous is not None and path.exists():
-            link_or_copy(path, keep_previous)
-        temporary.replace(path)
-        _flush_folder(path.parent)
-    except OSError as error:
-        raise storage_error(path, error) from error
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                temporary.unlink()
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 @contextmanager
@@ -187,19 +252,34 @@ def remove_partial_files(folder: Path, name: str = "") -> None:
 def storage_error(path: Path, error: OSError, needed: int | None = None) -> StorageError:
     """Say what kept a file from being written, in one line."""
     if error.errno in _FULL:
-        free = _free_at(path)
-        wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
-        return StorageError(
-            f"{path}: no room: {wanted}{free / 1e6:.1f} MB free; what was there before is kept; make room",
-            full=True,
-        )
+        return StorageError(f"{path}: {_shortage(path, error, needed)}", full=True)
     return StorageError(f"{path}: cannot be written: {error.strerror or error}; choose another folder")
 
 
-def _free_at(path: Path) -> int:
-    """Bytes that are free where a file would be, also below folders that are not there yet."""
-    place = next(folder for folder in path.absolute().parents if folder.exists())
-    return shutil.disk_usage(place).free
+def _shortage(path: Path, error: OSError, needed: int | None) -> str:
+    """What there is too little of, and what to do."""
+    wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
+    kept = "what was there before is kept"
+    if error.errno == errno.EFBIG:
+        most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+        limit = (
+            "this file system allows"
+            if most == resource.RLIM_INFINITY
+            else f"ulimit allows, {most / 1e6:.1f} MB"
+        )
+        return f"no room: {wanted}more than the largest file that {limit}; {kept}; raise that limit"
+    if error.errno == errno.EDQUOT:
+        return f"no room: {wanted}the quota of this user is used up; {kept}; make room"
+    place = os.statvfs(_existing_parent(path))
+    if place.f_files and not place.f_favail:
+        return f"no room: the file system holds as many files as it can; {kept}; delete some"
+    free = place.f_bavail * place.f_frsize
+    return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room"
+
+
+def _existing_parent(path: Path) -> Path:
+    """The folder of a file, or the nearest one above it that is there."""
+    return next(folder for folder in path.absolute().parents if folder.exists())
 
 
 def _own_descriptor(path: Path) -> int | None:

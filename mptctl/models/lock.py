@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mptctl.errors import UsageError
+from mptctl.errors import StorageError, UsageError
 from mptctl.files import storage_error
 from mptctl.models.ownership import LOCK, Existing, Kind, refuse_foreign, remove_halves
 
@@ -96,6 +96,16 @@ def is_free(folder: Path) -> bool:
     finally:
         os.close(file)
     return True
+
+
+def held_below(root: Path) -> list[Path]:
+    """The folders at or below a run root that other processes write now, sorted."""
+    held = []
+    for lock in sorted(root.rglob(LOCK)):
+        with contextlib.suppress(UsageError, StorageError):  # something else that is called so
+            if not is_free(lock.parent):
+                held.append(lock.parent)
+    return held
 
 
 def wait_until_free(folder: Path, at_most: float = math.inf) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import matplotlib
 
-from mptctl.files import writing
+from mptctl.files import FilesTogether, OpenOutput
+from mptctl.files.output_kinds import MARKDOWN_MARK
 from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
 from mptctl.report.flips_markdown import escape
 from mptctl.report.numbers import format_count, format_interval
@@ -28,12 +29,13 @@ class ChainFiles:
     figure: Path | None = None
 
     def write(self, report: ChainReport) -> list[Path]:
-        """Write what was asked for; the paths written. Raises StorageError where one cannot be."""
-        if self.markdown is not None:
-            with writing(self.markdown) as stream:
-                stream.write(render_markdown(report).encode())
-        if self.figure is not None:
-            _save_figure(report, self.figure)
+        """Write what was asked for, all or nothing; the paths written. Raises StorageError where one cannot be."""
+        with FilesTogether() as files:
+            if self.markdown is not None:
+                with files.open(self.markdown) as stream:
+                    stream.write(f"{MARKDOWN_MARK}\n{render_markdown(report)}".encode())
+            if self.figure is not None:
+                _save_figure(report, self.figure, files.open)
         return [path for path in (self.markdown, self.figure) if path is not None]
 
 
@@ -68,12 +70,12 @@ def _cell(row: ChainRow, column: Column) -> str:
     return f"{value_text(rate)} ({interval}; {format_count(rate)})"
 
 
-def _save_figure(report: ChainReport, path: Path) -> None:
+def _save_figure(report: ChainReport, path: Path, open_output: OpenOutput) -> None:
     from mptctl.report.chain_figure import draw_chain
 
     suffix = path.suffix.lower().removeprefix(".")
     # The same bytes from the same numbers.
-    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), writing(path) as stream:
+    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), open_output(path) as stream:
         draw_chain(report).savefig(
             stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
         )

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mptctl.files import writing
+from mptctl.evaluation.spreadsheet_cells import as_cell
+from mptctl.files import FilesTogether
+from mptctl.files.output_kinds import LATEX_MARK, MARKDOWN_MARK
 from mptctl.report.comparison_wording import (
     BEST,
     CALIBRATION_SENTENCE,
@@ -34,6 +36,15 @@ from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Compariso
 
 # Rates of the CSV: those of the table, and what else a row has.
 RATES = (*COLUMNS, "lost", "pfr", "nfi")
+# With these every table begins, also that of an earlier version.
+FIRST_COLUMNS = ("name", "method", "split", "old", "part", "equal_error", "seeds")
+CSV_COLUMNS = (
+    *FIRST_COLUMNS,
+    *(f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")),
+    "flips", "flips_of", "errors", "errors_of", "cost", "parameters", "best", "within_noise_of_best", "bias_values",
+    "flips_at_test_error", "errors_at_test_error", "against",
+    *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
+)  # fmt: skip
 # What means something to LaTeX, and how it is written so that it stands for itself.
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -51,7 +62,7 @@ class ComparisonFiles:
     page: Path | None = None
 
     def write(self, comparison: Comparison, argv: Sequence[str] | None = None) -> list[Path]:
-        """Write what was asked for; the paths written.
+        """Write what was asked for, all or nothing; the paths written.
 
         Args:
             comparison: of updates.
@@ -62,46 +73,27 @@ class ComparisonFiles:
         """
         texts = [
             (self.csv, render_csv),
-            (self.latex, render_latex),
-            (self.markdown, render_markdown),
+            (self.latex, lambda found: f"{LATEX_MARK}\n{render_latex(found)}"),
+            (self.markdown, lambda found: f"{MARKDOWN_MARK}\n{render_markdown(found)}"),
             (self.page, lambda found: _page(found, argv)),
         ]
-        written = []
-        for path, render in texts:
-            if path is not None:
-                text = render(comparison)
-                with writing(path) as stream:
-                    stream.write(text.encode())
-                written.append(path)
-        return written
+        asked = [(path, render) for path, render in texts if path is not None]
+        with FilesTogether() as files:
+            for path, render in asked:
+                with files.open(path) as stream:
+                    stream.write(render(comparison).encode())
+        return [path for path, _ in asked]
 
 
 def render_csv(comparison: Comparison) -> str:
     """One line a row: rates as fractions in full precision, values over seeds divided by spaces, n/a empty or nan."""
-    columns = ["name", "method", "split", "old", "part", "equal_error", "seeds"]
-    columns += [f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")]
-    columns += [
-        "flips",
-        "flips_of",
-        "errors",
-        "errors_of",
-        "cost",
-        "parameters",
-        "best",
-        "within_noise_of_best",
-        "bias_values",
-        "flips_at_test_error",
-        "errors_at_test_error",
-        "against",
-        *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
-    ]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(CSV_COLUMNS)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]
-        cells: list[object] = [row.name, row.method, row.split, row.old]
-        cells += [comparison.part, comparison.equal_error, _joined(row.seeds)]
+        cells: list[object] = [*map(_text_cell, (row.name, row.method, row.split, row.old))]
+        cells += [comparison.part, _text_cell(comparison.equal_error), _joined(row.seeds)]
         for spread in spreads:
             values = ["nan" if value is None else value for value in spread.values]
             cells += [spread.mean, spread.std, _joined(values)]
@@ -111,7 +103,7 @@ def render_csv(comparison: Comparison) -> str:
         cells.append("" if row.bias is None else _joined(row.bias.values))
         for checked in (row.flips_at_test_error, row.errors_at_test_error):
             cells.append("" if checked is None else _joined([count for count, _ in checked.values]))
-        cells.append(comparison.against)
+        cells.append(_text_cell(comparison.against))
         for rate in COLUMNS:
             apart = (row.differences or {}).get(rate)
             cells += [None] * 3 if apart is None else [apart.mean, apart.low, apart.high]
@@ -264,6 +256,10 @@ def _caption(comparison: Comparison) -> str:
     return (
         marks if comparison.equal_error is None else f"{equal_error_sentence(comparison.equal_error)} {marks}"
     )
+
+
+def _text_cell(text: str | None) -> str | None:
+    return None if text is None else as_cell(text)
 
 
 def _joined(values: Sequence[object]) -> str:

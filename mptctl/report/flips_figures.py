@@ -12,7 +12,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.files import writing
+from mptctl.files import OpenOutput, writing
 from mptctl.report.numbers import percent
 from mptctl.report.reliability import Panel, draw_reliability
 from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, short, style
@@ -36,13 +36,13 @@ def draw_figures(report: FlipReport) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def save_figures(report: FlipReport, folder: Path) -> list[Path]:
+def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = writing) -> list[Path]:
     """Write every figure as PNG and SVG; the paths written. Raises StorageError where the folder cannot be."""
     paths = []
     for name, figure in draw_figures(report).items():
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
-            with style(), writing(path) as stream:
+            with style(), open_output(path) as stream:
                 figure.savefig(
                     stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
                 )

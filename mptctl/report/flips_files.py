@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.files import writing
+from mptctl.files import FilesTogether
+from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
 from mptctl.report.class_names import flips_for_people, for_people
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class FlipFiles:
         flips: Sequence[FlippedSample] | None = None,
         sources: Gathering | None = None,
     ) -> list[Path]:
-        """Write what was asked for.
+        """Write what was asked for, all of it or nothing.
 
         Args:
             report: the comparison.
@@ -74,34 +75,36 @@ class FlipFiles:
         Raises:
             StorageError: a file cannot be written.
         """
-        written: list[Path] = []
         if flips is not None and report.class_labels:
             flips = flips_for_people(flips, report.class_labels)
         report = for_people(report)
-        if self.predictions is not None:
-            from mptctl.evaluation.predictions import save_predictions
+        written: list[Path] = []
+        with FilesTogether() as files:
+            if self.predictions is not None:
+                from mptctl.evaluation.predictions import save_predictions
 
-            for role, name in zip(KEPT, PREDICTIONS, strict=True):
-                save_predictions(models[role], self.predictions / name)
-                written.append(self.predictions / name)
-        if self.page is not None:
-            from mptctl.report.flips_page import render_html
+                for role, name in zip(KEPT, PREDICTIONS, strict=True):
+                    save_predictions(models[role], self.predictions / name, files.open)
+                    written.append(self.predictions / name)
+            if self.page is not None:
+                from mptctl.report.flips_page import render_html
 
-            origin = None if sources is None else sources.finish()
-            page = render_html(report, _picture_reader(data_root, split), flips, origin)
-            written.append(_write_text(self.page, page))
-        if self.figures is not None:
-            from mptctl.report.flips_figures import save_figures
+                origin = None if sources is None else sources.finish()
+                page = render_html(report, _picture_reader(data_root, split), flips, origin)
+                written.append(_write_text(files, self.page, page))
+            if self.figures is not None:
+                from mptctl.report.flips_figures import save_figures
 
-            written += save_figures(report, self.figures)
-        if self.markdown is not None:
-            from mptctl.report.flips_markdown import render_markdown
+                written += save_figures(report, self.figures, files.open)
+            if self.markdown is not None:
+                from mptctl.report.flips_markdown import render_markdown
 
-            written.append(_write_text(self.markdown, render_markdown(report)))
-        if self.junit is not None:
-            from mptctl.report.flips_junit import render_junit
+                text = f"{MARKDOWN_MARK}\n{render_markdown(report)}"
+                written.append(_write_text(files, self.markdown, text))
+            if self.junit is not None:
+                from mptctl.report.flips_junit import render_junit
 
-            written.append(_write_text(self.junit, render_junit(report)))
+                written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
         return written
 
 
@@ -120,7 +123,7 @@ def _picture_reader(
     return image_reader(split, part="test")
 
 
-def _write_text(path: Path, text: str) -> Path:
-    with writing(path) as stream:
+def _write_text(files: FilesTogether, path: Path, text: str) -> Path:
+    with files.open(path) as stream:
         stream.write(text.encode())
     return path

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import matplotlib
 from matplotlib.figure import Figure
 
+from mptctl.files.output_kinds import WRITTEN_BY
+
 # Okabe and Ito's palette, which stays apart for colour-blind readers; INK and FAINT follow the page's theme.
 OLD, NEW, LOST, FRESH, INK, FAINT = "#7f7f7f", "#0072b2", "#d55e00", "#e69f00", "#1b1f23", "#c8ccd1"
 
@@ -83,5 +85,8 @@ def style() -> Iterator[None]:
         yield
 
 
-def figure_metadata(suffix: str) -> dict[str, None]:
-    return dict.fromkeys(("Date", "Creator", "Format", "Type")) if suffix == "svg" else {"Software": None}
+def figure_metadata(suffix: str) -> dict[str, str | None]:
+    """The same metadata for the same figure, by which it is known as ours later on; see `output_kinds`."""
+    if suffix == "svg":
+        return {"Date": None, "Creator": WRITTEN_BY, "Format": None, "Type": None}
+    return {"Software": WRITTEN_BY}

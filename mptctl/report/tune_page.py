@@ -10,7 +10,7 @@ from mptctl.files import replacing
 from mptctl.report.numbers import format_count, percent
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
-from mptctl.report.svg import SIZE, style
+from mptctl.report.svg import SIZE, figure_metadata, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import how_sure, keeps, sentences
@@ -31,7 +31,7 @@ def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | 
         left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
         draw_over_k(left, report)
         draw_against(right, report)
-        figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata={"Software": None})
+        figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata=figure_metadata("png"))
     with replacing(page) as stream:
         stream.write(render_tune_html(report, provenance).encode())
     return [png, page]

@@ -25,7 +25,7 @@ from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
 from mptctl.studies.study_progress import ProgressBoard
 from mptctl.studies.study_report import Board, StudyReport
-from mptctl.studies.study_results import keep_results, writable_results
+from mptctl.studies.study_results import keep_results, refuse_kept_of_another, writable_results
 from mptctl.studies.study_state import Standing, make_splits, standings
 
 if TYPE_CHECKING:
@@ -154,6 +154,11 @@ def prepare(
     for place, split in splits.items():
         refuse_runs_too_short([run for run in runs if run.place == place], split)
     found = standings(runs, splits)
+    if results is not None:
+        for run in runs:
+            folder = run.request(splits[run.place]).folder
+            finished = folder if found[run.key] in ("done", "unanswered") else None
+            refuse_kept_of_another(request.study.name, run, finished, results)
     _refuse_small_disk(request.run_root, [run for run in runs if found[run.key] == "missing"], splits)
     return runs, splits, found
 

@@ -8,7 +8,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from mptctl.errors import CheckpointError, StorageError
+from pydantic import ValidationError
+
+from mptctl.errors import CheckpointError, StorageError, UsageError
 from mptctl.files import storage_error, write_atomically
 from mptctl.models.run_folder import EnvironmentFile, RunDir
 from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, answers_bytes, read_answers
@@ -39,11 +41,13 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
         A note, where it is more than `MOST_BYTES`.
 
     Raises:
+        UsageError: what is kept there is of another run.
         CheckpointError: it has no answers, or they are damaged.
         StorageError: it cannot be written.
     """
-    source, target = RunDir(folder), results / study / str(run.seed) / run.name
-    environment = EnvironmentFile.model_validate_json(source.environment.read_bytes())
+    source, target = RunDir(folder), _place(study, run, results)
+    refuse_kept_of_another(study, run, folder, results)
+    environment = _environment(source.environment)
     contents = {
         "environment.json": environment.model_dump_json(exclude={"command"}, indent=2).encode(),
         "recipe.yaml": source.recipe.read_bytes(),
@@ -58,6 +62,43 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     if size > MOST_BYTES:
         return [f"{target}: {size / 1000:.0f} kB, more than {MOST_BYTES // 1000} kB"]
     return []
+
+
+def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, results: Path) -> None:
+    """Refuse a place where a finished run is kept that is not this one.
+
+    Args:
+        study: name of the study.
+        run: as planned.
+        finished: its folder, where it is finished; None where it is still to be trained.
+        results: where results are kept.
+
+    Raises:
+        UsageError: another run is kept there, by when it was started and on what; or files that are no run's.
+    """
+    place = _place(study, run, results)
+    names = ("environment.json", "recipe.yaml", METRICS_NAME, ANSWERS_NAME)
+    if not any(os.path.lexists(place / name) for name in names):
+        return
+    try:
+        kept = _environment(place / "environment.json")
+        same = finished is not None and kept == _environment(RunDir(finished).environment)
+    except (OSError, ValidationError):
+        same = False
+    if not same:
+        raise UsageError(
+            f"--results {results}: {place} keeps another run than that of this run root; name another folder, or "
+            "move it away"
+        )
+
+
+def _place(study: str, run: PlannedRun, results: Path) -> Path:
+    return results / study / str(run.seed) / run.name
+
+
+def _environment(path: Path) -> EnvironmentFile:
+    """What computed a run, without its command line, which is not kept."""
+    return EnvironmentFile.model_validate_json(path.read_bytes()).model_copy(update={"command": []})
 
 
 def _without_data_root(folder: Path) -> RunAnswers:

@@ -10,7 +10,7 @@ import torch
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.methods.rows import budget_of
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
-from mptctl.models.metrics_log import steps_logged_after
+from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
@@ -117,6 +117,14 @@ def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
         f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite where "
         "an earlier run ended before its first checkpoint"
     )
+
+
+def was_never_saved(folder: RunDir) -> bool:
+    """Whether a run began in a folder and ended before its first checkpoint to go on from, so that nothing is lost."""
+    if not folder.environment.is_file() or folder.last.exists() or folder.previous.exists():
+        return False
+    saved = any(line.event == "checkpoint" for line in read_metrics(folder.metrics))
+    return not saved and not folder.is_finished()
 
 
 def refuse_differences(before: CheckpointMeta, now: CheckpointMeta, path: Path) -> None:

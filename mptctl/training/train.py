@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from dataclasses import replace
 
 import torch
 
@@ -20,6 +21,7 @@ from mptctl.training.observer import Observer
 from mptctl.training.parts import OwnParts
 from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
+from mptctl.training.resume import was_never_saved
 from mptctl.training.run import Run
 from mptctl.training.threads import with_own_threads
 from mptctl.training.torch_settings import torch_settings
@@ -33,12 +35,18 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         Stopped: a signal came before the first step, or asked the loop to stop.
     """
     device = choose_device(request.recipe.runtime.device)
+    # Asked before workers meet, so that all of them are told the same.
+    anew = request.resume and was_never_saved(RunDir(request.folder))
+    if anew:
+        request = replace(request, resume=False, overwrite=True)
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
         hold(request, group, stack)
         stop = stack.enter_context(stop_on_signals())
         run = begin(request, observer, device, group, stop, stack)
+        if anew:
+            run.context.notes.append("ended before its first checkpoint; begins anew")
         return fit(run, stop, observer)
 
 
@@ -103,5 +111,7 @@ def _write_start(request: RunRequest, run: Run) -> None:
         truncate_metrics(folder.metrics, run.state.global_step, validated=validated)
         if context.resumed_from == folder.previous:
             folder.replace_last_by_previous()
+        if run.state.global_step >= context.total_steps and validated:
+            return  # nothing is trained any more, and what computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)
     folder.write_start(request.recipe.to_yaml(), split_json, context.device)

@@ -192,7 +192,7 @@ def test_files_are_written_and_said_on_standard_error(call: Call) -> None:
     assert done.code == 0
     json.loads(done.out)
     assert Path("out/page.html").read_text().startswith("<!doctype html>")
-    assert Path("comment.md").read_text().startswith("### ")
+    assert Path("comment.md").read_text().splitlines()[1].startswith("### ")
     assert {p.suffix for p in Path("figures").iterdir()} == {".png", ".svg"}
     for name in ("out/page.html", "comment.md", "kept/old.npz", "kept/new.npz", "figures/margins.png"):
         assert f"wrote {name}" in done.err

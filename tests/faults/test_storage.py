@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -16,6 +19,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import load_split
+from mptctl.files import storage_error
 from mptctl.machine.ray_folder import ray_folder
 from mptctl.models.checkpoint import load_checkpoint
 from tests.common import CommandLine
@@ -95,16 +99,94 @@ def test_row_32_a_disk_that_fills_in_a_report(
     pair: tuple[Path, Path], tmp_path: Path, output: tuple[str, str]
 ) -> None:
     folder = tmp_path / "out"
-    folder.mkdir()
-    for name in ("page.html", "page.md", "old.npz", "new.npz"):
-        (folder / name).write_text("the old one")
+    written = (
+        "--report",
+        folder / "page.html",
+        "--markdown",
+        folder / "page.md",
+        "--save-predictions",
+        folder,
+    )
+    assert run_forked("evaluate", *pair, *written).returncode == 0
+    there = {path.name: path.read_bytes() for path in folder.iterdir()}
     before, after = full_but_for(folder, 0, tmp_path / "kept")
     done = run_forked("evaluate", *pair, output[0], folder / output[1], before=before, after=after)
     assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
     assert "no room" in done.stderr
     assert "--resume" not in done.stderr  # which this verb has not
-    kept = {path.name: path.read_text() for path in (tmp_path / "kept").iterdir() if path.name != "ballast"}
-    assert kept == dict.fromkeys(("page.html", "page.md", "old.npz", "new.npz"), "the old one")
+    assert left_of(tmp_path / "kept") == there
+
+
+def left_of(folder: Path) -> dict[str, bytes]:
+    """What a disk held besides what filled it."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "ballast"}
+
+
+@on_a_full_disk
+def test_row_61_a_disk_that_fills_between_old_and_new_leaves_the_earlier_pair(tmp_path: Path) -> None:
+    for size in (200, 300):
+        ids, label = np.arange(size), np.arange(size) % 4
+        np.savez(tmp_path / "old.npz", id=ids, label=label, pred=label)
+        np.savez(tmp_path / "new.npz", id=ids, label=label, logits=np.eye(4)[(label + 1) % 4])
+        words = ("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--save-predictions")
+        assert run_forked(*words, tmp_path / f"out-{size}").returncode == 0
+    folder, wanted = tmp_path / "out-200", tmp_path / "out-300"
+    there = {path.name: path.read_bytes() for path in folder.iterdir()}
+    pages = [math.ceil((wanted / name).stat().st_size / 4096) for name in ("old.npz", "new.npz")]
+    before, after = full_but_for(folder, 4096 * (pages[0] + pages[1] // 2), tmp_path / "kept")
+    done = run_forked(*words, folder, before=before, after=after)
+    assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
+    assert "new.npz: no room" in done.stderr
+    assert left_of(tmp_path / "kept") == there
+
+
+@on_a_full_disk
+def test_row_71_a_disk_that_fills_at_the_first_checkpoint_the_printed_command_begins_again(
+    runs: Path, tmp_path: Path
+) -> None:
+    best = (runs / "ref" / "best.pt").stat().st_size
+    before, after = full_but_for(runs, best + 60_000, tmp_path / "kept")
+    words = ("train-ref", "--run-root", runs, "--name", "more", *SMALL)
+    done = run_forked(*words, before=before, after=after)
+    assert (done.returncode, "last.pt: no room" in done.stderr) == (7, True), done.stderr
+    assert "--name more" in done.stderr.partition("then go on with: mptctl")[2]
+    shutil.copytree(tmp_path / "kept" / "more", runs / "more")
+    assert {path.name for path in (runs / "more").glob("*.pt")} == {"best.pt"}
+    done = run_forked(*words, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "ended before its first checkpoint; begins anew" in done.stderr
+    assert load_checkpoint(runs / "more" / "last.pt").meta.epoch == 2
+
+
+def test_row_71_a_run_whose_checkpoints_are_lost_does_not_begin_anew(runs: Path) -> None:
+    for name in ("last.pt", "previous.pt"):
+        (runs / "ref" / name).unlink(missing_ok=True)
+    log = runs / "ref" / "metrics.jsonl"
+    log.write_bytes(b"".join(line for line in log.read_bytes().splitlines(True) if b'"done"' not in line))
+    done = run_forked("train-ref", "--run-root", runs, "--resume", *SMALL)
+    assert (done.returncode, "nothing to resume" in done.stderr) == (5, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "limit", "said"),
+    [
+        (errno.EFBIG, 5000, "no room: more than the largest file that ulimit allows, 0.0 MB"),
+        (errno.EDQUOT, None, "no room: the quota of this user is used up"),
+        (errno.ENOSPC, None, "MB free; what was there before is kept; make room"),
+    ],
+)
+def test_row_71_what_there_is_too_little_of_is_said(
+    tmp_path: Path, number: int, limit: int | None, said: str
+) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        error = storage_error(tmp_path / "file", OSError(number, os.strerror(number)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert said in str(error)
+    assert error.full
 
 
 def test_row_21_a_folder_that_holds_a_finished_run(runs: Path, mptctl: CommandLine) -> None:

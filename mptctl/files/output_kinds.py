@@ -1,0 +1,78 @@
+"""Kinds of outputs, and how a file that is there is known as an earlier output of the same kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+WRITTEN_BY = "Written by mptctl"
+# A line of its own among the first of a file that mptctl writes.
+HTML_MARK = f"<!-- {WRITTEN_BY} -->"
+MARKDOWN_MARK = f"<!-- {WRITTEN_BY} as Markdown -->"
+JUNIT_MARK = f"<!-- {WRITTEN_BY} as JUnit -->"
+LATEX_MARK = f"% {WRITTEN_BY}"
+# The mark stands within so many bytes: after a document type, or after what matplotlib says of a figure.
+HEAD_BYTES = 2000
+
+
+@dataclass(frozen=True)
+class OutputKind:
+    """A kind of output.
+
+    Attributes:
+        what: the name of it in messages.
+        known: tells an earlier output of this kind by its content; may raise OSError.
+    """
+
+    what: str
+    known: Callable[[Path], bool]
+
+
+def has_mark(mark: str, lines: int = 3) -> Callable[[Path], bool]:
+    """Tell whether one of the first lines of a file is a mark."""
+
+    def known(path: Path) -> bool:
+        return mark.encode() in [line.strip() for line in _head(path).splitlines()[:lines]]
+
+    return known
+
+
+def has_header(columns: Iterable[str]) -> Callable[[Path], bool]:
+    """Tell whether the first line of a file begins with these columns, divided by commas."""
+    header = ",".join(columns).encode() + b","
+
+    def known(path: Path) -> bool:
+        return _head(path).startswith(header)
+
+    return known
+
+
+def begins_with(start: bytes) -> Callable[[Path], bool]:
+    """Tell whether a file begins with these bytes and has our words near its beginning."""
+
+    def known(path: Path) -> bool:
+        head = _head(path)
+        return head.startswith(start) and WRITTEN_BY.encode() in head
+
+    return known
+
+
+def _head(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+HTML = OutputKind("HTML page", has_mark(HTML_MARK))
+MARKDOWN = OutputKind("Markdown", has_mark(MARKDOWN_MARK, lines=1))
+JUNIT = OutputKind("JUnit XML", has_mark(JUNIT_MARK, lines=1))
+LATEX = OutputKind("LaTeX", has_mark(LATEX_MARK, lines=1))
+# A file that lines are added to; nothing in it is lost, and its reader says where it is no such file.
+APPENDED = OutputKind("file of lines", lambda path: True)
+PNG = OutputKind("PNG figure", begins_with(b"\x89PNG\r\n\x1a\n"))
+SVG = OutputKind("SVG figure", begins_with(b"<?xml"))
+
+
+def figure_kind(path: Path) -> OutputKind:
+    """The kind of a figure by the ending of its path."""
+    return SVG if path.suffix.lower() == ".svg" else PNG

@@ -1,0 +1,319 @@
+"""Rows 59 and 60: an output takes the place of an earlier output of its kind, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mptctl.data.split import make_split
+from mptctl.files.kept_names import KEPT_FILES
+from mptctl.models.export_meta import ExportMeta
+from mptctl.models.run_folder import RunDir
+from mptctl.release.earlier_exports import EXPORT
+from tests.cli.test_app import COMMANDS
+from tests.common import CommandLine
+from tests.faults.conftest import write_pair
+
+GATED = "evaluate old.npz new.npz"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A flag that writes.
+
+    Attributes:
+        words: a command that has it.
+        flag: with the folder that it takes, or without a value.
+        names: of files that it writes, by their endings.
+    """
+
+    words: str
+    flag: str
+    names: tuple[str, ...]
+
+
+TABLE = (
+    Written(GATED, "--report", ("page.html", "page.htm", "page", "README.md")),
+    Written(GATED, "--markdown", ("page.md", "README", "page.html")),
+    Written(GATED, "--junit", ("gate.xml", "gate")),
+    Written(GATED, "--figures DIR", ("margins.png", "flow.svg")),
+    Written(GATED, "--save-predictions DIR", ("old.npz", "new.npz")),
+    Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
+    Written("evaluate new.npz", "--report", ("page.html",)),
+    Written("history history.jsonl", "--out", ("releases.png", "releases.svg")),
+    Written("compare old new", "--csv", ("table.csv", "data.txt")),
+    Written("compare old new", "--latex", ("table.tex",)),
+    Written("compare old new", "--markdown", ("table.md",)),
+    Written("compare old new", "--report", ("page.html",)),
+    Written("chain runs", "--markdown", ("chain.md",)),
+    Written("chain runs", "--figure", ("chain.png", "chain.svg")),
+    Written("predict new pictures", "--out", ("answers.csv", "answers.npz", "answers.parquet")),
+    Written("adjust new --old old --max-nfr 2", "--figure", ("adjust.svg", "pareto.png")),
+    Written("export new --format onnx", "--out", ("model.onnx",)),
+    Written("export new --format pt2", "--out", ("model.pt2",)),
+    Written("export new --format safetensors", "--out", ("model.safetensors",)),
+    Written("fewshot old new --analysis", "--out", ("margins.png", "margins.svg")),
+    Written("figure embedding old new", "--out", ("embedding.png", "embedding.svg")),
+    Written("study demo", "--report", ("page.html",)),
+    Written("gate init old.npz new.npz", "--out", ("gate.yaml",)),
+)
+# Flags of files and folders that do not write into a file that a user names: they read, or write folders of ours.
+OTHERS = {
+    "--add", "--class-labels", "--class-map", "--class-names", "--classes", "--data-root", "--gate", "--log",
+    "--metadata", "--old-classes", "--recipe", "--results", "--run-root", "--superclasses", "--validation",
+}  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with predictions, a history, pictures, and a run root with runs that nobody reads."""
+    monkeypatch.chdir(tmp_path)
+    write_pair(tmp_path, np.arange(4))
+    make_split("digits", run_root=tmp_path / "runs")
+    for name in ("old", "new"):
+        (tmp_path / "runs" / name).mkdir()
+        (tmp_path / "runs" / name / "best.pt").write_text("weights")
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "history.jsonl").touch()
+    return tmp_path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def words_of(written: Written, path: Path) -> list[str]:
+    """The command, its flag, and the file or the folder of it."""
+    flag, _, takes_folder = written.flag.partition(" ")
+    return [*written.words.split(), flag, str(path.parent if takes_folder else path)]
+
+
+def cases() -> list[tuple[Written, str]]:
+    return [(written, name) for written in TABLE for name in written.names]
+
+
+def test_row_59_every_flag_of_every_verb_is_in_the_table_or_writes_no_file_of_a_name() -> None:
+    """Of a new flag for a file: give `Outputs` its kind, and put it into `TABLE`; or into `OTHERS`."""
+    verbs = {verb for verb in COMMANDS if any(written.words.startswith(verb) for written in TABLE)}
+    tested = {
+        (verb, written.flag.split()[0])
+        for written in TABLE
+        for verb in verbs
+        if written.words.startswith(f"{verb} ")
+    }
+    there = {
+        (verb, parameter.opts[0])
+        for verb, command in COMMANDS.items()
+        for parameter in command.params
+        if any(what in str(parameter.metavar) for what in ("FILE", "DIR", "TRACKER"))
+        and parameter.opts[0].startswith("--")
+    }
+    assert {(verb, flag) for verb, flag in there if flag not in OTHERS} == tested
+
+
+@pytest.mark.parametrize(("written", "name"), cases())
+def test_row_59_a_file_that_is_no_earlier_output_of_the_flag_stays(
+    mptctl: CommandLine, files: Path, written: Written, name: str
+) -> None:
+    target = files / "mine" / name
+    target.parent.mkdir()
+    for content in (
+        "# Thesis\n\nTwo years of work.\n",
+        "<!doctype html><p>Written by mptctl</p>",
+        "a,b\n1,2\n",
+    ):
+        target.write_text(content)
+        before = contents(files)
+        done = mptctl(*words_of(written, target))
+        assert (done.returncode, done.stdout) == (4 if "history" in written.flag else 2, ""), done.stderr
+        assert name in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert contents(files) == before
+
+
+@pytest.mark.parametrize(("written", "name"), cases())
+def test_row_59_a_read_only_file_stays(mptctl: CommandLine, files: Path, written: Written, name: str) -> None:
+    target = files / "mine" / name
+    target.parent.mkdir()
+    target.touch(0o444)
+    done = mptctl(*words_of(written, target))
+    assert done.returncode == 2, done.stderr
+    assert f"{name}: is read-only" in done.stderr
+    assert target.read_bytes() == b""
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (f"{GATED} --report", "runs/tune/tune.html"),
+        ("chain runs --figure", "runs/tune/tune.png"),
+        ("history history.jsonl --out", "runs/new/adjust.svg"),
+        ("predict new pictures --out", "runs/new/answers.npz"),
+        (f"{GATED} --append-history", "runs/new/metrics.jsonl"),
+        ("gate init old.npz new.npz --out", "runs/new/recipe.yaml"),
+        (f"{GATED} --markdown", "runs/new/environment.json"),
+    ],
+)
+def test_row_59_what_mptctl_keeps_in_its_own_folders_is_no_output(
+    mptctl: CommandLine, files: Path, words: str, path: str, there: bool
+) -> None:
+    (files / "runs" / "tune").mkdir()
+    (files / "runs" / "tune" / "trials.json").write_text("{}")
+    if there:
+        (files / path).touch()
+    before = contents(files)
+    done = mptctl(*words.split(), path)
+    assert done.returncode == 2, done.stderr
+    assert f"{path}: is a file that mptctl keeps in" in done.stderr
+    assert contents(files) == before
+
+
+def test_row_59_elsewhere_such_a_name_is_a_name_as_any_other(mptctl: CommandLine, files: Path) -> None:
+    assert mptctl(*GATED.split(), "--markdown", "best.pt").returncode == 0
+
+
+def test_row_59_earlier_outputs_are_replaced(mptctl: CommandLine, files: Path) -> None:
+    words = (
+        "--report out/page --markdown out/page.md --junit out/gate.xml --figures out "
+        "--save-predictions out --append-history out/releases.jsonl"
+    )
+    for _ in range(2):
+        assert mptctl(*GATED.split(), *words.split()).returncode == 0
+        assert mptctl("history", "out/releases.jsonl", "--out", "out/history.png").returncode == 0
+        assert mptctl("history", "out/releases.jsonl", "--out", "out/history.svg").returncode == 0
+    # Each kind knows its own outputs and no others.
+    for name in ("page", "page.md", "flow.svg", "history.png", "old.npz"):
+        assert mptctl(*GATED.split(), "--junit", f"out/{name}").returncode == 2
+    assert mptctl(*GATED.split(), "--report", "out/gate.xml").returncode == 2
+
+
+def test_row_59_a_label_that_was_added_to_predictions_is_not_lost(mptctl: CommandLine, files: Path) -> None:
+    Path("answers.csv").write_text("id,pred,confidence,label\n1,cat,0.9,dog\n")
+    done = mptctl("predict", "new", "pictures", "--out", "answers.csv")
+    assert done.returncode == 2
+    assert "answers.csv: is there, and is no predictions without labels" in done.stderr
+
+
+def test_row_59_what_runs_wrote_is_replaced_by_the_same_command(mptctl: CommandLine, runs: Path) -> None:
+    out = runs.parent / "out"
+    root = ("--run-root", runs)
+    commands = (
+        ("export", "new", "--format", "pt2", *root),
+        ("export", "new", "--format", "pt2", "--out", out / "model.pt2", *root),
+        ("compare", "new", "--old", runs / "old", "--csv", out / "t.csv", "--latex", out / "t.tex", *root),
+        (
+            "compare",
+            "new",
+            "--old",
+            runs / "old",
+            "--markdown",
+            out / "t.md",
+            "--report",
+            out / "t.html",
+            *root,
+        ),
+    )
+    for _ in range(2):
+        for command in commands:
+            done = mptctl(*command)
+            assert done.returncode == 0, done.stderr
+
+
+def test_row_59_another_programs_split_json_is_not_overwritten(mptctl: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "split.json").write_text('{"train": ["a", "b"], "test": ["c"]}')
+    before = contents(tmp_path)
+    done = mptctl("split", "digits", "--run-root", tmp_path, "--overwrite")
+    assert done.returncode == 2, done.stderr
+    assert "split.json: was not written by mptctl" in done.stderr
+    assert contents(tmp_path) == before
+    (tmp_path / "split.json").write_text('{\n  "schema_version": 1, "cut')
+    assert mptctl("split", "digits", "--run-root", tmp_path, "--overwrite").returncode == 0
+
+
+def test_kept_names_are_those_that_are_kept(runs: Path) -> None:
+    names = {path.name for path in (runs / "new").iterdir() if path.is_file()}
+    assert names <= set(KEPT_FILES) | {"lock"}
+
+
+def test_row_60_a_finished_run_that_is_resumed_stays_as_it_is(mptctl: CommandLine, runs: Path) -> None:
+    new = runs / "new"
+    before = {name: (new / name).read_bytes() for name in ("environment.json", "recipe.yaml", "best.pt")}
+    done = mptctl("train-ref", "--run-root", runs, "--name", "new", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert {name: (new / name).read_bytes() for name in before} == before
+
+
+STUDY = """
+description: a small study
+split: {source: digits}
+recipe: digits
+set: {optim.epochs: 1, runtime.device: cpu}
+updates: [no-treatment]
+"""
+
+
+@pytest.mark.parametrize("kept", ["another run's environment", "something else"])
+def test_row_60_results_of_another_run_are_refused_before_anything_is_trained(
+    mptctl: CommandLine, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.yaml").write_text(STUDY)
+    place = tmp_path / "kept" / "small" / "3" / "no-treatment"
+    place.mkdir(parents=True)
+    if kept == "something else":
+        (place / "recipe.yaml").write_text("method: {name: pct-kl}\n")
+    else:
+        (place / "environment.json").write_bytes((runs / "new" / "environment.json").read_bytes())
+    before = contents(tmp_path / "kept")
+    done = mptctl("study", "small.yaml", "--seeds", "3", "--run-root", "study", "--results", "kept")
+    assert done.returncode == 2, done.stderr
+    assert "--results kept: kept/small/3/no-treatment keeps another run" in done.stderr
+    assert contents(tmp_path / "kept") == before
+    assert not list(Path("study").rglob("best.pt"))
+
+
+def test_row_72_the_split_of_a_run_that_trains_is_not_replaced(mptctl: CommandLine, runs: Path) -> None:
+    before = {path.name: path.read_bytes() for path in runs.glob("*") if path.is_file()}
+    words = ("split", "digits", "--run-root", runs, "--seed", "3", "--overwrite")
+    with RunDir(runs / "seed" / "more").locked("refuse"):
+        done = mptctl(*words)
+        assert done.returncode == 2, done.stderr
+        assert f"--overwrite: {runs / 'seed' / 'more'} is being written" in done.stderr
+        assert {path.name: path.read_bytes() for path in runs.glob("*") if path.is_file()} == before
+    (runs / "lock").write_text("somebody's notes")  # no lock of ours holds nothing
+    assert mptctl(*words).returncode == 0
+
+
+def test_row_59_an_export_is_known_by_what_it_says_of_itself(tmp_path: Path) -> None:
+    """As the packages of the formats write it, which need not be there."""
+    text = ExportMeta.model_construct(schema_version=1, class_names=("a",)).model_dump_json()
+    entry = b"\n\x06mptctl\x12" + bytes([len(text)]) + text.encode()
+    header = json.dumps({"__metadata__": {"mptctl": text}}, separators=(",", ":")).encode()
+    for name, ours, other in (
+        ("m.onnx", b"\x08\x0ar" + bytes([len(entry)]) + entry, b"\x08\x0ar\x0amptctl and more"),
+        (
+            "m.safetensors",
+            len(header).to_bytes(8, "little") + header,
+            (2).to_bytes(8, "little") + b"{}" + header,
+        ),
+    ):
+        (tmp_path / name).write_bytes(ours)
+        assert EXPORT.known(tmp_path / name)
+        (tmp_path / name).write_bytes(other)
+        assert not EXPORT.known(tmp_path / name)
+
+
+@pytest.mark.parametrize("form", ["onnx", "safetensors"])
+def test_row_59_exports_of_other_programs_stay_and_ours_are_replaced(
+    mptctl: CommandLine, runs: Path, form: str
+) -> None:
+    pytest.importorskip(form)
+    words = ("export", "new", "--format", form, "--run-root", runs)
+    for _ in range(2):
+        done = mptctl(*words)
+        assert done.returncode == 0, done.stderr
