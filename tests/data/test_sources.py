@@ -72,7 +72,11 @@ def test_embedded_pictures_need_neither_scikit_learn_nor_matplotlib() -> None:
     assert done.stdout.split() == DIGESTS
 
 
-@pytest.mark.parametrize("content", [None, b"no archive", b"cut", b"byte", gzip.compress(b"0,1,2\n0,x,2\n")])
+@pytest.mark.parametrize(
+    "content",
+    [None, b"no archive", b"cut", b"byte", gzip.compress(b"0,1,2\n0,x,2\n", mtime=0)],
+    ids=["none", "no archive", "cut", "a byte", "no number"],
+)
 def test_a_table_of_digits_that_cannot_be_read_is_named(
     content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ def left_by_a_killed_program(temporary: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("lock", ["", f"{os.getpid()}\n"])
+@pytest.mark.parametrize("lock", ["", f"{os.getpid()}\n"], ids=["empty", "a process"])
 def test_row_52_a_run_root_that_a_person_put_there_stays(temporary: Path, lock: str) -> None:
     root = temporary / "mptctl-root"
     make_split("digits", run_root=root)

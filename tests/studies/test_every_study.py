@@ -28,6 +28,7 @@ CLASSES = {
     "cifar100": 100,
     "imagenet": 1000,
     "demo": 62,
+    "convergence": 62,
     "budget": 62,
     "equal-cost": 62,
     "precision": 62,
