@@ -42,7 +42,10 @@ def adjust(
         ),
     ] = None,
     confidence: Annotated[
-        float, typer.Option("--confidence", help="With which the upper bound of NFR meets --max-nfr.")
+        float,
+        typer.Option(
+            "--confidence", help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr."
+        ),
     ] = 0.95,
     noise_floor: opt.NoiseFloor = None,
     temperature: Annotated[

@@ -40,7 +40,10 @@ def train_mpt(
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option("--confidence", help="With which NFR is to be within --max-nfr. (default: 0.95)"),
+        typer.Option(
+            "--confidence",
+            help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)",
+        ),
     ] = None,
     noise_floor: opt.NoiseFloor = None,
     old: opt.Old = "old",

@@ -106,7 +106,7 @@ def tune(
         float | None,
         typer.Option(
             "--confidence",
-            help="With which NFR is to be within --max-nfr. (default: 0.95)",
+            help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)",
             rich_help_panel=CHOICE,
         ),
     ] = None,

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import bdtr
 
 from mptctl.errors import DataError, GateFailed
 from mptctl.evaluation.bias_sweep import BiasSteps
@@ -14,6 +15,9 @@ from mptctl.evaluation.class_biases import fit_class_biases
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.held_out import FloatArray, HeldOut, IntArray
 from mptctl.evaluation.statistics import most_within, upper_bounds
+
+# Chosen: the part of validation parts that meet a budget below which it is near the least that can be reached.
+OFTEN = 0.8
 
 BiasKind = Literal["none", "bias", "per-class"]
 
@@ -25,7 +29,7 @@ class Budget:
     Attributes:
         max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.
         max_er_increase: how much the error on all classes may rise, a fraction; the least NFR is looked for.
-        confidence: one-sided level of the bound.
+        confidence: level of the two-sided interval whose upper end must meet the limit.
     """
 
     max_nfr: float | None = None
@@ -91,7 +95,7 @@ class BiasChoice:
     Attributes:
         walk: the direction that they lie in.
         step: where.
-        level: one-sided level of the bound, so that all walks together keep the budget's confidence.
+        level: of the interval whose upper end is the bound; all walks together keep the budget's confidence with it.
         walks: all directions that were looked at, the chosen one among them.
     """
 
@@ -145,6 +149,27 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
         found, key=lambda each: _price(each[0].multiples[each[1]] * each[0].direction, rest, budget)
     )
     return BiasChoice(walk, step, level, tuple(walks))
+
+
+def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
+    """A sentence where a budget that was met is near the least NFR that a bias can reach; None where it is not.
+
+    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than `OFTEN` would
+    meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
+    """
+    if budget.max_nfr is None:
+        return None
+    walk = min(choice.walks, key=lambda each: float(each.bounds[-1]))
+    flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
+    meets = float(bdtr(most_within(budget.max_nfr + ROUNDING, n, choice.level), n, flips / n))
+    if meets >= OFTEN:
+        return None
+    return (
+        f"--max-nfr {100 * budget.max_nfr:g}: is near the least NFR that a bias can reach here, {100 * flips / n:.2f} "
+        f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and what is "
+        "written so near breaks its budget more often than the confidence says; hold out more pictures, or train with "
+        "a larger k"
+    )
 
 
 def level_of_a_walk(confidence: float, walks: int = 2) -> float:

@@ -210,7 +210,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     of = f" of {scope.name}" if scope.name else ""
     said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
     if answer == "undecided":
-        said += f": {samples_needed(more, scope.name)}"
+        said += f": {_samples_needed(more, scope.name)}"
     return GateCheck(
         name=f"{kind.name}{of}",
         limit=limit,
@@ -232,8 +232,8 @@ def _word(answer: Decision, tested: float | None) -> str:
     return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
 
 
-def samples_needed(more: int | None, place: str) -> str:
-    """How many more samples would decide an undecided limit; nothing that begins or ends a sentence.
+def _samples_needed(more: int | None, place: str) -> str:
+    """The end of a sentence on an undecided limit: how many more samples would decide it.
 
     Args:
         more: how many; None where no number within reach would.

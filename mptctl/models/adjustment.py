@@ -28,7 +28,7 @@ class Adjustment(Model):
     max_er_increase: float | None = Field(
         None, description="limit that the rise of the error met, a fraction"
     )
-    confidence: float = Field(description="one-sided level of the bound")
+    confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     nfr: float | None = Field(None, description="on the validation samples that chose, a fraction")
     bound: float | None = Field(None, description="upper bound of NFR there; it holds where max_nfr is set")
     flips: int | None = Field(None, description="negative flips there")

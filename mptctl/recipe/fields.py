@@ -180,7 +180,10 @@ class MethodRecipe(Group):
         "quarter so that the validation part shows no more",
     )
     confidence: float = Field(
-        0.95, gt=0.5, lt=1, description="with which the upper bound of NFR is to meet max_nfr; one-sided"
+        0.95,
+        gt=0.5,
+        lt=1,
+        description="level of the two-sided interval of NFR whose upper end is to meet max_nfr",
     )
     gate: Gate = Field(
         "none",

@@ -26,7 +26,7 @@ class AdjustFigures(Model):
 
     nfr: float | None = Field(description="negative flips / samples of old classes (Eq. 7)")
     bound: float | None = Field(
-        description="one-sided upper bound of NFR; where --max-nfr chose, it holds at the confidence"
+        description="upper end of the exact interval of NFR; where --max-nfr chose, it holds at the confidence"
     )
     er_all: float = Field(description="error on all classes")
     flips: int | None = Field(description="negative flips")
@@ -44,7 +44,7 @@ class AdjustReport(Model):
     before: AdjustFigures = Field(description="of the model as it was, on the same samples")
     max_nfr: float | None = Field(description="the limit on NFR, a fraction")
     max_er_increase: float | None = Field(description="the limit on the rise of the error, a fraction")
-    confidence: float = Field(description="one-sided level that the bound was to hold at")
+    confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

@@ -11,7 +11,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias
+from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias, near_the_least
 from mptctl.evaluation.held_out import FloatArray, HeldOut, held_out
 from mptctl.evaluation.mixture import Mixture, mix_old_in
 from mptctl.evaluation.paired_answers import PairedAnswers
@@ -128,6 +128,8 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     remarks += below_chance(request.budget, answers)
     samples = held_out(answers)
     choice = None if request.budget is None else choose_bias(samples, request.budget)
+    if choice is not None and request.budget is not None and (near := near_the_least(choice, request.budget)):
+        remarks.append(near)
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
     temperature = _temperature(samples, biases) if request.temperature else 1.0
 

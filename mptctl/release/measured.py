@@ -19,7 +19,7 @@ def figures(
         samples: those that chose.
         biases: (C,) what is taken off each logit.
         temperature: what the logits are divided by afterwards.
-        level: of the bound, one-sided.
+        level: of the two-sided interval whose upper end is the bound.
         known_old: there is an old model; else nothing is said of flips.
     """
     errors, flips = samples.counts(biases)

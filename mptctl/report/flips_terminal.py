@@ -118,6 +118,7 @@ def _full(report: FlipReport, console: Console, sort: SortKey, rows: int | None)
         if more := report.more_pairs.pairs:
             what += f"; {more:,} further pairs, {report.more_pairs.flips:,} flips, are not listed"
         parts += [heading(what, rows, len(report.pairs)), pairs]
+    parts.append(Text("How intervals and verdicts are computed: docs/statistics.md", style="dim"))
     return [*parts, Text()]
 
 

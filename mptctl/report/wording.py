@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from mptctl.errors import some
 from mptctl.evaluation.columns import first, shown
+from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
-from mptctl.evaluation.gate import GateCheck, WaiverRow, samples_needed
+from mptctl.evaluation.gate import GateCheck, WaiverRow
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.sanity import IDENTICAL
 from mptctl.evaluation.statistics import SIGNIFICANT
@@ -131,8 +132,11 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
 
 
 def _needed(check: GateCheck) -> str:
-    place = check.name.partition(" of ")[2]
-    return f"{check.name}: {samples_needed(check.more_samples, place)}."
+    """One line of a screen; what such a number rests on is in the sentence of the limit, which the error repeats."""
+    if check.more_samples is None:
+        return f"{check.name}: no number of samples within reach would decide it at these rates."
+    place, likely = check.name.partition(" of ")[2] or "old classes", f"{100 * PROBABILITY:g} % probability"
+    return f"{check.name}: {check.more_samples:,} more samples of {place} decide it with {likely}."
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:

@@ -27,7 +27,9 @@ class Trial(Model):
     within_bound: bool | None = Field(
         None, description="whether it keeps to the limit, so that it may be chosen; null: not known yet"
     )
-    nfr_at_most: float | None = Field(None, description="with max_nfr: one-sided upper bound of its NFR")
+    nfr_at_most: float | None = Field(
+        None, description="with max_nfr: upper end of the exact interval of its NFR"
+    )
     seconds: float = Field(0.0, description="training time, over all its starts")
     restarts: int = Field(0, description="how often its process died and another one went on")
     error: str | None = Field(None, description="what went wrong, in one line")

@@ -18,7 +18,7 @@ class Kept:
     """What a walk says of one trial.
 
     Attributes:
-        nfr_at_most: exact one-sided upper bound of its NFR, at the walk's level; None before its first epoch, and where
+        nfr_at_most: upper end of its NFR's exact interval, at the walk's level; None before its first epoch, and where
             no validation sample could flip.
         within: whether its NFR is shown to be within the budget; None while a trial with its k or a larger one goes on.
     """
@@ -63,7 +63,7 @@ def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def upper_bound(trial: Trial, level: float) -> float | None:
-    """One-sided upper bound of a trial's NFR; None where it has none."""
+    """Upper end of the exact interval of a trial's NFR at a level; None where it has none."""
     nfr = trial.val_nfr
     if nfr is None or not nfr.of:
         return None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from mptctl.errors import DataError, GateFailed
-from mptctl.evaluation.bias_choice import Budget, choose_bias, walk_along
+from mptctl.evaluation.bias_choice import Budget, choose_bias, near_the_least, walk_along
 from mptctl.evaluation.held_out import HeldOut
 from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
@@ -211,3 +211,18 @@ def test_the_bound_holds_as_often_as_it_says(uneven: float) -> None:
     worse, chosen = broken(40, 500, Budget(max_nfr=0.15, confidence=0.95), uneven)
     assert chosen >= 30
     assert worse <= 4
+
+
+def test_a_budget_near_the_least_that_can_be_reached_is_said() -> None:
+    samples = made_up(80, 0, old=3, new=1)
+    _, flips = by_one_bias(samples, 1e6)
+    n = samples.n_old
+    bound = float(upper_bounds(np.array([flips]), n, 0.95)[0])
+    at_the_edge, far = Budget(max_nfr=bound), Budget(max_nfr=0.6)
+    said = near_the_least(choose_bias(samples, at_the_edge), at_the_edge)
+    # As many flips as were seen are the most with which it is met: so few or fewer come up about every other time.
+    assert said is not None
+    assert f"({flips} of {n}): about {100 * binom.cdf(flips, n, flips / n):.0f} % of validation parts" in said
+    assert near_the_least(choose_bias(samples, far), far) is None
+    points = Budget(max_er_increase=0.1)
+    assert near_the_least(choose_bias(samples, points), points) is None
