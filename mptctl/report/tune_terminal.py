@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.bias_choice import level_of_a_walk
+from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.report.live import follow
 from mptctl.report.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.tables import make_table, words
@@ -78,10 +79,9 @@ def sentences(report: TuneReport) -> list[str]:
         assert chosen.val_error is not None
         if report.second is not None:
             lines.append(_second(report.second))
-        lines.append(
-            f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({format_count(chosen.val_nfr)}; "
-            f"{_sure(chosen)}), error {percent(chosen.val_error.value)} ({format_count(chosen.val_error)})."
-        )
+        flips = f"{format_count(chosen.val_nfr)}; {_interval_of_choice(chosen, report)}"
+        error = f"{percent(chosen.val_error.value)} ({format_count(chosen.val_error)})"
+        lines.append(f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({flips}), error {error}.")
     return lines
 
 
@@ -113,10 +113,20 @@ def _limit(report: TuneReport) -> str:
     )
 
 
-def _sure(chosen: Trial) -> str:
+def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
+    """The interval of the chosen trial's NFR, in words.
+
+    The trial was chosen for its NFR, so an interval that ignores the others is too narrow. At the level 1 - 0.05 / N
+    for each of N trials, all N intervals hold together with a probability of at least 95 % (Bonferroni), the chosen
+    one too.
+    """
     if chosen.nfr_at_most is not None:
         return f"at most {percent(chosen.nfr_at_most)}"
-    return f"95 % interval {format_interval(chosen.val_nfr.ci95 if chosen.val_nfr else None)}"
+    trials = sum(trial.val_nfr is not None for trial in report.trials)
+    nfr = chosen.val_nfr
+    interval = None if nfr is None else exact_interval_if_any(nfr.count, nfr.of, 1 - 0.05 / trials)
+    among = f" for a choice among {trials}" if trials > 1 else ""
+    return f"95 % interval {format_interval(interval)}{among}"
 
 
 def _second(second: Comparison) -> str:

@@ -92,8 +92,8 @@ def test_the_terminal_says_the_choice_its_interval_and_how_sure_it_is(whole: Tun
     text = " ".join(printed(whole).split())
     # 2600 + 25 errors are the bound: k = 4 has 2480 + 144 = 2624 of them with KL, and 2520 + 192 with LM.
     assert (
-        "Choice: kl-k4, NFR 4.00 % (100 / 2,500; 95 % interval 3.27 to 4.84 %), error 52.48 % (2,624 / 5,000)."
-        in text
+        "Choice: kl-k4, NFR 4.00 % (100 / 2,500; 95 % interval 2.95 to 5.28 % for a choice among 14), "
+        "error 52.48 % (2,624 / 5,000)." in text
     )
     assert (
         "Flipped by the choice alone: 11, by the second alone: 27 (McNemar p = 0.014): more than noise."
