@@ -38,7 +38,10 @@ def refuse_foreign_split(path: Path) -> None:
     try:
         with open(path, "rb") as file:
             start = file.read(100)
-    except FileNotFoundError:
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+    ):  # nothing is there; whether a folder can be made shows in writing
         return
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); use another --run-root") from error

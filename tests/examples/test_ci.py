@@ -62,4 +62,4 @@ def test_the_job_gates(job: Any, tmp_path: Path, system: str, limit: str, code: 
     assert suite.get("failures") == str(int(code != 0))
     verdict = "### ✅ Gate passed" if not code else "### ❌ Gate failed: max-nfr"
     shown = tmp_path / ("summary.md" if system == "github" else "gate.md")
-    assert shown.read_text().startswith(verdict)
+    assert shown.read_text().startswith(f"<!-- Written by mptctl as Markdown -->\n{verdict}")
