@@ -49,8 +49,8 @@ lint: .venv/.installed
 PYTEST_ALL := pytest --numprocesses logical --dist worksteal
 
 test:
-	@echo "make test: what is missing of .venv (about a minute, 5 GB), then style, types and imports, then all tests; \
-	15 minutes on two idle cores."
+	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
+	13 minutes on two idle cores, and the time of the download."
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/$(PYTEST_ALL)
 
