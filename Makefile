@@ -50,7 +50,7 @@ PYTEST_ALL := pytest --numprocesses logical --dist worksteal
 
 test:
 	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
-	13 minutes on two idle cores, and the time of the download."
+	about 10 minutes on two idle cores, and the time of the download."
 	@$(MAKE) --no-print-directory lint
 	$(BIN)/$(PYTEST_ALL)
 
