@@ -124,7 +124,7 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
         return f"at most {percent(chosen.nfr_at_most)}"
     trials = sum(trial.val_nfr is not None for trial in report.trials)
     nfr = chosen.val_nfr
-    interval = None if nfr is None else exact_interval_if_any(nfr.count, nfr.of, 1 - 0.05 / trials)
+    interval = None if nfr is None else exact_interval_if_any(nfr.count, int(nfr.of), 1 - 0.05 / trials)
     among = f" for a choice among {trials}" if trials > 1 else ""
     return f"95 % interval {format_interval(interval)}{among}"
 
