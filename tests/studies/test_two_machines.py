@@ -33,13 +33,15 @@ from tests.common import environment
 from tests.forked import Forked
 from tests.tune.conftest import wait_for
 
-# Long enough for a machine to be lost while its run is under way, after its first checkpoint.
+# The first two runs, one on each machine, go on long enough for one to be lost after its first checkpoint.
 STUDY = """
 description: two updates of the digits
 split: {source: digits}
 recipe: digits
-set: {optim.epochs: 6, runtime.device: cpu}
-updates: [no-treatment, {method: mpt-kl, set: {method.k: 1}}]
+set: {optim.epochs: 30, runtime.device: cpu}
+updates:
+  - {method: no-treatment, set: {optim.epochs: 2}}
+  - {method: mpt-kl, set: {method.k: 1, optim.epochs: 2}}
 """
 SEED = 3
 
