@@ -71,5 +71,5 @@ class Command(TyperCommand):
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether what was given is an empty word, or has one among several."""
+    """Tells whether a given value is an empty word, or a list with one in it."""
     return "" in value if isinstance(value, list | tuple) else bool(value == "")

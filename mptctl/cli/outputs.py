@@ -173,7 +173,7 @@ def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None)
 
 
 def _folder_of(file: Path) -> list[Path]:
-    """What the folder of a file holds; nothing where it cannot be listed."""
+    """The names in the folder of a file; none where it cannot be listed."""
     try:
         return list(file.parent.iterdir())
     except OSError:

@@ -51,12 +51,12 @@ class PassedOver(NamedTuple):
 
 
 def is_read(name: str) -> bool:
-    """Whether a file of that name is read as a picture; a hidden one never is."""
+    """Tells by its name whether a file is read as a picture; a hidden one never is."""
     return name.lower().endswith(EXTENSIONS) and not name.startswith(".")
 
 
 def is_unread_picture(name: str) -> bool:
-    """Whether a file of that name is a picture of a kind that is not read."""
+    """Tells by its name whether a file is a picture of a kind that is not read."""
     suffix = PurePath(name).suffix.lower()
     return (
         not name.startswith(".") and not is_read(name) and (suffix in OTHER_PICTURES or suffix in _pillows())
@@ -100,7 +100,7 @@ def passed_over_at_any_depth(root: Path) -> PassedOver:
 
 
 def count_others(names: Iterable[str]) -> int:
-    """How many files are no pictures."""
+    """The number of files that are no pictures."""
     return sum(not is_read(name) and not is_unread_picture(name) for name in names)
 
 
