@@ -104,7 +104,7 @@ audit: .venv/.program
 	touch $@
 
 test-integrations: .venv/.integrations
-	$(BIN)/pytest -rs tests/integrations tests/evaluation/test_arrays.py tests/examples/test_notebooks.py
+	$(BIN)/pytest -rs tests/integrations tests/evaluation/reading/test_arrays.py tests/examples/test_notebooks.py
 
 # Pages in the system's Chromium (MPTCTL_CHROMIUM names another one). axe-core is under MPL-2.0 and stays out of the tree.
 .venv/.browser: .venv/.installed

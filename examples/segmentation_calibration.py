@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mptctl.evaluation.calibration_report import CalibrationReport, measure_calibration
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.calibration.report import CalibrationReport, measure_calibration
+from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.methods import build_criterion
 
 CLASSES = ("background", "square", "disc")

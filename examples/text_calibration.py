@@ -19,8 +19,8 @@ from sklearn.datasets import load_files
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import nn
 
-from mptctl.evaluation.calibration_report import CalibrationReport, measure_calibration
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.calibration.report import CalibrationReport, measure_calibration
+from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.methods import build_criterion
 
 # Texts and the number of each one's group.

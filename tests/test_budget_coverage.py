@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from tests.evaluation.made_up import made_up
 from tools.budget_coverage import coverage
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import StorageError
-from mptctl.evaluation.workspace import workspace
+from mptctl.evaluation.reading.workspace import workspace
 from mptctl.files.scratch import MARK, Mark, remove_leftovers, scratch_folder
 from tests.common import environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from tools.best_epoch_coverage import count_calls, made_up_epochs
 from tools.verdict_errors import deciding_share, errors_by_enumeration, errors_of_counts
 

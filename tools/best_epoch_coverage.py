@@ -14,8 +14,8 @@ from itertools import product
 import numpy as np
 
 from mptctl.errors import GateFailed
-from mptctl.evaluation.bias_choice import Budget, choose_bias
-from mptctl.evaluation.held_out import HeldOut
+from mptctl.evaluation.bias.choice import Budget, choose_bias
+from mptctl.evaluation.bias.held_out import HeldOut
 
 CLASSES, POOL = 8, 20_000
 # Parts of the spread of a logit that are each epoch's own: epochs that are nearly one model, and independent ones.

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from mptctl.data.characters import CLASS_NAMES, TRAIN_PER_CLASS, draw_characters
 from mptctl.data.split import CHARACTERS_VAL_FRACTION
 from mptctl.errors import GateFailed
-from mptctl.evaluation.bias_choice import Budget, choose_bias
-from mptctl.evaluation.held_out import HeldOut
+from mptctl.evaluation.bias.choice import Budget, choose_bias
+from mptctl.evaluation.bias.held_out import HeldOut
 from mptctl.inference.loaded import load_run
 
 # Two draws of the source hold 29,760 pictures of old classes. No study has these seeds.

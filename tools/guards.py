@@ -89,7 +89,7 @@ GUARDS: dict[int, Guard] = {
     ),
     12: _one(
         "rows that are not finite are counted",
-        "evaluation/predictions.py",
+        "evaluation/reading/predictions.py",
         "    if bad:\n",
         "    if False:\n",
     ),
@@ -136,7 +136,7 @@ GUARDS: dict[int, Guard] = {
     ),
     20: _one(
         "the join is one to one",
-        "evaluation/join.py",
+        "evaluation/pairing/join.py",
         "                raise self._unmatched()\n",
         "                pass\n",
     ),
@@ -181,19 +181,19 @@ GUARDS: dict[int, Guard] = {
     ),
     26: _one(
         "one and the same model fails",
-        "evaluation/gate.py",
+        "evaluation/gate/check.py",
         "if identical and not limits.allow_identical:",
         "if False:",
     ),
     27: _one(
         "lost right answers have a warning",
-        "evaluation/sanity.py",
+        "evaluation/pairing/sanity.py",
         "if right and counts.negative_flips / right >= NEARLY_ALL:",
         "if False:",
     ),
     28: _one(
         "an archive is held against free memory",
-        "evaluation/npz_file.py",
+        "evaluation/reading/npz_file.py",
         "if needed > free:",
         "if False:",
     ),
@@ -223,7 +223,7 @@ GUARDS: dict[int, Guard] = {
     ),
     34: _one(
         "an expired waiver does not hold",
-        "evaluation/gate_rules.py",
+        "evaluation/gate/rules.py",
         "expired=waiver.expires < today,",
         "expired=False,",
     ),
@@ -248,11 +248,16 @@ GUARDS: dict[int, Guard] = {
     ),
     39: _one(
         "floats that are no whole numbers are refused",
-        "evaluation/columns.py",
+        "evaluation/reading/columns.py",
         "if not sound.all():",
         "if False:",
     ),
-    40: _one("other spellings are looked for", "evaluation/spelling.py", "    if near:\n", "    if False:\n"),
+    40: _one(
+        "other spellings are looked for",
+        "evaluation/reading/spelling.py",
+        "    if near:\n",
+        "    if False:\n",
+    ),
     41: _one(
         "a split is held against its manifest",
         "data/split.py",
@@ -261,7 +266,7 @@ GUARDS: dict[int, Guard] = {
     ),
     42: _one(
         "a header is held against its member",
-        "evaluation/npz_file.py",
+        "evaluation/reading/npz_file.py",
         "if header.size != info.file_size or",
         "if",
     ),
@@ -317,7 +322,7 @@ GUARDS: dict[int, Guard] = {
     ),
     51: _one(
         "an unfinished run fails",
-        "evaluation/gate.py",
+        "evaluation/gate/check.py",
         "if unfinished and not limits.allow_unfinished:",
         "if False:",
     ),
@@ -329,7 +334,7 @@ GUARDS: dict[int, Guard] = {
     ),
     53: _one(
         "logits of one column are refused",
-        "evaluation/predictions.py",
+        "evaluation/reading/predictions.py",
         "    if logits.shape[1] == 1:\n",
         "    if False:\n",
     ),
@@ -337,15 +342,17 @@ GUARDS: dict[int, Guard] = {
         "masks, names of columns and of rows count",
         (
             Patch(
-                "mptctl/evaluation/arrays.py", "    if masked:\n        raise", "    if False:\n        raise"
+                "mptctl/evaluation/reading/arrays.py",
+                "    if masked:\n        raise",
+                "    if False:\n        raise",
             ),
             Patch(
-                "mptctl/evaluation/named_arrays.py",
+                "mptctl/evaluation/reading/named_arrays.py",
                 "    columns = _column_names(value) if values.ndim == 2 else None\n",
                 "    columns = None\n",
             ),
             Patch(
-                "mptctl/evaluation/named_arrays.py",
+                "mptctl/evaluation/reading/named_arrays.py",
                 "        if table.rows is None:\n",
                 "        if True:\n",
             ),
@@ -353,7 +360,7 @@ GUARDS: dict[int, Guard] = {
     ),
     55: _one(
         "what stands among parts is looked at",
-        "evaluation/readers.py",
+        "evaluation/reading/readers.py",
         "        for part in parts:\n            _refuse_unreadable(part, path)\n",
         "        parts = [part for part in parts if part.suffix in READERS and part.is_file()]\n",
     ),
@@ -371,7 +378,7 @@ GUARDS: dict[int, Guard] = {
     ),
     58: _one(
         "an undecided limit fails beside a gate file",
-        "evaluation/gate_yaml.py",
+        "evaluation/gate/gate_file.py",
         'content = flags.model_dump() | {"undecided": "fail"}',
         "content = flags.model_dump()",
     ),
@@ -395,7 +402,7 @@ GUARDS: dict[int, Guard] = {
     ),
     62: _one(
         "ids of a file that a gate file names are named by line",
-        "evaluation/gate_rules.py",
+        "evaluation/gate/rules.py",
         "    lines = {} if listed is None else listed.lines\n",
         "    lines: dict[str, int] = {}\n",
     ),
@@ -435,7 +442,7 @@ GUARDS: dict[int, Guard] = {
                 "safe = whole",
             ),
             Patch(
-                "mptctl/evaluation/spreadsheet_cells.py",
+                "mptctl/evaluation/reading/spreadsheet_cells.py",
                 "if _FORMULA.match(text) else text",
                 "if False else text",
             ),
@@ -443,7 +450,7 @@ GUARDS: dict[int, Guard] = {
     ),
     67: _one(
         "columns that are called as the reader's own are read row by row",
-        "evaluation/scan.py",
+        "evaluation/reading/scan.py",
         "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
         "",
     ),
@@ -455,7 +462,7 @@ GUARDS: dict[int, Guard] = {
     ),
     69: _one(
         "a waiver of a slice has a cap",
-        "evaluation/gate_yaml.py",
+        "evaluation/gate/gate_file.py",
         "if self.by is not None and self.max_flips is None:",
         "if False:",
     ),
@@ -491,7 +498,7 @@ GUARDS: dict[int, Guard] = {
     ),
     75: _one(
         "the gate is held to both readings",
-        "evaluation/two_readings.py",
+        "evaluation/gate/two_readings.py",
         "    if other.passed or not gate.passed:\n",
         "    if True:\n",
     ),

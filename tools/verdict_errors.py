@@ -15,7 +15,7 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import binom
 
 from mptctl.evaluation.decision import more_samples
-from mptctl.evaluation.gate import check_gate
+from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import exact_interval, relative_nfr_interval

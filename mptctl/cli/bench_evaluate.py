@@ -39,7 +39,7 @@ def evaluate(
         mptctl bench evaluate --rows 100000000 --repeats 1 --json
     """
     from mptctl.bench.evaluate import bench_evaluate
-    from mptctl.evaluation.workspace import parse_size
+    from mptctl.evaluation.reading.workspace import parse_size
 
     found = bench_evaluate(
         rows,

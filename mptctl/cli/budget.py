@@ -11,7 +11,7 @@ from mptctl.errors import UsageError, visible
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mptctl.evaluation.bias_choice import Budget
+    from mptctl.evaluation.bias.choice import Budget
     from mptctl.recipe import MethodRecipe
     from mptctl.release.adjusting import AdjustRequest
     from mptctl.training.request import RunRequest
@@ -40,8 +40,8 @@ def budget_of_flags(
     Raises:
         UsageError: both are given, or one that no rate can reach.
     """
-    from mptctl.evaluation.bias_choice import Budget
-    from mptctl.evaluation.gate import Limits
+    from mptctl.evaluation.bias.choice import Budget
+    from mptctl.evaluation.limits import Limits
 
     if max_nfr is not None and max_er_increase is not None:
         raise UsageError(
@@ -94,7 +94,7 @@ def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> 
     refuse_floor_without_budget(noise_floor, limit)
     if limit is None:
         return None
-    from mptctl.evaluation.bias_choice import Budget
+    from mptctl.evaluation.bias.choice import Budget
     from mptctl.models.run_folder import RunDir
     from mptctl.release.adjusting import SUFFIX, AdjustRequest
 

@@ -23,7 +23,7 @@ from mptctl.cli.flip_outputs import (
 )
 from mptctl.cli.json_models import prints
 from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
-from mptctl.evaluation.readers import SUFFIXES
+from mptctl.evaluation.reading.readers import SUFFIXES
 from mptctl.names import LOGGED_FLIPS, SortKey
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, 
     {
         "--json": "mptctl.evaluation.flip_report:FlipReport",
         "OLD NEW1 NEW2 ... --json": "mptctl.evaluation.flip_reports:FlipReports",
-        "MODEL --json": "mptctl.evaluation.calibration_report:CalibrationReport",
+        "MODEL --json": "mptctl.evaluation.calibration.report:CalibrationReport",
     }
 )
 def evaluate(
@@ -170,14 +170,14 @@ def evaluate(
     import signal
 
     from mptctl.errors import Stopped, UsageError
-    from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
-    from mptctl.evaluation.gate import Limits
-    from mptctl.evaluation.gate_rules import today_in_utc
-    from mptctl.evaluation.gate_yaml import read_gate_file
-    from mptctl.evaluation.own_columns import read_superclasses
-    from mptctl.evaluation.slice_rows import SliceRequest
-    from mptctl.evaluation.workspace import parse_size, workspace
+    from mptctl.evaluation.gate.gate_file import read_gate_file
+    from mptctl.evaluation.gate.rules import today_in_utc
+    from mptctl.evaluation.limits import Limits
+    from mptctl.evaluation.pairing.class_map import read_class_map
+    from mptctl.evaluation.reading.workspace import parse_size, workspace
+    from mptctl.evaluation.slices.derived_columns import read_superclasses
+    from mptctl.evaluation.slices.ranking import SliceRequest
     from mptctl.inference.named_models import load_updates
     from mptctl.inference.when_needed import pictures_of, validation_part
     from mptctl.machine.signals import StopRequest, interruptible

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.predictions import Predictions
+    from mptctl.evaluation.reading.predictions import Predictions
 
 PANEL = "One model by itself"
 Temperature = Literal["fit"]
@@ -60,8 +60,8 @@ def evaluate_one(
     """
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
-    from mptctl.evaluation.calibration_report import measure_calibration
-    from mptctl.evaluation.readers import is_predictions_file
+    from mptctl.evaluation.calibration.report import measure_calibration
+    from mptctl.evaluation.reading.readers import is_predictions_file
     from mptctl.files.output_kinds import HTML
     from mptctl.inference.named_models import load_predictions
     from mptctl.report.progress_bars import progress_bars

@@ -26,7 +26,7 @@ def check_outputs(
     """Refuse outputs that would destroy what is read, or each other, before anything is computed."""
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
-    from mptctl.evaluation.earlier_predictions import SAVED
+    from mptctl.evaluation.reading.earlier_predictions import SAVED
     from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
     from mptctl.report.flips_files import FIGURES, PREDICTIONS
 
@@ -42,7 +42,7 @@ def check_outputs(
     inputs = [*read_for_models(models, run_root), *(path for path in read if path is not None)]
     outputs.check(inputs, prints=as_json or as_markdown)
     if files.history is not None and files.history.exists():
-        from mptctl.evaluation.history import read_history
+        from mptctl.evaluation.gate.history import read_history
 
         read_history(files.history)  # a damaged one is said before anything is computed
 
@@ -69,7 +69,7 @@ def print_comparison(
 
 def add_to_history(path: Path, report: FlipReport, today: date) -> None:
     """Add a comparison to a history, and say so; one that is there already is not added again."""
-    from mptctl.evaluation.history import append_release, release_of
+    from mptctl.evaluation.gate.history import append_release, release_of
 
     place = append_release(path, release_of(report, today))
     said = "added to" if place is None else f"not added, since it is release {place} already:"

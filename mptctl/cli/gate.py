@@ -45,14 +45,14 @@ def init(
 
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.errors import UsageError
-    from mptctl.evaluation.class_map import read_class_map
     from mptctl.evaluation.evaluate import compare
-    from mptctl.evaluation.gate_draft import draft_gate_file
-    from mptctl.evaluation.gate_rules import today_in_utc
-    from mptctl.evaluation.own_columns import read_superclasses
-    from mptctl.evaluation.sanity import IDENTICAL
-    from mptctl.evaluation.slice_rows import SliceRequest
-    from mptctl.evaluation.workspace import workspace
+    from mptctl.evaluation.gate.draft import draft_gate_file
+    from mptctl.evaluation.gate.rules import today_in_utc
+    from mptctl.evaluation.pairing.class_map import read_class_map
+    from mptctl.evaluation.pairing.sanity import IDENTICAL
+    from mptctl.evaluation.reading.workspace import workspace
+    from mptctl.evaluation.slices.derived_columns import read_superclasses
+    from mptctl.evaluation.slices.ranking import SliceRequest
     from mptctl.files import writing
     from mptctl.files.output_kinds import OutputKind
     from mptctl.inference.named_models import load_predictions

@@ -13,7 +13,7 @@ from mptctl.cli.json_models import prints
 SUFFIXES = (".png", ".svg")
 
 
-@prints({"--json": "mptctl.evaluation.history:History"})
+@prints({"--json": "mptctl.evaluation.gate.history:History"})
 def history(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What evaluate --append-history wrote.")],
     as_json: opt.Json = False,
@@ -36,7 +36,7 @@ def history(
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.errors import DataError, UsageError
-    from mptctl.evaluation.history import History, read_history
+    from mptctl.evaluation.gate.history import History, read_history
     from mptctl.files.output_kinds import figure_kind
 
     if out is not None and out.suffix.lower() not in SUFFIXES:

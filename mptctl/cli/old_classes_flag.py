@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.pairing import GivenClasses
+    from mptctl.evaluation.pairing.pairs import GivenClasses
 
 OldClasses = Annotated[
     str | None,
@@ -27,7 +27,7 @@ def old_classes_file(given: str | None) -> Path | None:
 
 def read_old_classes(given: str | None) -> GivenClasses:
     """The labels that it names, or ``all``; None where nothing is given. Raises as `read_names`."""
-    from mptctl.evaluation.pairing import ALL
+    from mptctl.evaluation.pairing.pairs import ALL
     from mptctl.files import read_names
 
     file = old_classes_file(given)

@@ -123,7 +123,7 @@ def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
         models: run names, run folders, checkpoints or predictions files; None for one that was not given.
         run_root: where runs and the split are.
     """
-    from mptctl.evaluation.readers import find_parts, is_predictions_file, names_files
+    from mptctl.evaluation.reading.readers import find_parts, is_predictions_file, names_files
 
     roots, files = {run_root}, []
     for model in models:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.predictions import Predictions
+    from mptctl.evaluation.reading.predictions import Predictions
 
 PANEL = "Slices"
 COMPARED = "What is compared"

@@ -20,7 +20,7 @@ from mptctl.cli.tune_outputs import check_outputs, say_what_would_be_done, searc
 from mptctl.names import Search
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.bias_choice import Budget
+    from mptctl.evaluation.bias.choice import Budget
 
 SPACE, CHOICE, WHERE = "What is searched", "What is chosen", "Where it runs"
 

@@ -8,12 +8,12 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.bias_choice import walk_along
+from mptctl.evaluation.bias.choice import walk_along
+from mptctl.evaluation.bias.held_out import HeldOut, held_out
 from mptctl.evaluation.flip_report import Cause, CauseRow, Causes
-from mptctl.evaluation.held_out import HeldOut, held_out
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import pair
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.statistics import rate
 
 BoolArray = NDArray[np.bool_]

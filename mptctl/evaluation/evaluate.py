@@ -7,7 +7,6 @@ from datetime import date
 
 from mptctl.errors import DataError, UsageError, option
 from mptctl.evaluation.causes import constant_of, find_causes
-from mptctl.evaluation.class_map import ClassMap
 from mptctl.evaluation.flip_report import Difference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
@@ -18,21 +17,15 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
-from mptctl.evaluation.gate import Gate, Limits
-from mptctl.evaluation.gate_rules import judge, today_in_utc
-from mptctl.evaluation.gate_yaml import GateFile
+from mptctl.evaluation.gate.gate_file import GateFile
+from mptctl.evaluation.gate.rules import judge, today_in_utc
+from mptctl.evaluation.gate.two_readings import judge_both
+from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
-from mptctl.evaluation.own_columns import OwnColumns
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
-from mptctl.evaluation.predictions import Predictions
-from mptctl.evaluation.report_sections import (
-    bias_curves,
-    equivalence,
-    margins_of,
-    summarise,
-)
-from mptctl.evaluation.sanity import (
+from mptctl.evaluation.pairing.class_map import ClassMap
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
+from mptctl.evaluation.pairing.sanity import (
     doubts,
     idle_models,
     probabilities,
@@ -40,10 +33,18 @@ from mptctl.evaluation.sanity import (
     same_content,
     unrelated,
 )
-from mptctl.evaluation.slice_rows import SliceRequest, rank
-from mptctl.evaluation.slices import SliceSource
+from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.report_sections import (
+    bias_curves,
+    equivalence,
+    margins_of,
+    summarise,
+)
+from mptctl.evaluation.slices.derived_columns import OwnColumns
+from mptctl.evaluation.slices.ranking import SliceRequest, rank
+from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
-from mptctl.evaluation.two_readings import judge_both
+from mptctl.evaluation.verdict import Gate
 from mptctl.evaluation.weights import find_weights, weighted_rates
 
 

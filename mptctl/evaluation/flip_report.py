@@ -10,9 +10,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.evaluation.gate import Gate
 from mptctl.evaluation.logit_sections import Margins, SweepCurve
 from mptctl.evaluation.rates import Answer, Counts, Interval, Rate, Rates
+from mptctl.evaluation.verdict import Gate
 from mptctl.files import Model
 
 # Why a sample flipped, in the order in which the rules are tried.

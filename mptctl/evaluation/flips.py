@@ -16,7 +16,7 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     WrongAnswerRow,
 )
-from mptctl.evaluation.paired_answers import IntArray, PairedAnswers
+from mptctl.evaluation.pairing.paired_answers import IntArray, PairedAnswers
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from mptctl.errors import UsageError, option
-from mptctl.evaluation.columns import first
 from mptctl.evaluation.flip_report import NoiseFloor
 from mptctl.evaluation.flips import flip_rates
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.predictions import Predictions
 
 
 def refuse_other_classes(old: Predictions, third: Predictions) -> None:

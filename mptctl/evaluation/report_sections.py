@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from mptctl.evaluation.bias_sweep import sweep_bias
-from mptctl.evaluation.calibration import calibrate
+from mptctl.evaluation.bias.sweep import sweep_bias
+from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import (
     Equivalence,
     Errors,
@@ -13,7 +13,7 @@ from mptctl.evaluation.flip_report import (
 )
 from mptctl.evaluation.logit_sections import Margins, SweepCurve
 from mptctl.evaluation.margins import Group, margin_summary
-from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import below, exact_interval, rate
 

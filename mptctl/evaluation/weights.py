@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.flip_report import Weighted, WeightedRate
-from mptctl.evaluation.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.weight_column import Weights
 from mptctl.evaluation.rates import Interval
-from mptctl.evaluation.side_table import SideTable, side_headers
-from mptctl.evaluation.weight_column import Weights
+from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.side_table import SideTable, side_headers
 
 FloatArray = NDArray[np.float64]
 # Of the bootstrap: an end of an interval then lies within some 3 % of its distance from the value.

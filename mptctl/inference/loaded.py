@@ -19,8 +19,8 @@ from mptctl.data.pictures import Normalisation, channels_first, decode, resize_a
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError, one_line
-from mptctl.evaluation.answers import Answers, answers_from_logits
-from mptctl.evaluation.arrays import as_array
+from mptctl.evaluation.reading.answers import Answers, answers_from_logits
+from mptctl.evaluation.reading.arrays import as_array
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import load_checkpoint, load_model

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.readers import SUFFIXES, is_predictions_file, names_files
+from mptctl.evaluation.reading.readers import SUFFIXES, is_predictions_file, names_files
 
 # What a model in a file ends in, but for weights that somebody named otherwise.
 MODELS = (".pt", ".onnx", ".safetensors")

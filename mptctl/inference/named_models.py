@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.evaluation.predictions import Predictions, read_predictions
-from mptctl.evaluation.readers import is_predictions_file, passed_over
+from mptctl.evaluation.reading.predictions import Predictions, read_predictions
+from mptctl.evaluation.reading.readers import is_predictions_file, passed_over
 from mptctl.inference.model_names import file_of, refuse_foreign, refuse_twice, refuse_without_split
 from mptctl.names import Part
 

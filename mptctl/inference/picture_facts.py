@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from mptctl.data.split import Split
-from mptctl.evaluation.own_columns import PictureFacts
+from mptctl.evaluation.slices.derived_columns import PictureFacts
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Part
 

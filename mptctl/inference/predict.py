@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.columns import first
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import Checkpoint, load_model

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.inference.named_models import JUDGED, NamedModels, load_predictions
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.own_columns import PictureFacts
+    from mptctl.evaluation.slices.derived_columns import PictureFacts
 
 
 def validation_part(

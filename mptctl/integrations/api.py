@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.in_memory import InMemory
-from mptctl.evaluation.pairing import ALL
+from mptctl.evaluation.pairing.pairs import ALL
+from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.report.flips_object import Report as Report
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mptctl.evaluation.predictions import Predictions
+    from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.inference.loaded import LoadedRun
     from mptctl.models.run_list import RunEntry
 

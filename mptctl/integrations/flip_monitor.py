@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.arrays import as_array
-from mptctl.evaluation.columns import as_text, first
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.in_memory import InMemory
-from mptctl.evaluation.named_arrays import NamedArray, RowOrder, columns_of, named_array
-from mptctl.evaluation.predictions import (
+from mptctl.evaluation.reading.arrays import as_array
+from mptctl.evaluation.reading.columns import as_text, first
+from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.reading.named_arrays import NamedArray, RowOrder, columns_of, named_array
+from mptctl.evaluation.reading.predictions import (
     Predictions,
     build_predictions,
     first_maximum,

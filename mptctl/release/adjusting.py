@@ -11,14 +11,14 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.bias_choice import BiasChoice, Budget, choose_bias, near_the_least
-from mptctl.evaluation.held_out import FloatArray, HeldOut, held_out
-from mptctl.evaluation.mixture import Mixture, mix_old_in
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import choose_old_classes, pair
-from mptctl.evaluation.readers import is_predictions_file
-from mptctl.evaluation.sanity import IDENTICAL, same_content
-from mptctl.evaluation.temperature import fit_temperature
+from mptctl.evaluation.bias.choice import BiasChoice, Budget, choose_bias, near_the_least
+from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, held_out
+from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
+from mptctl.evaluation.calibration.temperature import fit_temperature
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
+from mptctl.evaluation.pairing.sanity import IDENTICAL, same_content
+from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.adjustment import Adjustment

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import pair
-from mptctl.evaluation.sanity import idle_models
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.pairing.sanity import idle_models
 from mptctl.inference.named_models import load_predictions
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.held_out import FloatArray, HeldOut
-from mptctl.evaluation.probabilities import score_probabilities
+from mptctl.evaluation.bias.held_out import FloatArray, HeldOut
+from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.statistics import upper_bounds
 from mptctl.release.adjust_report import AdjustFigures
 

@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mptctl.evaluation.bias_choice import BiasChoice, Walk
-from mptctl.evaluation.mixture import Mixture
+from mptctl.evaluation.bias.choice import BiasChoice, Walk
+from mptctl.evaluation.bias.mixture import Mixture
 from mptctl.files import writing
 from mptctl.release.adjust_report import AdjustReport
 from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style

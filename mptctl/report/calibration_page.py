@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.evaluation.calibration_report import CalibrationReport
+from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.report.figure_words import reliability_words
 from mptctl.report.numbers import percent
 from mptctl.report.page import inline_figure

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.calibration_report import CalibrationReport
+from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.evaluation.statistics import exact_interval
 from mptctl.report.numbers import format_interval, percent
 from mptctl.report.tables import make_table, say, words

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mptctl.evaluation.spreadsheet_cells import as_cell
+from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import LATEX_MARK, MARKDOWN_MARK
 from mptctl.report.comparison_wording import (

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-from mptctl.evaluation.slices import slice_name
+from mptctl.evaluation.slices.source import slice_name
 
 # Flips that a page lists, each with its own link: ten times as many would open more slowly than in two seconds.
 MOST_FLIPS = 100_000

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mptctl.data.split import Split
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
-    from mptctl.evaluation.predictions import Predictions
+    from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.report.provenance import Gathering
 
 # The models whose predictions are kept, each in a file of its name.
@@ -81,7 +81,7 @@ class FlipFiles:
         written: list[Path] = []
         with FilesTogether() as files:
             if self.predictions is not None:
-                from mptctl.evaluation.predictions import save_predictions
+                from mptctl.evaluation.reading.predictions import save_predictions
 
                 for role, name in zip(KEPT, PREDICTIONS, strict=True):
                     save_predictions(models[role], self.predictions / name, files.open)

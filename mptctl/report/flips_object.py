@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate import LIMITS, Gate, Limits, check_gate
+from mptctl.evaluation.gate.check import check_gate
+from mptctl.evaluation.gate.two_readings import stricter
+from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.two_readings import stricter
+from mptctl.evaluation.verdict import Gate
 from mptctl.report.numbers import format_count, percent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, PairRow, SliceRow
-from mptctl.evaluation.slices import slice_name
+from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.causes_wording import cause_lines, causes_sentence
 from mptctl.report.numbers import format_count, format_interval, percent, q_value
 from mptctl.report.tables import make_table, words

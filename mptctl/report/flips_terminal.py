@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mptctl.errors import some
-from mptctl.evaluation.columns import shown
 from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.reading.columns import shown
 from mptctl.names import SortKey
 from mptctl.report.flips_tables import causes_table, classes_table, heading, pairs_table, slices_table
 from mptctl.report.numbers import format_count, format_interval, of_count, percent

@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mptctl.evaluation.history import Release
+from mptctl.evaluation.gate.history import Release
 from mptctl.files import writing
 from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, figure_metadata, style
 

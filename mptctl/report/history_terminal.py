@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from mptctl.evaluation.columns import shown
-from mptctl.evaluation.history import Release
+from mptctl.evaluation.gate.history import Release
+from mptctl.evaluation.reading.columns import shown
 from mptctl.report.numbers import format_interval, percent
 from mptctl.report.tables import make_table
 

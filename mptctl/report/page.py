@@ -14,7 +14,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from mptctl import __version__
-from mptctl.evaluation.slices import slice_name
+from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.flip_list import anchor
 from mptctl.report.numbers import format_count, format_interval, percent, q_value
 from mptctl.report.provenance import Provenance

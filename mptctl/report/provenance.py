@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptctl import __version__
 from mptctl.errors import MptctlError
-from mptctl.evaluation.readers import find_parts
+from mptctl.evaluation.reading.readers import find_parts
 
 if TYPE_CHECKING:
     from mptctl.inference.named_models import NamedModels

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.bias_choice import level_of_a_walk
+from mptctl.evaluation.bias.choice import level_of_a_walk
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.report.live import follow
 from mptctl.report.numbers import format_count, format_interval, p_value, percent

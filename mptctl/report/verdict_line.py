@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate import GateCheck
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.rates import Interval, Rate
+from mptctl.evaluation.verdict import GateCheck
 from mptctl.report.numbers import of_count, percent, points
 from mptctl.report.wording import verdict
 

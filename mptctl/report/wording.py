@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mptctl.errors import some
-from mptctl.evaluation.columns import first, shown
 from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
-from mptctl.evaluation.gate import GateCheck, WaiverRow
+from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Rate
-from mptctl.evaluation.sanity import IDENTICAL
+from mptctl.evaluation.reading.columns import first, shown
 from mptctl.evaluation.statistics import SIGNIFICANT
+from mptctl.evaluation.verdict import GateCheck, WaiverRow
 from mptctl.names import SortKey
 from mptctl.report.numbers import NOT_DEFINED, format_interval, p_value, percent, points
 
 if TYPE_CHECKING:
     # Here alone: it brings scipy's optimizers, which take a fifth of a second that a comparison does not need.
-    from mptctl.evaluation.calibration_report import CalibrationReport
+    from mptctl.evaluation.calibration.report import CalibrationReport
 
 # Limits, waivers and renamed classes that are named one by one.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5

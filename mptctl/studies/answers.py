@@ -31,7 +31,7 @@ from mptctl.studies.run_folders import find_by_digest
 from mptctl.studies.work import RunWork, count_run, steps_of
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.predictions import Predictions
+    from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.models.checkpoint import Checkpoint
 
 Progress = Callable[[str, int, int], None]
@@ -126,8 +126,8 @@ def _ask(
     folder: Path, checkpoint: Checkpoint, split: Split, device: str, progress: Progress | None
 ) -> RunAnswers:
     """Answers of a checkpoint on the validation and the test part."""
-    from mptctl.evaluation.pairing import pair
-    from mptctl.evaluation.scores import score
+    from mptctl.evaluation.pairing.pairs import pair
+    from mptctl.evaluation.pairing.scores import score
     from mptctl.inference.predict import predict
 
     names, old = split.classes.names, frozenset(split.classes.old)
@@ -177,7 +177,7 @@ def _ask(
 
 
 def _calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
-    from mptctl.evaluation.calibration_report import measure_calibration
+    from mptctl.evaluation.calibration.report import measure_calibration
 
     found = measure_calibration(test, validation)
     return KeptCalibration(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.errors import CheckpointError
-from mptctl.evaluation.paired_answers import flip_counts
+from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.files import Model

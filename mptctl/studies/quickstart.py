@@ -16,8 +16,8 @@ from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.predictions import Predictions
 from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import Model
 from mptctl.inference.named_models import NamedModels, load_predictions

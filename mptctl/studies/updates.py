@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError
-from mptctl.evaluation.paired_answers import flip_counts
 from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
+from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
 from mptctl.names import Part, Role

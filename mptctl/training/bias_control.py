@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.bias_choice import level_of_a_walk
+from mptctl.evaluation.bias.choice import level_of_a_walk
 from mptctl.evaluation.statistics import most_within, upper_bounds
 from mptctl.methods.rows import budget_of
 from mptctl.models.bias_path import BiasEpoch, BiasPath

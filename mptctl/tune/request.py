@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.rates import Rate
 from mptctl.files import Model
 from mptctl.recipe import Recipe

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mptctl.evaluation.bias_choice import Budget, level_of_a_walk
+from mptctl.evaluation.bias.choice import Budget, level_of_a_walk
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.statistics import upper_bounds
 from mptctl.tune.tune_report import Trial

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.evaluation.readers import READERS
+from mptctl.evaluation.reading.readers import READERS
 from tests.cli.conftest import IDS, LABELS, NEW, OLD, Call
 
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from mptctl.evaluation.history import read_history
+from mptctl.evaluation.gate.history import read_history
 from mptctl.report.flips_github import annotation, render_github
 from mptctl.report.history_terminal import print_history, sparkline
 from tests.common import CommandLine, Done

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.files import WRITERS
 
 # truth, the old model's answer and confidence, the new model's answer and confidence

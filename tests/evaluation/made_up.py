@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.held_out import HeldOut
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
 def made_up(n: int, seed: int, *, old: int = 4, new: int = 4, uneven: float = 0.0) -> HeldOut:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mptctl.evaluation.bias.held_out import HeldOut
 from mptctl.evaluation.causes import CAUSES, chosen_constant, constant_of, find_causes
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import Cause
-from mptctl.evaluation.held_out import HeldOut
-from mptctl.evaluation.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing import pair
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 # label, OLD's logits of a b c, NEW's of a b c d e, answers of the old model trained again and of an untreated one, and
 # the cause with everything given at a constant of 1; then the cause with no third model and no constant

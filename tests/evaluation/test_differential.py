@@ -13,7 +13,7 @@ import pytest
 
 from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.predictions import read_predictions
+from mptctl.evaluation.reading.predictions import read_predictions
 from tests.evaluation.damage import KINDS, Kind
 from tests.evaluation.random_files import expected, make, write
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.predictions import Predictions, build_predictions
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.made_up import answers
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.gate import LIMITS, Limits, check_gate
-from mptctl.evaluation.predictions import Predictions
+from mptctl.evaluation.gate.check import check_gate
+from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts, Rates
+from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.report.flips_markdown import render_markdown
 from mptctl.report.flips_page import render_html
 from mptctl.report.flips_terminal import print_report

@@ -14,8 +14,8 @@ from scipy.stats import beta
 from mptctl.errors import DataError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import Weighted
-from mptctl.evaluation.predictions import Predictions
-from mptctl.evaluation.slice_rows import SliceRequest
+from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.evaluation.weights import bootstrap_interval
 from tests.common import CommandLine
 from tests.evaluation.files import write

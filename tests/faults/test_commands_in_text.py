@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from mptctl.cli.streams import COMMAND
-from mptctl.evaluation.side_table import SideTable
-from mptctl.evaluation.spreadsheet_cells import FLIP_COLUMNS, as_cell
-from mptctl.evaluation.workspace import current, workspace
+from mptctl.evaluation.reading.side_table import SideTable
+from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
+from mptctl.evaluation.reading.workspace import current, workspace
 from mptctl.report.comparison_files import render_csv
 from mptctl.report.flips_object import Report
 from mptctl.report.trackers.logged_comparison import _write
@@ -143,7 +143,7 @@ def test_row_66_a_list_of_flips_is_read_as_it_was(tmp_path: Path) -> None:
 
 
 def test_row_66_predictions_keep_their_bytes(tmp_path: Path) -> None:
-    from mptctl.evaluation.answers import Answers
+    from mptctl.evaluation.reading.answers import Answers
 
     ids = np.array(["=1", "+2", "-3", "@4"])
     made = Answers(ids, ids, np.ones(4), np.eye(4, dtype=np.float32), tuple(ids))

@@ -15,8 +15,8 @@ import torch
 
 from mptctl.data.class_labels import read_class_labels
 from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.evaluation.spelling import form
-from mptctl.evaluation.workspace import Workspace
+from mptctl.evaluation.reading.spelling import form
+from mptctl.evaluation.reading.workspace import Workspace
 from mptctl.files import read_bounded
 from mptctl.machine.facts import has_package
 from mptctl.models.state_dict import read_state_dict
@@ -104,7 +104,7 @@ def test_row_64_labels_of_one_form_are_looked_at_once_each(
     tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`a-b`, `a_b` and `a b`: all pairs of 3^7 of them were 2.4 million looks."""
-    from mptctl.evaluation import spelling
+    from mptctl.evaluation.reading import spelling
 
     marks = [""]
     for _ in range(7):

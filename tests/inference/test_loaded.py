@@ -16,7 +16,7 @@ from mptctl.data.image_folder import BadPictures
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
-from mptctl.evaluation.predictions import read_predictions
+from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.inference.loaded import LoadedRun
 from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint

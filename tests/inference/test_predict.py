@@ -13,7 +13,7 @@ import torch
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.predictions import save_predictions
+from mptctl.evaluation.reading.predictions import save_predictions
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.inference.predict import image_reader, predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint

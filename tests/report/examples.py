@@ -8,8 +8,8 @@ import numpy as np
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate import Limits
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import build_predictions
 
 HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
 

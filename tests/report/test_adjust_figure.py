@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.evaluation.bias_choice import Budget, choose_bias
-from mptctl.evaluation.mixture import WEIGHTS, mix_old_in
+from mptctl.evaluation.bias.choice import Budget, choose_bias
+from mptctl.evaluation.bias.mixture import WEIGHTS, mix_old_in
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.adjust_figure import draw_adjustment, save_adjustment
 from mptctl.report.adjust_terminal import describe_adjustment

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mptctl.evaluation.calibration_report import measure_calibration
+from mptctl.evaluation.calibration.report import measure_calibration
 from mptctl.evaluation.flip_report import Cause, CauseRow, Causes, FlippedSample, FlipReport, SliceRow
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.evaluation.statistics import rate
 from mptctl.report.calibration_page import render_calibration_html
 from mptctl.report.comparison_page import render_comparison

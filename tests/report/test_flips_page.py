@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.flips_markdown import render_markdown
 from mptctl.report.flips_page import render_html
 from mptctl.report.flips_terminal import print_report

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from mptctl.evaluation.calibration_report import CalibrationReport
+from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.evaluation.flip_report import Bin
-from mptctl.evaluation.history import Release
+from mptctl.evaluation.gate.history import Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
 from mptctl.machine.doctor import Check, conclusion

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from mptctl import __version__
 from mptctl.cli.app import app
-from mptctl.evaluation.predictions import read_predictions
+from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.inference.named_models import NamedModels
 from mptctl.models.adjustment import Adjustment
 from mptctl.models.bias_path import BiasEpoch, BiasPath

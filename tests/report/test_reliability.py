@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.calibration import calibrate
+from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
 from mptctl.report.figure_words import reliability_words
 from mptctl.report.flips_figures import draw_figures

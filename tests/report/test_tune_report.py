@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from mptctl.errors import GateFailed
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
 from mptctl.report.tune_page import render_tune_html, save_tune_figure

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate import Limits
-from mptctl.evaluation.predictions import build_predictions
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.flips_terminal import print_report
 from mptctl.report.verdict_line import verdict_line
 from mptctl.report.wording import further_sentences

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose, objective, within_bound
 from mptctl.tune.tune_report import Status, Trial

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.evaluation.bias_choice import Budget
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose
 from mptctl.tune.tune_report import Status, Trial

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.spreadsheet_cells import as_cell
+from mptctl.evaluation.reading.spreadsheet_cells import as_cell
 from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir

@@ -1,0 +1,224 @@
+"""Which bias to take off the new classes' logits so that a budget of flips is met, with a bound that holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+from mptctl.errors import DataError, GateFailed
+from mptctl.evaluation.bias.class_biases import fit_class_biases
+from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, IntArray
+from mptctl.evaluation.bias.sweep import BiasSteps
+from mptctl.evaluation.decision import ROUNDING
+from mptctl.evaluation.statistics import most_within, upper_bounds
+
+# Chosen: the part of validation parts that meet a budget below which it is near the least that can be reached.
+OFTEN = 0.8
+
+BiasKind = Literal["none", "bias", "per-class"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a choice, of a bias or of a training, has to keep to; exactly one of the two limits is set.
+
+    Attributes:
+        max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.
+        max_er_increase: how much the error on all classes may rise, a fraction; the least NFR is looked for.
+        confidence: level of the two-sided interval whose upper end must meet the limit.
+    """
+
+    max_nfr: float | None = None
+    max_er_increase: float | None = None
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One direction, and what its multiples do to the samples that did not choose it.
+
+    Attributes:
+        kind: of the direction.
+        direction: (C,) biases that the multiple 1 takes off.
+        samples: that the multiples are held against.
+        steps: every multiple at which an answer changes.
+        bounds: (S,) upper bound of NFR at each step.
+        multiples: (S,) one multiple inside each step, as far from its ends as can be.
+        wide: (S,) steps so wide that rounding does not lead out of them.
+    """
+
+    kind: BiasKind
+    direction: FloatArray
+    samples: HeldOut
+    steps: BiasSteps
+    bounds: FloatArray
+    multiples: FloatArray
+    wide: NDArray[np.bool_]
+
+    @property
+    def wrong(self) -> IntArray:
+        """(S,) wrong answers to all samples."""
+        return self.steps.wrong_old + self.steps.wrong_new
+
+    def allowed(self, budget: Budget) -> IntArray:
+        """The steps that keep to a budget; none where it cannot be met.
+
+        NFR never rises as a bias grows, so that the walk from the largest bias down, which ends at the first that
+        fails, ends with the smallest that holds: fixed-sequence testing, which needs no correction for their number.
+        """
+        if budget.max_nfr is not None:
+            fits = self.bounds <= budget.max_nfr + ROUNDING
+        else:
+            assert budget.max_er_increase is not None
+            more = self.wrong - self.wrong[0]
+            fits = more <= (budget.max_er_increase + ROUNDING) * len(self.samples)
+        return np.flatnonzero(fits & self.wide)
+
+    def best(self, budget: Budget) -> int | None:
+        """The allowed step with the least error, or else flips, and of equal ones the smallest bias."""
+        steps = self.allowed(budget)
+        if not steps.size:
+            return None
+        keys = (self.wrong[steps], self.steps.flips[steps])
+        first, second = keys if budget.max_nfr is not None else keys[::-1]
+        return int(steps[np.lexsort((steps, second, first))[0]])
+
+
+@dataclass(frozen=True)
+class BiasChoice:
+    """The biases that were chosen.
+
+    Attributes:
+        walk: the direction that they lie in.
+        step: where.
+        level: of the interval whose upper end is the bound; all walks together keep the budget's confidence with it.
+        walks: all directions that were looked at, the chosen one among them.
+    """
+
+    walk: Walk
+    step: int
+    level: float
+    walks: tuple[Walk, ...]
+
+    @property
+    def kind(self) -> BiasKind:
+        """Of the direction; ``none`` where nothing is taken off."""
+        return self.walk.kind if self.biases.any() else "none"
+
+    @property
+    def biases(self) -> FloatArray:
+        """(C,) what is taken off each logit."""
+        biases: FloatArray = self.walk.multiples[self.step] * self.walk.direction
+        return biases
+
+
+def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
+    """Find the biases that meet a budget at the least price.
+
+    Two directions are tried: one bias for all new classes, on all samples; and a bias of each class, fitted on one
+    half of the samples and only its multiple walked on the other. Since the better one is taken, each walk has half
+    of the error that the confidence leaves, wherever there are two (Bonferroni's correction).
+
+    Args:
+        samples: the validation part.
+        budget: what is to be kept.
+
+    Raises:
+        DataError: no sample is of an old class.
+        GateFailed: no bias meets the budget; the message names the least NFR, or increase, that can be had.
+    """
+    if not samples.n_old:
+        raise DataError("the validation part has no picture of an old class: nothing there can flip")
+    fitted, rest = samples.halves()
+    splits = bool(samples.is_new.sum() > 1 and fitted.n_old and rest.n_old)
+    level = level_of_a_walk(budget.confidence) if splits else budget.confidence
+    walks = [walk_along("bias", samples.is_new.astype(np.float64), samples, level)]
+    if splits:
+        direction = fit_class_biases(fitted, _target(rest, budget, level), budget.max_er_increase)
+        if direction is not None:
+            walks.append(walk_along("per-class", direction, rest, level))
+    found = [(walk, step) for walk in walks if (step := walk.best(budget)) is not None]
+    if not found:
+        raise GateFailed(_cannot(walks, budget))
+    # Held against each other on the samples that the classes' own biases were not fitted on; the simpler one first.
+    walk, step = min(
+        found, key=lambda each: _price(each[0].multiples[each[1]] * each[0].direction, rest, budget)
+    )
+    return BiasChoice(walk, step, level, tuple(walks))
+
+
+def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
+    """A sentence where a budget that was met is near the least NFR that a bias can reach; None where it is not.
+
+    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than `OFTEN` would
+    meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
+    """
+    if budget.max_nfr is None:
+        return None
+    walk = min(choice.walks, key=lambda each: float(each.bounds[-1]))
+    flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
+    meets = float(bdtr(most_within(budget.max_nfr + ROUNDING, n, choice.level), n, flips / n))
+    if meets >= OFTEN:
+        return None
+    return (
+        f"--max-nfr {100 * budget.max_nfr:g}: is near the least NFR that a bias can reach here, {100 * flips / n:.2f} "
+        f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and what is "
+        "written so near breaks its budget more often than the confidence says; hold out more pictures, or train with "
+        "a larger k"
+    )
+
+
+def level_of_a_walk(confidence: float, walks: int = 2) -> float:
+    """Level of the bound of each of some walks, the best of which is taken (Bonferroni's correction)."""
+    return 1 - (1 - confidence) / walks
+
+
+def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: float) -> Walk:
+    """Count what every multiple of a direction does; see `Walk`."""
+    steps = samples.steps(direction)
+    taken = direction[direction > 0]
+    margin = samples.rounding / taken.min() if taken.size else samples.rounding
+    ends = np.append(steps.biases[1:], steps.biases[-1] + 4 * margin)
+    multiples = (steps.biases + ends) / 2
+    multiples[0] = 0.0  # the model as it is
+    wide = ends - steps.biases > 2 * margin
+    wide[0] = True
+    bounds = upper_bounds(steps.flips, samples.n_old, level)
+    return Walk(kind, direction, samples, steps, bounds, multiples, wide)
+
+
+def _target(samples: HeldOut, budget: Budget, level: float) -> float | None:
+    """The largest NFR that would pass on some samples; None without a limit on NFR."""
+    if budget.max_nfr is None:
+        return None
+    return max(0, most_within(budget.max_nfr + ROUNDING, samples.n_old, level)) / samples.n_old
+
+
+def _price(biases: FloatArray, samples: HeldOut, budget: Budget) -> tuple[int, int]:
+    errors, flips = samples.counts(biases)
+    return (errors, flips) if budget.max_nfr is not None else (flips, errors)
+
+
+def _cannot(walks: list[Walk], budget: Budget) -> str:
+    """Why a budget cannot be met, with the least that can be had."""
+    if budget.max_nfr is None:
+        assert budget.max_er_increase is not None
+        walk = min(walks, key=lambda each: int((each.wrong - each.wrong[0]).min()) / len(each.samples))
+        least = int((walk.wrong - walk.wrong[0]).min())
+        return (
+            f"--max-er-increase {100 * budget.max_er_increase:g}: no bias meets it; the least that can be had is "
+            f"{100 * least / len(walk.samples):.2f} points ({least} of {len(walk.samples):,} validation pictures); "
+            "raise it"
+        )
+    walk = min(walks, key=lambda each: float(each.bounds[-1]))
+    flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
+    return (
+        f"--max-nfr {100 * budget.max_nfr:g}: no bias meets it; the least NFR that can be had is "
+        f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
+        f"{100 * walk.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, train with a "
+        "larger k, or hold out more pictures"
+    )

@@ -1,0 +1,164 @@
+"""The release gate: limits in, a verdict that names every limit that failed out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
+from mptctl.evaluation.limits import LimitKind, Limits
+from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, WaiverRow
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A slice that has limits of its own.
+
+    Attributes:
+        name: of the slice.
+        counts: its flip table.
+        limits: what it must keep to.
+        waived: how many of its flips are waived.
+    """
+
+    name: str
+    counts: Counts
+    limits: Limits
+    waived: int
+
+
+def check_gate(
+    counts: Counts,
+    limits: Limits,
+    *,
+    identical: bool = False,
+    unfinished: Sequence[str] = (),
+    waived: int = 0,
+    scopes: Sequence[Scope] = (),
+    rules: Sequence[GateCheck] = (),
+    waivers: Sequence[WaiverRow] = (),
+) -> Gate:
+    """Hold a flip table against limits. A rate that is not defined fails its limit.
+
+    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the value does.
+
+    Args:
+        counts: the flip table.
+        limits: what it must keep to; without a limit everything passes.
+        identical: old and new model are one: nothing was compared, which fails every gate.
+        unfinished: sentences on models whose run did not come to its end, which fail every gate too.
+        waived: how many of the flips are waived.
+        scopes: slices with limits of their own.
+        rules: what else was checked.
+        waivers: for the report.
+
+    Raises:
+        UsageError: a limit on Rel-NFR that no table of so many samples can exceed.
+    """
+    every = [Scope("", counts, limits, waived), *scopes]
+    held = [_check(scope, kind, limit) for scope in every for kind, limit in scope.limits.given()]
+    checks = [*(_conditions(counts, limits, identical, unfinished) if held or rules else []), *held, *rules]
+    answers = {check.answer for check in checks}
+    return Gate(
+        **limits.model_dump(),
+        passed=all(check.passed for check in checks),
+        answer="fail" if "fail" in answers else "undecided" if "undecided" in answers else "pass",
+        failed=[check.name for check in checks if not check.passed],
+        checks=checks,
+        limits=[
+            LimitRow(**check.model_dump(include=set(LimitRow.model_fields)))
+            for check in checks
+            if check.limit is not None
+        ],
+        waivers=list(waivers),
+    )
+
+
+def _conditions(
+    counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str]
+) -> list[GateCheck]:
+    """What makes every limit meaningless, whatever its value."""
+    failed: list[tuple[str, str]] = []
+    if identical and not limits.allow_identical:
+        failed.append(("identical", f"{IDENTICAL}; name the replacement, or give --allow-identical"))
+    if unfinished and not limits.allow_unfinished:
+        sentence = "; ".join(unfinished)
+        failed.append(("unfinished", f"{sentence}; finish it with --resume, or give --allow-unfinished"))
+    if not counts.old_right:
+        failed.append(("old-never-right", f"{never_right(counts)}, and no limit means anything"))
+    return [failed_condition(name, message) for name, message in failed]
+
+
+def failed_condition(name: str, message: str) -> GateCheck:
+    """A check that fails whatever the rates are."""
+    return GateCheck(
+        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+    )
+
+
+def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
+    """Hold a value, or with a confidence its interval, against a limit."""
+    kind.check_reach(limit, scope.counts.total)
+    waived = scope.waived if kind.of_flips else 0
+    counts, limits = scope.counts, scope.limits
+    flips = counts.negative_flips - waived
+    value, level = kind.value(counts, flips), limits.confidence
+    interval = kind.interval(counts, flips, level) if level is not None and value is not None else None
+    tested = interval[1] if interval else value if level is None else None
+    answer: Decision = "fail"
+    if tested is not None:
+        answer = decide(interval or (tested, tested), limit)
+    unit = kind.unit(100 * limit)
+    shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
+    beside = []
+    if waived:
+        beside.append(f"{flips:,} flips counted, {waived:,} waived")
+    if interval is not None and level is not None:
+        bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
+        beside.append(f"{bounds} with {100 * level:g} % confidence")
+    if beside:
+        shown += f" ({'; '.join(beside)})"
+    more = None
+    if answer == "undecided" and level is not None:
+        more = more_samples(counts, flips, kind, level, limit)
+    of = f" of {scope.name}" if scope.name else ""
+    said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
+    if answer == "undecided":
+        said += f": {_samples_needed(more, scope.name)}"
+    return GateCheck(
+        name=f"{kind.name}{of}",
+        limit=limit,
+        value=value,
+        tested=tested,
+        interval=interval,
+        answer=answer,
+        more_samples=more,
+        counted=flips if kind.of_flips else None,
+        waived=waived,
+        passed=answer == "pass" or (answer == "undecided" and limits.undecided == "pass"),
+        message=said,
+    )
+
+
+def _word(answer: Decision, tested: float | None) -> str:
+    if tested is None:
+        return "cannot be held against"
+    return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
+
+
+def _samples_needed(more: int | None, place: str) -> str:
+    """The end of a sentence on an undecided limit: how many more samples would decide it.
+
+    Args:
+        more: how many; None where no number within reach would.
+        place: the slice that the limit is for; empty for the whole test set.
+    """
+    if more is None:
+        return "no number of samples within reach would decide it at these rates"
+    of = f"of {place}" if place else "of old classes"
+    return (
+        f"about {more:,} more samples {of} would decide it with {100 * PROBABILITY:g} % probability at these rates; a "
+        "gate that is asked again loses its level"
+    )

@@ -1,0 +1,255 @@
+"""The gate file: limits, slices that have their own, samples that may never flip, and flips that were agreed to."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+
+from mptctl.errors import UsageError
+from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.reading.columns import first, shown
+from mptctl.files import Model, read_bounded
+from mptctl.files.names_file import read_named_lines
+from mptctl.files.typed import Typed
+
+# Room for some ten thousand waivers; more is no file that anybody has reviewed.
+MOST_BYTES = 2**21
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class FileLimits(Typed):
+    """Limits as people write them: rates in percent, errors in points."""
+
+    max_nfr: float | None = Field(default=None, description="largest NFR, percent")
+    max_lost: float | None = Field(default=None, description="largest part of right answers lost, percent")
+    max_rel_nfr: float | None = Field(default=None, description="largest Rel-NFR, percent")
+    max_er_increase: float | None = Field(
+        default=None, description="largest increase of error on old classes, points"
+    )
+
+    def fractions(self) -> dict[str, float]:
+        """The limits that are set, as `Limits` takes them."""
+        found = {kind.key: getattr(self, kind.key) for kind in LIMITS}
+        return {key: value / 100 for key, value in found.items() if value is not None}
+
+
+class SliceLimits(FileLimits):
+    """Limits of one slice."""
+
+    by: dict[str, str] = Field(min_length=1, description="its value in each column")
+
+    @model_validator(mode="after")
+    def _has_limit(self) -> Self:
+        if not self.fractions():
+            raise ValueError("sets no limit; give one, such as max_nfr: 1.0")
+        return self
+
+
+class MustKeep(Typed):
+    """Samples that may not flip at all."""
+
+    ids: list[str] = Field(default_factory=list, description="by id")
+    file: str | None = Field(default=None, description="a file of ids, one a line, beside the gate file")
+    by: dict[str, str] | None = Field(default=None, min_length=1, description="a slice")
+
+
+class Waiver(Typed):
+    """Flips that were agreed to: of one sample, or of a slice."""
+
+    id: str | None = Field(default=None, description="the sample")
+    by: dict[str, str] | None = Field(default=None, min_length=1, description="or the slice")
+    reason: str = Field(min_length=1, description="why")
+    owner: str = Field(min_length=1, description="who answers for it")
+    expires: date = Field(description="the last day on which it holds, in UTC")
+    max_flips: int | None = Field(
+        default=None,
+        ge=1,
+        description="of a slice: the most flips that were agreed to; with more it does not hold",
+    )
+
+    @field_validator("expires", mode="before")
+    @classmethod
+    def _is_a_day(cls, value: object) -> object:
+        # A number would be taken for seconds since 1970.
+        if isinstance(value, str) and not _DAY.fullmatch(value):
+            raise ValueError(f"must be a day such as 2027-01-31, got {shown(repr(value))}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.id is None) == (self.by is None):
+            raise ValueError("is for one sample or for one slice; give either id or by")
+        if self.by is not None and self.max_flips is None:
+            raise ValueError(
+                "is for a slice without a number of flips; give max_flips, the most that were agreed to"
+            )
+        if self.id is not None and self.max_flips is not None:
+            raise ValueError("is for one sample, which flips once; max_flips is for by")
+        return self
+
+
+@dataclass(frozen=True)
+class ListedIds:
+    """The ids of `must_keep.file`.
+
+    Attributes:
+        path: of that file.
+        lines: on which each id stands first. Messages name lines, never the text: a gate file may come from somebody
+            who may not read what it names.
+    """
+
+    path: Path
+    lines: Mapping[str, int]
+
+
+class GateFile(Typed):
+    """What a release must keep to, as a file that is reviewed like code."""
+
+    confidence: float | None = Field(default=None, description="level of the interval that decides")
+    limits: FileLimits = Field(default=FileLimits(), description="over all samples of old classes")
+    slices: list[SliceLimits] = Field(default_factory=list, description="limits of single slices")
+    must_keep: MustKeep = Field(default=MustKeep(), description="no flip at all")
+    waivers: list[Waiver] = Field(default_factory=list, description="flips that do not count")
+    _name: str = PrivateAttr(default="the gate file")
+    _listed: ListedIds | None = PrivateAttr(default=None)
+
+    @property
+    def listed(self) -> ListedIds | None:
+        """The ids that came from `must_keep.file`; None where none is named."""
+        return self._listed
+
+    def keys(self) -> list[tuple[str, ...]]:
+        """The columns, or crossings of them, that its slices need."""
+        every = [
+            *(rule.by for rule in self.slices),
+            *(waiver.by for waiver in self.waivers),
+            self.must_keep.by,
+        ]
+        return list(dict.fromkeys(tuple(sorted(by)) for by in every if by is not None))
+
+    def merged(self, flags: Limits) -> Limits:
+        """These limits and those of flags: of two settings the one with which fewer releases pass.
+
+        An undecided limit fails, whatever flags say: with that, a higher confidence is always the stricter one.
+
+        Raises:
+            UsageError: neither holds anything, so that every release would pass.
+        """
+        content = flags.model_dump() | {"undecided": "fail"}
+        for key, limit in self.limits.fractions().items():
+            content[key] = limit if content[key] is None else min(content[key], limit)
+        if self.confidence is not None:
+            content["confidence"] = max(self.confidence, flags.confidence or 0)
+        found = Limits(**content)
+        if not (found.given() or self.slices or self.must_keep != MustKeep()):
+            raise UsageError(f"--gate {self._name}: sets no limit; give limits, slices or must_keep in it")
+        return found
+
+    def overruled(self, flags: Limits) -> list[str]:
+        """Sentences on flags that say otherwise than the file, and which of the two holds."""
+        said = [
+            (f"--{kind.name} {100 * limit:g}", 100 * limit, getattr(self.limits, kind.key), min)
+            for kind, limit in flags.given()
+        ]
+        if flags.confidence is not None:
+            said.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
+        found = [
+            f"{flag}: {self._name} says {own:g}; the stricter of the two holds, {stricter(value, own):g}"
+            for flag, value, own, stricter in said
+            if own is not None and not math.isclose(value, own)
+        ]
+        if flags.undecided == "pass":
+            found.append(
+                f"--undecided pass: has no effect beside --gate {self._name}; an undecided limit fails"
+            )
+        return found
+
+
+_KEYS: Mapping[str, type[Model]] = {
+    "limits": FileLimits,
+    "slices": SliceLimits,
+    "must_keep": MustKeep,
+    "waivers": Waiver,
+}
+
+
+# What is said of values of the wrong form, where the library would name classes of this program.
+_MEANT = {
+    "dict_type": "must be a mapping of columns to values, such as country: de",
+    "list_type": "must be a list, such as [test/00042]",
+    "string_type": "must be text",
+}
+
+
+def read_gate_file(path: Path) -> GateFile:
+    """Read a gate file; the ids of `must_keep.file` stand among `must_keep.ids` then.
+
+    Raises:
+        UsageError: it cannot be read, is no YAML, or holds what a gate file has not, with the nearest key.
+        DataError: it, or the file of ids, is a device or FIFO.
+    """
+    try:
+        text = read_bounded(path, MOST_BYTES, f"--gate {path}", "put ids into must_keep.file").decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
+    from mptctl.files.yaml_text import read_yaml  # a comparison without a gate file does without it
+
+    content = read_yaml(text, str(path))
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: must be a mapping of keys such as limits; mptctl gate init writes one")
+    try:
+        found = GateFile.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {_explain(error)}") from error
+    found._name = str(path)
+    _check_ranges(path, found)
+    if found.must_keep.file is None:
+        return found
+    listed = path.parent / found.must_keep.file
+    lines: dict[str, int] = {}
+    for line in read_named_lines(listed, f"{path}: must_keep.file:"):
+        lines.setdefault(line.name, line.number)
+    found._listed = ListedIds(listed, lines)
+    ids = [*found.must_keep.ids, *lines]
+    return found.model_copy(update={"must_keep": found.must_keep.model_copy(update={"ids": ids})})
+
+
+def _check_ranges(path: Path, found: GateFile) -> None:
+    parts: list[tuple[str, FileLimits]] = [("limits", found.limits)]
+    parts += [(f"slices[{i}]", rule) for i, rule in enumerate(found.slices)]
+    try:
+        where = ""
+        Limits(confidence=found.confidence)
+        for name, rule in parts:
+            where = f"{name}: "
+            Limits(**rule.fractions())
+    except UsageError as error:
+        option, _, said = str(error).removeprefix("--").partition(" ")
+        raise UsageError(f"{path}: {where}{option.replace('-', '_')} {said}") from error
+
+
+def _explain(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    place: Sequence[int | str] = problem["loc"]
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{shown(p)}" for p in place).removeprefix(".")
+    if problem["type"] == "extra_forbidden":
+        keys = list(_KEYS.get(str(place[0]) if len(place) > 1 else "", GateFile).model_fields)
+        close = difflib.get_close_matches(str(place[-1]), keys, 1, cutoff=0.5)
+        return f"unknown key {where}; " + (
+            f"did you mean {close[0]}?" if close else f"valid: {', '.join(keys)}"
+        )
+    keys = list(_KEYS.get(str(place[0]), GateFile).model_fields)
+    meant = {**_MEANT, "model_type": f"must be a mapping of keys such as {first(keys)}"}
+    said = meant.get(problem["type"]) or str(problem["msg"]).removeprefix("Value error, ")
+    said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
+    got = "" if problem["type"] in ("missing", "value_error") else f", got {shown(repr(problem['input']))}"
+    return f"{where}: {said[:1].lower()}{said[1:]}{got}"

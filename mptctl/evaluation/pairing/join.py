@@ -1,0 +1,290 @@
+"""The join by id: one pass that counts, and checks on both sides that each sample has one partner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError
+from mptctl.evaluation.pairing.weight_column import Weights
+from mptctl.evaluation.reading.columns import NAMED, first, shown
+from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.reading.table import SAMPLED, quoted
+from mptctl.evaluation.reading.workspace import WATCHED, Workspace, current
+
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+# Flips that are looked for among the first ids, for each one that is wanted: chance leaves too few of them then only
+# where flips are far from evenly spread, and all ids are gone through.
+AMPLE = 8
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Samples that are alike in all that is counted, G cells of them. Labels are places in a vocabulary.
+
+    Attributes:
+        n: (G,) how many samples.
+        truth: (G,) their true class.
+        right: by role, (G,) whether the model is right.
+        same: by role, (G,) whether the model answers as the old one does.
+        answer: (G,) the new model's answer where it lost what the old one had right; -1 elsewhere.
+        weights: (G, 3) sum, sum of squares, and largest of the samples' weights; None where there are none.
+    """
+
+    n: IntArray
+    truth: IntArray
+    right: Mapping[str, BoolArray]
+    same: Mapping[str, BoolArray]
+    answer: IntArray
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def total(self) -> int:
+        """All samples."""
+        return int(self.n.sum())
+
+
+@dataclass(frozen=True)
+class Samples:
+    """N samples, sorted by id as text. Labels are places in a vocabulary.
+
+    Attributes:
+        rows: by role, (N,) the row of each sample in the model's file.
+        truth: (N,) true classes.
+        answers: by role, (N,) the model's answers.
+    """
+
+    rows: Mapping[str, IntArray]
+    truth: IntArray
+    answers: Mapping[str, IntArray]
+
+
+class Join:
+    """Tables of models by role, in one order of roles: the first is the one that the others are held against."""
+
+    def __init__(self, models: Mapping[str, Predictions], weights: Weights | None = None) -> None:
+        """Raises DataError where ids are numbers in one table and text in another, or stand there again and again."""
+        self.models = models
+        self.roles = list(models)
+        self.weights = weights
+        self._refuse_other_ids()
+        for role, model in models.items():
+            if model.table.repeats and (error := self._repeated(role)) is not None:
+                raise error
+
+    @cached_property
+    def work(self) -> Workspace:
+        """Where it is computed."""
+        return current()
+
+    @cached_property
+    def relations(self) -> dict[str, str]:
+        """SQL by role; ids that are all integers are compared as integers, others as text."""
+        made = {}
+        number = any(model.table.id_kind == "integers" for model in self.models.values())
+        for role, model in self.models.items():
+            relation = model.table.relation(self.work)
+            if number and model.table.id_kind == "either":
+                relation = f"(SELECT row, id::BIGINT AS id, label, pred FROM {relation})"
+            made[role] = relation
+        return made
+
+    @property
+    def joined(self) -> str:
+        """SQL: the tables of all roles, each under its role, joined by id."""
+        base, *others = self.roles
+        sides = [f"{self.relations[base]} AS {base}"]
+        sides += [f"JOIN {self.relations[role]} AS {role} ON {role}.id = {base}.id" for role in others]
+        return " ".join(sides)
+
+    @property
+    def flipped(self) -> str:
+        """SQL: whether a joined row is a negative flip."""
+        if not {"old", "new"} <= self.models.keys():
+            return "false"
+        return "old.pred = old.label AND new.pred <> new.label"
+
+    @property
+    def _rows(self) -> int:
+        return sum(model.table.rows for model in self.models.values())
+
+    def count(self, vocabulary: Sequence[str]) -> Cells:
+        """The one pass over all samples.
+
+        Hashed row numbers, put together by exclusive or, come to the same over the joined rows as over a table's own
+        only if each row was joined an odd number of times. Where they do on every side and there are as many joined
+        rows as a table has, the join is one to one and complete. Rows are counted from 1 there, because the hash of
+        0 is 0.
+
+        Args:
+            vocabulary: every label, sorted.
+
+        Raises:
+            DataError: ids or labels that do not match, with how many and the first three.
+        """
+        base, *others = self.roles
+        keys = [f"{base}.label"]
+        keys += [f"{role}.pred = {base}.label" for role in self.roles]
+        keys += [f"{role}.pred = {'old' if 'old' in self.models else base}.pred" for role in self.roles]
+        keys += [f"CASE WHEN {self.flipped} THEN {'new' if 'new' in self.models else base}.pred END"]
+        sums = [f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles]
+        different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
+        named = [f"{key} AS c{i}" for i, key in enumerate(keys)]
+        named += ["count(*) AS n", f"count(*) FILTER ({different}) AS conflicts"]
+        named += [f"{checksum} AS check_{role}" for role, checksum in zip(self.roles, sums, strict=True)]
+        weights, source = self.weights, self.joined
+        if weights is not None:
+            named += weights.sums
+            source += f" LEFT JOIN {weights.relation} AS cost ON cost.id = {base}.id::VARCHAR"
+        groups = ", ".join(str(i + 1) for i in range(len(keys)))
+        found = self.work.arrays(
+            f"SELECT {', '.join(named)} FROM {source} GROUP BY {groups}",
+            "pairing",
+            self._rows,
+        )
+        n = found["n"].astype(np.int64)
+        for role, model in self.models.items():
+            joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
+            if n.sum() != model.table.rows or joined != self._checksum(model.table.rows):
+                raise self._unmatched()
+        if found["conflicts"].any():
+            raise self._conflicting()
+        if weights is not None and found["no_weight"].any():
+            raise weights.refused(source, base, int(found["no_weight"].sum()))
+        k, place = len(self.roles), {label: i for i, label in enumerate(vocabulary)}
+        return Cells(
+            n=n,
+            truth=np.array([place[label] for label in found["c0"]], dtype=np.int64),
+            right={role: found[f"c{1 + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
+            same={role: found[f"c{1 + k + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
+            answer=np.array([place.get(answer, -1) for answer in np.ma.filled(found[f"c{1 + 2 * k}"], None)]),
+            weights=None if weights is None else np.stack([found[f"weight_{i}"] for i in range(3)], axis=1),
+        )
+
+    def samples(self, vocabulary: Sequence[str]) -> Samples:
+        """Every sample, for what needs each one: logits, and what is made of them."""
+        base = self.roles[0]
+        names = self.work.name()
+        self.work.fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
+        chosen = [f"enum_code({base}.label::{names})::BIGINT AS truth"]
+        chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
+        chosen += [f"enum_code({role}.pred::{names})::BIGINT AS answer_{role}" for role in self.roles]
+        query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
+        found = self.work.arrays(query, "reading samples", self._rows)
+        self.work.fetch(f"DROP TYPE {names}")
+        return Samples(
+            rows={role: found[f"row_{role}"] for role in self.roles},
+            truth=found["truth"],
+            answers={role: found[f"answer_{role}"] for role in self.roles},
+        )
+
+    def first_flips(self, labels: Sequence[str], limit: int, flips: int) -> list[tuple[str, str, str]]:
+        """The first flips by id: (id, class, new answer).
+
+        Args:
+            labels: classes whose samples count.
+            limit: how many at most.
+            flips: how many there are: it says among how few of the first ids enough of them are found.
+        """
+        wanted = ", ".join(map(quoted, labels)) or "NULL"
+        found: list[tuple[str, str, str]] = []
+        for bound in (self._early_id(AMPLE * limit / flips), None) if flips else ():
+            early = "true" if bound is None else f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
+            if len(found) < min(limit, flips):
+                found = self.work.fetch(
+                    f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self.joined} WHERE {self.flipped} "
+                    f"AND old.label IN ({wanted}) AND {early} ORDER BY 1 LIMIT {limit}",
+                    "reading flips",
+                    self._rows,
+                )
+        return found
+
+    def _early_id(self, share: float) -> str | None:
+        """SQL: an id that about this share of all ids come before; None for all of them."""
+        rows = self.models["old"].table.rows
+        if rows < WATCHED or share >= 1:
+            return None
+        found = self.work.fetch(
+            f"SELECT quantile_disc(id::VARCHAR, {share}) FROM {self.relations['old']} "
+            f"WHERE row % {max(1, rows // SAMPLED)} = 0"
+        )
+        return quoted(found[0][0])
+
+    def _checksum(self, rows: int) -> int:
+        return int(self.work.fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {rows} + 1) AS t(i)")[0][0])
+
+    def _refuse_other_ids(self) -> None:
+        numbers = [m for m in self.models.values() if m.table.id_kind == "integers"]
+        texts = [m for m in self.models.values() if m.table.id_kind == "text"]
+        if not numbers or not texts:
+            return
+        one, other = (f"{m.name} ({shown(m.table.ids_at([0])[0])})" for m in (numbers[0], texts[0]))
+        raise DataError(
+            f"ids are numbers in {one} and text in {other}, so none would match; write one type in all files"
+        )
+
+    def _unmatched(self) -> DataError:
+        """The error of ids that stand there twice, or in one table only."""
+        for role in self.roles:
+            repeated = self._repeated(role)
+            if repeated is not None:
+                return repeated
+        base, *others = self.roles
+        for role in others:
+            missing, extra = self._only_in(base, role), self._only_in(role, base)
+            parts = [f"lacks {missing[0]} of its ids ({_named(missing)})"] if missing[0] else []
+            parts += [f"has {extra[0]} ids more ({_named(extra)})"] if extra[0] else []
+            if parts:
+                return DataError(
+                    f"{self.models[role].name}: against {self.models[base].name} it {' and '.join(parts)}; "
+                    "predict the same samples with both"
+                )
+        raise AssertionError("rows that do not match, and no id that shows it")
+
+    def _repeated(self, role: str) -> DataError | None:
+        found = self._first(
+            f"SELECT id::VARCHAR AS id FROM {self.relations[role]} GROUP BY id HAVING count(*) > 1"
+        )
+        if not found[0]:
+            return None
+        return DataError(
+            f"{self.models[role].name}: {found[0]} ids stand there more than once ({_named(found)}); keep one row each"
+        )
+
+    def _only_in(self, role: str, other: str) -> tuple[int, list[str]]:
+        return self._first(
+            f"SELECT one.id::VARCHAR AS id FROM {self.relations[role]} AS one "
+            f"ANTI JOIN {self.relations[other]} AS other ON one.id = other.id"
+        )
+
+    def _conflicting(self) -> DataError:
+        base, *others = self.roles
+        for role in others:
+            pairs = f"{self.relations[base]} AS one JOIN {self.relations[role]} AS other ON one.id = other.id"
+            rows = self.work.fetch(
+                f"SELECT count(*) OVER (), one.id::VARCHAR, one.label, other.label FROM {pairs} "
+                f"WHERE one.label <> other.label ORDER BY 2 LIMIT {NAMED}"
+            )
+            if rows:
+                shown_rows = [f"{sample}: {label} or {odd}" for _, sample, label, odd in rows]
+                return DataError(
+                    f"{self.models[role].name}: {rows[0][0]} labels differ from {self.models[base].name} "
+                    f"({_named((rows[0][0], shown_rows))}); use the same labels"
+                )
+        raise AssertionError("labels that differ, and none that shows it")
+
+    def _first(self, query: str) -> tuple[int, list[str]]:
+        """How many rows of one id a query gives, and the first ids."""
+        rows = self.work.fetch(f"SELECT count(*) OVER (), id FROM ({query}) ORDER BY id LIMIT {NAMED}")
+        return (rows[0][0] if rows else 0), [row[1] for row in rows]
+
+
+def _named(found: tuple[int, Sequence[str]]) -> str:
+    """The first names of how many there are."""
+    total, names = found
+    return first(names) + (f" and {total - len(names)} more" if total > len(names) else "")

@@ -1,0 +1,102 @@
+"""Answers of old and new model to the same samples: who was right, which samples count, and what flipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.evaluation.pairing.pairs import Pairing
+from mptctl.evaluation.pairing.scores import Scores, score
+from mptctl.evaluation.rates import Counts
+
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+# Whose logits a comparison reads; of the noise floor it needs answers alone.
+SCORED = ("old", "new", "baseline")
+
+
+@dataclass(frozen=True)
+class PairedAnswers:
+    """Models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
+
+    Attributes:
+        pairing: their answers, matched by id.
+        old_classes: labels of the old classes.
+    """
+
+    pairing: Pairing
+    old_classes: frozenset[str]
+
+    @cached_property
+    def is_old_class(self) -> BoolArray:
+        """(labels of the vocabulary,) which are old classes."""
+        return self.pairing.among(self.old_classes)
+
+    @cached_property
+    def of_old(self) -> BoolArray:
+        """(N,) which samples are of an old class."""
+        return self.is_old_class[self.pairing.truth]
+
+    @cached_property
+    def right(self) -> dict[str, BoolArray]:
+        """(N,) which answers are right, by role."""
+        return {role: answers == self.pairing.truth for role, answers in self.pairing.answers.items()}
+
+    @cached_property
+    def to_keep(self) -> BoolArray:
+        """(N,) samples of old classes that the old model got right."""
+        return self.of_old & self.right["old"]
+
+    @cached_property
+    def flipped(self) -> BoolArray:
+        """(N,) of these, the ones that the new model gets wrong: the negative flips."""
+        return self.to_keep & ~self.right["new"]
+
+    @cached_property
+    def scores(self) -> dict[str, Scores]:
+        """Confidences, margins and best logits of the models that have logits, by role."""
+        models = self.pairing.models
+        found = {role: score(self.pairing, role, self.old_classes) for role in SCORED if role in models}
+        return {role: scores for role, scores in found.items() if scores is not None}
+
+    @cached_property
+    def cells_of_old(self) -> BoolArray:
+        """(G,) which cells of the pairing are of an old class."""
+        return self.is_old_class[self.pairing.cells.truth]
+
+    def counts(self, replacement: str = "new") -> Counts:
+        """The flip table of the old model and the one in a role, over samples of old classes."""
+        cells = self.pairing.cells
+        old, new, n = (
+            part[self.cells_of_old] for part in (cells.right["old"], cells.right[replacement], cells.n)
+        )
+        return Counts(
+            both_right=int(n[old & new].sum()),
+            negative_flips=int(n[old & ~new].sum()),
+            positive_flips=int(n[~old & new].sum()),
+            both_wrong=int(n[~old & ~new].sum()),
+        )
+
+    def changed(self, replacement: str = "new") -> int:
+        """How many samples of old classes the model in a role answers in another way than the old one."""
+        cells = self.pairing.cells
+        return int(cells.n[self.cells_of_old & ~cells.same[replacement]].sum())
+
+    def wrong(self, role: str) -> tuple[int, int]:
+        """Wrong answers of the model in a role: to samples of old classes, and to all."""
+        cells = self.pairing.cells
+        wrong = ~cells.right[role]
+        return int(cells.n[wrong & self.cells_of_old].sum()), int(cells.n[wrong].sum())
+
+
+def flip_counts(old: BoolArray, new: BoolArray) -> Counts:
+    """The flip table of (N,) right answers of an old model and of its replacement."""
+    return Counts(
+        both_right=int((old & new).sum()),
+        negative_flips=int((old & ~new).sum()),
+        positive_flips=int((~old & new).sum()),
+        both_wrong=int((~old & ~new).sum()),
+    )

@@ -1,0 +1,148 @@
+"""What makes a comparison doubtful: one model twice, an old model that guesses, right answers nearly all lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import option
+from mptctl.evaluation.pairing.pairs import Pairing
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.reading.predictions import Predictions, row_blocks
+
+IDENTICAL = "old and new are one and the same model: nothing was compared"
+LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
+# Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below the other.
+HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
+NEARLY_ALL = 0.9  # of the right answers
+UNRELATED = 0.1  # of the way from chance to keeping every right answer
+FEW = 30  # right answers of the old model, of which chance alone keeps any share
+LOOKED_AT = 1_000  # rows of logits
+
+
+def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
+    """Whether the models in two roles give one answer to every sample."""
+    if one == "old":
+        return bool(pairing.cells.same[other].all())
+    return np.array_equal(pairing.answers[one], pairing.answers[other])
+
+
+def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
+    """Whether predictions in two roles are equal: answers, logits where there are any, and classes.
+
+    The order of samples and of columns does not matter; a file that names no classes may be of any.
+    """
+    old, new = pairing.models[one], pairing.models[other]
+    if (old.logits is None) != (new.logits is None) or not same_answers(pairing, one, other):
+        return False
+    if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
+        return False
+    # Where there are logits, there are classes.
+    if old.logits is None or new.logits is None or old.classes is None or new.classes is None:
+        return True
+    place = {label: i for i, label in enumerate(new.classes)}
+    columns = [place[label] for label in old.classes]
+    first, second = pairing.rows[one], pairing.rows[other]
+    return all(
+        np.array_equal(old.logits[first[rows]], new.logits[second[rows]][:, columns])
+        for rows in row_blocks(old.logits)
+    )
+
+
+def idle_models(pairing: Pairing) -> list[str]:
+    """Warnings on a noise floor that is the old model itself, and on a baseline that is the new one."""
+    models, found = pairing.models, []
+    if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
+        found.append(
+            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, whose floor of no flips "
+            "says nothing; name another training of it"
+        )
+    # Of a baseline without logits nothing is shown.
+    if (
+        "baseline" in models
+        and models["baseline"].logits is not None
+        and same_content(pairing, "new", "baseline")
+    ):
+        found.append(
+            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose bias is shown anyway; "
+            "name an untreated model"
+        )
+    return found
+
+
+def never_right(counts: Counts) -> str:
+    """What to say of an old model without a right answer."""
+    return (
+        f"the old model is wrong on all {counts.total:,} samples of old classes, so that nothing can be lost"
+    )
+
+
+def doubts(counts: Counts, choices: int) -> list[str]:
+    """Warnings where the old model is hardly ever right, or its right answers are nearly all lost.
+
+    Args:
+        counts: the flip table over test samples of the old classes.
+        choices: how many answers the old model has to choose from.
+    """
+    n, right = counts.total, counts.old_right
+    found = []
+    guessing = 1 / choices
+    if not right:
+        found.append(f"{never_right(counts)}; {LIKELY_CAUSE}")
+    elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
+        found.append(
+            f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, where "
+            f"guessing among {choices:,} gives {100 * guessing:.2f} %, so NFR cannot be large; {LIKELY_CAUSE}"
+        )
+    if right and counts.negative_flips / right >= NEARLY_ALL:
+        found.append(
+            f"{counts.negative_flips:,} of the {right:,} right answers of the old model are lost; "
+            f"{LIKELY_CAUSE} of one of the two"
+        )
+    return found
+
+
+def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
+    """A warning where the new model keeps hardly more right answers than its frequencies of classes do by chance.
+
+    Args:
+        pairing: of `old` and `new`.
+        of_old: (G,) which of its cells are of an old class.
+    """
+    cells = pairing.cells
+    right = of_old & cells.right["old"]
+    n = int(cells.n[right].sum())
+    kept = int(cells.n[right & cells.right["new"]].sum())
+    if (
+        n < FEW or kept == n or n - kept >= NEARLY_ALL * n
+    ):  # of few nothing is known; of the last `doubts` speaks
+        return []
+    new = pairing.models["new"]
+    share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
+    chance = float((share[cells.truth[right]] * cells.n[right]).sum() / n)
+    if kept / n > chance + UNRELATED * (1 - chance):
+        return []
+    return [
+        f"the predictions look unrelated: of {n:,} right answers of the old model the new one keeps {kept:,} "
+        f"({100 * kept / n:.2f} %), and answers drawn by its frequencies of classes keep {100 * chance:.2f} %; the "
+        "likely cause is ids that name other samples in one of the two, or the order of the class names"
+    ]
+
+
+def probabilities(models: Iterable[Predictions]) -> list[str]:
+    """Warnings on models whose logits look like the softmax of logits: rows from 0 to 1 that add up to 1."""
+    return [
+        f"{model.name}: its `logits` look like probabilities, from which confidence, margins and calibration come out "
+        "wrong; write what goes into the softmax, or its logarithm"
+        for model in models
+        if model.logits is not None and _are_probabilities(model.logits)
+    ]
+
+
+def _are_probabilities(logits: NDArray[Any]) -> bool:
+    rows = np.asarray(logits[:: max(1, len(logits) // LOOKED_AT)], dtype=np.float64)
+    # Half precision rounds each of many probabilities.
+    return bool(((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all())

@@ -1,0 +1,123 @@
+"""Predictions in an .npz archive: checksums are verified once, also of logits that stay on disk."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError, StorageError
+from mptctl.evaluation.reading.columns import COLUMNS
+from mptctl.evaluation.reading.workspace import free_memory, shown_size
+
+# What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the first byte.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as they are.
+SWELLING = 3
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a member says about its array: `start` is where the numbers begin, in bytes from the member's begin."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    start: int
+
+    @property
+    def size(self) -> int:
+        """Bytes that the member must hold."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_npz(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
+    """The wanted arrays of a predictions file by name; logits that are not compressed are mapped.
+
+    Raises:
+        DataError: an array that stands there twice, is encrypted, holds objects, or is not what its header or
+            its checksum says.
+        StorageError: an array that is larger than the machine's memory.
+        zipfile.BadZipFile, and others of zipfile and numpy: no archive, or a damaged one.
+    """
+    # Opened here, because zipfile leaves the file open where it cannot read it.
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        members: dict[str, zipfile.ZipInfo] = {}
+        for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            if key in members:
+                raise DataError(f"{path}: holds `{key}` twice; write the archive again")
+            if key in wanted:
+                members[key] = info
+        return {key: _array(path, archive, info, key) for key, info in members.items()}
+
+
+def headers_npz(path: Path) -> list[str]:
+    """The names of the arrays."""
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+    if info.flag_bits & 1:
+        raise DataError(f"{path}: `{key}` is encrypted; write it without a password")
+    if info.compress_type not in METHODS:
+        raise DataError(
+            f"{path}: `{key}` is compressed in a way that numpy does not write; write it with numpy.savez"
+        )
+    header = _read_header(archive, info)
+    if header.dtype.hasobject:
+        raise DataError(
+            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or floats"
+        )
+    if header.size != info.file_size or min(header.shape, default=0) < 0:
+        raise DataError(
+            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} bytes, "
+            f"and the archive holds {info.file_size}; write it again"
+        )
+    if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
+        return _mapped(path, info, header, key)
+    free = free_memory()
+    needed = header.size * (1 if key == "logits" else SWELLING)
+    if needed > free:
+        raise StorageError(
+            f"{path}: `{key}` needs {shown_size(needed)} of memory where {shown_size(free)} are "
+            "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as Parquet, "
+            "which are read piece by piece"
+        )
+    with archive.open(info) as member:  # verifies the checksum when the last byte is read
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+    return array
+
+
+def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Header:
+    with archive.open(info) as member:
+        first_version = np.lib.format.read_magic(member) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first_version else np.lib.format.read_array_header_2_0
+        return _Header(*read(member), member.tell())
+
+
+def _mapped(path: Path, info: zipfile.ZipInfo, header: _Header, key: str) -> NDArray[Any]:
+    """Map an array inside an archive after one pass over its bytes for the checksum."""
+    with path.open("rb") as raw:
+        raw.seek(info.header_offset)
+        # The local header: 30 bytes, the last four being the lengths of the name and extra field after it.
+        name_length, extra_length = struct.unpack("<HH", raw.read(30)[26:])
+    begin = info.header_offset + 30 + name_length + extra_length
+    if info.compress_size != info.file_size or begin + info.file_size > path.stat().st_size:
+        raise DataError(f"{path}: `{key}` is cut or damaged; write it again")
+    content = np.memmap(path, np.uint8, "r", begin, (info.file_size,))
+    if zlib.crc32(content.data) != info.CRC:
+        raise DataError(
+            f"{path}: the checksum of `{key}` is wrong, so its numbers are damaged; write it again"
+        )
+    numbers: NDArray[Any] = content[header.start :].view(header.dtype)
+    return numbers.reshape(header.shape, order="F" if header.fortran else "C")

@@ -1,0 +1,152 @@
+"""Which predictions files can be read, by suffix: `read_csv` of `csv_file.py` beside this file reads `.csv`.
+
+Light: the command line names the suffixes in its help.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mptctl.errors import DataError, UsageError, some
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    # The arrays that a file has, by the names of `columns.COLUMNS`.
+    Columns = dict[str, NDArray[Any]]
+
+
+def _reader(form: str) -> Callable[[Path], Columns]:
+    """The reader of a form, imported when a file is read: pyarrow is slow to import, and most files are archives."""
+
+    def read(path: Path) -> Columns:
+        module = import_module(f"mptctl.evaluation.reading.{form}_file")
+        columns: Columns = getattr(module, f"read_{form}")(path)
+        return columns
+
+    return read
+
+
+# Not by pkgutil, which itself takes several times as long to import.
+_FORMS = sorted(
+    name.removesuffix("_file.py") for name in os.listdir(Path(__file__).parent) if name.endswith("_file.py")
+)
+READERS: dict[str, Callable[[Path], Columns]] = {f".{form}": _reader(form) for form in _FORMS}
+SUFFIXES = ", ".join(READERS)
+# What a run folder or a run root holds, and a folder of parts does not.
+_OF_A_RUN = ("recipe.yaml", "split.json", "best.pt", "last.pt")
+
+
+def is_predictions_file(path: Path) -> bool:
+    """Whether a path names predictions: by its ending, as a pattern such as ``part-*``, or as a folder of parts."""
+    if path.suffix.lower() in READERS or (_is_pattern(path) and not os.path.lexists(path)):
+        return True
+    return (
+        os.path.isdir(path)
+        and not any(os.path.lexists(path / name) for name in _OF_A_RUN)
+        and _holds_parts(path)
+    )
+
+
+def find_parts(path: Path) -> list[Path]:
+    """The files that a path names: itself, what a pattern matches, or the parts in a folder, sorted by name.
+
+    In a folder everything is a part but what another writer left (`passed_over`): fewer rows than somebody wrote would
+    be another test set.
+
+    Raises:
+        DataError: no file, a link to nothing, or in a folder what cannot be read: a folder, a packed file, another
+            form.
+        UsageError: an ending that cannot be read, or parts of several forms.
+    """
+    if path.is_dir():
+        parts = [found for found in sorted(path.iterdir()) if not _is_note(found)]
+        for part in parts:
+            _refuse_unreadable(part, path)
+        missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
+    elif path.is_file() or not _is_pattern(path):
+        parts = [path] if path.is_file() else []
+        missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt"
+    else:
+        parts = _matched(path)
+        missing = f"{path}: matches no file; correct the pattern, or write predictions there"
+    named = parts or [path]
+    if unknown := [
+        part for part in named if part.suffix.lower() not in READERS and (parts or not _is_pattern(path))
+    ]:
+        raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
+    if not parts:
+        raise DataError(missing)
+    if len(forms := sorted({part.suffix.lower() for part in parts})) > 1:
+        raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
+    return parts
+
+
+def passed_over(path: Path) -> int:
+    """How many files of a folder of parts are another writer's notes: `_SUCCESS`, checksums, hidden files."""
+    return sum(_is_note(found) for found in path.iterdir()) if path.is_dir() else 0
+
+
+def _is_note(path: Path) -> bool:
+    return path.name[0] in "._" or path.suffix == ".crc"
+
+
+def _matched(pattern: Path) -> list[Path]:
+    """The files that a pattern matches; `**` matches folders on its way to them."""
+    found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True))]
+    for part in found:
+        if not os.path.exists(part):
+            raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
+        if os.path.isdir(part) and "**" not in str(pattern):
+            raise DataError(
+                f"{part}: a folder that the pattern matches; name the files in it, or all below with **"
+            )
+    return [part for part in found if not os.path.isdir(part)]
+
+
+def _refuse_unreadable(part: Path, folder: Path) -> None:
+    """DataError where an entry of a folder of parts is no file of a form that is read."""
+    by_pattern = f"name its files by a pattern such as '{folder}/**/*{next(iter(READERS))}'"
+    if part.is_dir():
+        raise DataError(f"{part}: a folder in a folder of parts; {by_pattern}, or move it away")
+    if not part.exists():
+        raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
+    if not part.is_file():
+        raise DataError(f"{part}: no regular file; move it away, or name the parts by a pattern")
+    if part.suffix.lower() not in READERS:
+        packed = set(map(str.lower, part.suffixes)) & READERS.keys()
+        what = "packed; unpack it" if packed else f"none of {SUFFIXES}; write it in that form"
+        raise DataError(f"{part}: {what}, move it away, or name the parts by a pattern")
+
+
+def names_files(path: Path) -> bool:
+    """Whether any file of predictions is there by this name."""
+    try:
+        return bool(find_parts(path))
+    except (DataError, UsageError):
+        return path.is_file()
+
+
+def headers(part: Path) -> list[str]:
+    """The names of all columns of a file that can be read, for messages on those that are missing."""
+    module = import_module(f"mptctl.evaluation.reading.{part.suffix.lower()[1:]}_file")
+    names: list[str] = getattr(module, f"headers_{part.suffix.lower()[1:]}")(part)
+    return names
+
+
+def _is_pattern(path: Path) -> bool:
+    return glob.has_magic(str(path))
+
+
+def _holds_parts(folder: Path) -> bool:
+    """Whether there is anything in a folder that can be read, or whose name says that it is packed or in a form."""
+    try:
+        entries = [path for path in folder.iterdir() if not _is_note(path)]
+        return any(set(map(str.lower, path.suffixes)) & READERS.keys() for path in entries)
+    except OSError:
+        return False

@@ -1,0 +1,155 @@
+"""One model's answers as rows of a table: ids, labels and answers, in memory or in files that DuckDB reads."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.evaluation.reading.arrow import register
+from mptctl.evaluation.reading.workspace import Workspace, current
+
+# What ids are: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
+IdKind = Literal["integers", "text", "either"]
+# Rows of which one in so many is looked at for ids that stand there again and again: see `Ids.repeats`.
+SAMPLED = 20_000
+
+
+class Table(Protocol):
+    """Rows of one model, in the order of its file."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+
+    @property
+    def id_kind(self) -> IdKind:
+        """What the ids are."""
+
+    @property
+    def labels(self) -> Counter[str]:
+        """How often each true class stands there."""
+
+    @property
+    def answers(self) -> Counter[str]:
+        """How often each class is answered."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a sample of the rows holds an id twice: such a table is never joined, it might not end."""
+
+    def relation(self, work: Workspace) -> str:
+        """SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text."""
+
+    def ids_at(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
+
+    def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
+        """(N,) a column as text."""
+
+
+@dataclass(frozen=True)
+class ArrayTable:
+    """Answers in memory.
+
+    Attributes:
+        ids, truth, preds: (N,) text.
+        id_kind: what the ids were before they became text.
+    """
+
+    ids: NDArray[np.str_]
+    truth: NDArray[np.str_]
+    preds: NDArray[np.str_]
+    id_kind: IdKind
+
+    @property
+    def rows(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def labels(self) -> Counter[str]:
+        return Counter(self.truth.tolist())
+
+    @cached_property
+    def answers(self) -> Counter[str]:
+        return Counter(self.preds.tolist())
+
+    @cached_property
+    def repeats(self) -> bool:
+        sample = self.ids[:: max(1, self.rows // SAMPLED)].tolist()
+        return len(set(sample)) < len(sample)
+
+    def relation(self, work: Workspace) -> str:
+        columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
+        name = register(work, columns)
+        weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
+        number = "::BIGINT" if self.id_kind == "integers" else ""
+        return f"(SELECT row, text{number} AS id, label, pred FROM {name})"
+
+    def ids_at(self, rows: Sequence[int]) -> list[str]:
+        return [str(self.ids[row]) for row in rows]
+
+    def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
+        return {"id": self.ids, "label": self.truth, "pred": self.preds}[name]
+
+
+@dataclass(frozen=True, eq=False)
+class FileTable:
+    """Answers that stay in their files, or in a table that was read from them.
+
+    Attributes:
+        source: SQL: a relation as `Table.relation` says.
+        rows: how many it has.
+        id_kind: what the ids are.
+        labels, answers: how often each class stands there.
+        repeats: as `Table.repeats`.
+        files: what was read, for whoever watches.
+    """
+
+    source: str
+    rows: int
+    id_kind: IdKind
+    labels: Counter[str]
+    answers: Counter[str]
+    repeats: bool
+    files: str
+
+    def relation(self, work: Workspace) -> str:
+        return self.source
+
+    def ids_at(self, rows: Sequence[int]) -> list[str]:
+        wanted = ", ".join(map(str, rows)) or "NULL"
+        found = current().fetch(
+            f"SELECT row, id::VARCHAR FROM {self.source} WHERE row IN ({wanted})",
+            f"reading {self.files}",
+            self.rows,
+        )
+        ids = dict(found)
+        return [ids[row] for row in rows]
+
+    def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
+        query = f"SELECT {name}::VARCHAR AS value FROM {self.source} ORDER BY row"
+        values: Any = current().arrays(query, f"reading {self.files}", self.rows)["value"]
+        return np.asarray(values, dtype=np.str_)
+
+
+def quoted(text: str) -> str:
+    """Text as it stands in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def number_kind(values: NDArray[Any]) -> IdKind:
+    """What ids are by the type of their array."""
+    if values.dtype.kind in "iuf":
+        return "integers"
+    plain = values.dtype.kind == "O" and all(
+        not isinstance(v, str | bytes) for v in itertools.islice(values, 1)
+    )
+    return "integers" if plain and len(values) else "text"

@@ -1,0 +1,142 @@
+"""Columns that a comparison makes itself: class, superclass, confidence, size and brightness of pictures."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.flips import CONFIDENCE_EDGES
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
+from mptctl.evaluation.reading.arrow import register
+from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
+from mptctl.evaluation.reading.workspace import current
+
+# What is always there, with logits of the old model for the second.
+CLASS, CONFIDENCE = "class", "confidence"
+# What is there with a file of superclasses, and where the pictures are a split's.
+SUPERCLASS, SIZE, BRIGHTNESS = "superclass", "size", "brightness"
+# Bands of brightness, of 0 to 255: fixed, so that slices of one release are those of the next.
+BRIGHTNESS_EDGES = (0, 64, 128, 192, 255)
+
+
+@dataclass(frozen=True)
+class PictureFacts:
+    """What pictures are like.
+
+    Attributes:
+        ids: (N,) samples.
+        sides: (N,) shorter side, pixels.
+        brightness: (N,) mean of the picture's grey values, 0 to 255.
+    """
+
+    ids: NDArray[np.str_]
+    sides: NDArray[np.int64]
+    brightness: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """Where these columns come from.
+
+    Attributes:
+        answers: of both models.
+        superclasses: by class; None where no file was given.
+        pictures: looks at the pictures when it is asked; None where there are none.
+    """
+
+    answers: PairedAnswers
+    superclasses: Mapping[str, str] | None = None
+    pictures: Callable[[], PictureFacts] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Those that there are."""
+        return [
+            CLASS,
+            *[CONFIDENCE] * ("old" in self.answers.scores),
+            *[SUPERCLASS] * (self.superclasses is not None),
+            *[SIZE, BRIGHTNESS] * (self.pictures is not None),
+        ]
+
+    @property
+    def reserved(self) -> list[str]:
+        """Those that no file may have too: size and brightness give way to a column of a file."""
+        return [CLASS, CONFIDENCE, *[SUPERCLASS] * (self.superclasses is not None)]
+
+    def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
+        """SQL of the value of each column, and of what is joined for it.
+
+        Args:
+            columns: those of ours that are wanted, each with who asks.
+
+        Raises:
+            DataError: the old model has no logits, or old classes with test samples have no superclass.
+        """
+        values, joins = dict[str, str](), ""
+        if CLASS in columns:
+            values[CLASS] = "old.label"
+        if CONFIDENCE in columns:
+            joins += f" JOIN {self._bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
+            values[CONFIDENCE] = "bands.band"
+        if SUPERCLASS in columns:
+            joins += f" JOIN {self._superclasses(columns[SUPERCLASS])} AS super ON super.name = old.label"
+            values[SUPERCLASS] = "super.common"
+        if SIZE in columns or BRIGHTNESS in columns:
+            joins += f" JOIN {self._pictures()} AS seen ON seen.id = old.id::VARCHAR"
+            values |= {name: f"seen.{name}" for name in (SIZE, BRIGHTNESS) if name in columns}
+        return values, joins
+
+    def _bands(self, asks: str) -> str:
+        scores = self.answers.scores.get("old")
+        if scores is None:
+            name = self.answers.pairing.models["old"].name
+            raise DataError(f"{asks} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
+        bands = _band(scores.confidence, CONFIDENCE_EDGES)
+        return register(current(), {"row": self.answers.pairing.rows["old"], "band": bands})
+
+    def _superclasses(self, asks: str) -> str:
+        assert self.superclasses is not None
+        cells, names = self.answers.pairing.cells, self.answers.pairing.vocabulary
+        tested = sorted({names[i] for i in cells.truth[self.answers.cells_of_old].tolist()})
+        if lacking := [name for name in tested if name not in self.superclasses]:
+            raise DataError(
+                f"{asks} {SUPERCLASS}: {len(lacking)} old classes have none ({first(lacking)}); name them in "
+                "--superclasses FILE"
+            )
+        return pairs_relation(self.superclasses)
+
+    def _pictures(self) -> str:
+        assert self.pictures is not None
+        found = self.pictures()
+        power = 2 ** np.floor(np.log2(np.maximum(found.sides, 1))).astype(np.int64)
+        size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
+        brightness = _band(found.brightness, BRIGHTNESS_EDGES)
+        return register(current(), {"id": found.ids, "size": size, "brightness": brightness})
+
+
+def read_superclasses(path: Path) -> dict[str, str]:
+    """The superclass of each class, from ``.yaml`` of `class: superclass`, or ``.csv`` of these columns.
+
+    Raises:
+        UsageError: it cannot be read, or a class has two.
+    """
+    pairs = read_pairs(path, "--superclasses", (CLASS, SUPERCLASS))
+    names = Counter(name for name, _ in pairs)
+    if twice := sorted(name for name, count in names.items() if count > 1):
+        raise UsageError(f"--superclasses {path}: {first(twice)} has several superclasses; keep one")
+    return dict(pairs)
+
+
+def _band(values: NDArray[np.float64], edges: tuple[float, ...]) -> list[str]:
+    """The band of each value by name; a value at the last edge lies in the last band."""
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
+    names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
+    return [names[i] for i in place.tolist()]

@@ -1,0 +1,91 @@
+"""The typed verdict of the gate: each limit, what was held against it, and whether the replacement may be released."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pydantic import Field
+
+from mptctl.errors import GateFailed, some
+from mptctl.evaluation.decision import Decision
+from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.rates import Interval
+from mptctl.files import Model
+
+# How many reasons an error names, which is one line.
+NAMED = 20
+
+
+class GateCheck(Model):
+    """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
+
+    name: str = Field(description="the option that set the limit, or the condition")
+    limit: float | None = Field(description="a fraction; null for a condition")
+    value: float | None = Field(description="the point value")
+    tested: float | None = Field(description="what was held against the limit: the value, or its upper bound")
+    interval: Interval | None = Field(
+        default=None, description="the interval at `confidence`, which decides; null without one"
+    )
+    answer: Decision = Field(description="pass: all of it is within the limit; fail: all of it is above")
+    more_samples: int | None = Field(
+        default=None,
+        description="undecided: so many more samples, of the slice or of old classes, would decide with 80 % "
+        "probability at the observed rates; null: no number within reach would",
+    )
+    counted: int | None = Field(
+        default=None, description="flips that the value counts; null for an error increase and a condition"
+    )
+    waived: int = Field(default=0, description="flips that waivers take off the value")
+    passed: bool = Field(description="the answer is pass, or undecided and `undecided` lets it pass")
+    message: str = Field(description="the same in a sentence")
+
+
+class LimitRow(Model):
+    """One limit, of the whole test set or of a slice, or what must be kept."""
+
+    name: str = Field(description="the limit, and the slice that it is for")
+    limit: float = Field(description="a fraction")
+    value: float | None = Field(description="the point value, a fraction")
+    interval: Interval | None = Field(description="the interval that decides; null without a confidence")
+    answer: Decision = Field(description="pass, fail or undecided")
+    counted: int | None = Field(description="flips that the value counts; null for an error increase")
+    waived: int = Field(description="flips that waivers take off the value")
+
+
+class WaiverRow(Model):
+    """One waiver of the gate file."""
+
+    name: str = Field(description="the sample or the slice")
+    reason: str = Field(description="why its flips were agreed to")
+    owner: str = Field(description="who answers for it")
+    expires: date = Field(description="the last day on which it holds")
+    expired: bool = Field(description="that day has passed in UTC, and it does not hold")
+    max_flips: int | None = Field(description="of a slice: the most flips that were agreed to")
+    exceeded: bool = Field(description="there are more flips than that, and it does not hold")
+    flips: int = Field(description="flips that it is for; 0: it is not needed any more")
+
+
+class Gate(Limits):
+    """May this replacement be released?"""
+
+    passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    answer: Decision = Field(
+        default="pass", description="fail where anything fails, else undecided where anything is"
+    )
+    failed: list[str] = Field(
+        default_factory=list, description="names of the limits and conditions that did not pass"
+    )
+    checks: list[GateCheck] = Field(
+        default_factory=list, description="every condition that failed, and every limit that was set"
+    )
+    limits: list[LimitRow] = Field(default_factory=list, description="every limit that was set, in short")
+    waivers: list[WaiverRow] = Field(default_factory=list, description="of the gate file, used or not")
+
+    def require_passed(self) -> None:
+        """Raise GateFailed where a limit or a condition did not pass; it names each with its option."""
+        failed = [check for check in self.checks if not check.passed]
+        if failed:
+            options = {kind.name for kind in LIMITS}
+            reasons = [f"--{c.name}: {c.message}" if c.name in options else c.message for c in failed]
+            word = "failed" if self.answer == "fail" else "undecided"
+            raise GateFailed(f"gate {word}: {some(reasons, NAMED, '; ')}")

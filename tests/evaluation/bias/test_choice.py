@@ -1,0 +1,228 @@
+"""The choice of a bias, against every bias tried one by one, and its bound, against many draws from one pool."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from mptctl.errors import DataError, GateFailed
+from mptctl.evaluation.bias.choice import Budget, choose_bias, near_the_least, walk_along
+from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.statistics import upper_bounds
+from tests.evaluation.made_up import made_up
+
+
+def by_one_bias(samples: HeldOut, bias: float) -> tuple[int, int]:
+    """Errors and flips with one bias for all new classes, by the definition."""
+    answers = (samples.logits - bias * samples.is_new).argmax(axis=1)
+    wrong = answers != samples.truth
+    return int(wrong.sum()), int((wrong & samples.of_old & samples.old_right).sum())
+
+
+def every_bias(samples: HeldOut) -> list[float]:
+    """0, and a bias between any two differences of logits."""
+    gaps = np.unique(samples.logits[:, :, None] - samples.logits[:, None, :])
+    gaps = gaps[gaps > 0]
+    return [0.0, *((gaps + np.append(gaps[1:], gaps[-1] + 1)) / 2)]
+
+
+# One new class: there is one direction alone, whose walk has the whole level.
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_least_error_within_the_bound_is_what_trying_all_biases_finds(seed: int, confidence: float) -> None:
+    samples = made_up(80, seed, old=3, new=1)
+    n = samples.n_old
+    tried = [by_one_bias(samples, bias) for bias in every_bias(samples)]
+    # The exact bound by its definition: the rate at which so few flips come up with (1 - confidence) / 2.
+    reach = float(upper_bounds(np.array([tried[-1][1]]), n, confidence)[0])
+    for budget in (reach + 0.001, 0.1, 0.2):
+        meets = [each for each in tried if binom.cdf(each[1], n, budget) <= (1 - confidence) / 2]
+        if not meets:
+            with pytest.raises(GateFailed):
+                choose_bias(samples, Budget(max_nfr=budget, confidence=confidence))
+            continue
+        choice = choose_bias(samples, Budget(max_nfr=budget, confidence=confidence))
+        assert choice.level == confidence
+        errors, flips = samples.counts(choice.biases)
+        assert (errors, flips) == min(meets)
+        assert flips == choice.walk.steps.flips[choice.step]
+        assert choice.walk.bounds[choice.step] <= budget
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("points", [0.0, 0.02, 0.1])
+def test_least_flips_within_an_error_budget_is_what_trying_all_biases_finds(seed: int, points: float) -> None:
+    samples = made_up(80, seed, old=3, new=1)
+    tried = [by_one_bias(samples, bias) for bias in every_bias(samples)]
+    most = tried[0][0] + points * len(samples)
+    errors, flips = samples.counts(choose_bias(samples, Budget(max_er_increase=points)).biases)
+    assert (flips, errors) == min((f, e) for e, f in tried if e <= most + 1e-9)
+
+
+LOGIT = st.sampled_from([-np.inf, -0.5, 0.0, 0.25, 1.0, 3.0])
+
+
+@given(
+    st.lists(st.lists(LOGIT, min_size=4, max_size=4), min_size=1, max_size=6),
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5]), min_size=2, max_size=2),
+    st.data(),
+)
+def test_steps_are_what_each_multiple_does(
+    rows: list[list[float]], taken: list[float], data: st.DataObject
+) -> None:
+    """Ties, classes that are ruled out, samples of unknown classes, and classes that nothing is taken off."""
+    logits = np.array(rows)
+    logits[np.isinf(logits).all(axis=1), 1] = 0.0
+    n = len(logits)
+    truth = np.array(data.draw(st.lists(st.integers(-1, 3), min_size=n, max_size=n)))
+    old_right = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    is_new = np.array([False, True, False, True])
+    of_old = (truth == 0) | (truth == 2)
+    samples = HeldOut(logits, truth, is_new, of_old, old_right)
+    direction = np.zeros(4)
+    direction[is_new] = taken
+    steps = samples.steps(direction)
+    assert (np.diff(steps.biases) > 0).all()
+    # All logits and slopes are quarters, so that no step is narrower than what is looked at between two of them.
+    for at in [0.0, *np.arange(1e-4, 15, 1 / 16)]:
+        step = int(np.searchsorted(steps.biases, at, side="right")) - 1
+        wrong = samples.wrong(at * direction)
+        if at in steps.biases and at:
+            continue
+        assert steps.flips[step] == (wrong & of_old & old_right).sum()
+        assert steps.wrong_old[step] == (wrong & of_old).sum()
+        assert steps.wrong_new[step] == (wrong & ~of_old).sum()
+
+
+def test_clopper_pearson_is_the_rate_at_which_so_few_come_up_rarely() -> None:
+    for count, total, level in [(0, 10, 0.95), (3, 50, 0.9), (49, 50, 0.975)]:
+        (bound,) = upper_bounds(np.array([count]), total, level)
+        assert binom.cdf(count, total, bound) == pytest.approx((1 - level) / 2)
+    assert upper_bounds(np.array([0, 50]), 50, 0.95).tolist() == [
+        pytest.approx(1 - 0.025 ** (1 / 50)),
+        1.0,
+    ]
+
+
+def test_biases_of_their_own_are_taken_where_they_pay_and_held_against_the_other_half() -> None:
+    samples = made_up(6000, 0, uneven=1.0)
+    alone = choose_bias(samples, Budget(max_nfr=0.12))
+    assert alone.kind == "per-class"
+    _, rest = samples.halves()
+    assert alone.walk.samples.n_old == rest.n_old
+    assert alone.level == pytest.approx(0.975)
+    one = walk_along("bias", samples.is_new.astype(float), samples, 0.975)
+    step = one.best(Budget(max_nfr=0.12))
+    assert step is not None
+    # On samples that neither of the two saw.
+    fresh = made_up(40_000, 1, uneven=1.0)
+    own_errors, _ = fresh.counts(alone.biases)
+    one_errors, _ = fresh.counts(one.multiples[step] * one.direction)
+    assert own_errors < one_errors
+    # Those that lead by more lose more.
+    taken = alone.biases[samples.is_new]
+    assert taken[0] < taken[-1]
+
+
+def test_where_all_classes_are_alike_looking_at_each_costs_little() -> None:
+    samples, fresh, budget = made_up(2000, 3), made_up(40_000, 4), Budget(max_nfr=0.2)
+    errors, _ = fresh.counts(choose_bias(samples, budget).biases)
+    one = walk_along("bias", samples.is_new.astype(float), samples, budget.confidence)
+    step = one.best(budget)
+    assert step is not None
+    assert errors <= fresh.counts(one.multiples[step] * one.direction)[0] + 0.005 * len(fresh)
+
+
+def test_a_model_that_meets_the_budget_and_cannot_be_improved_stays_as_it_is() -> None:
+    samples = made_up(400, 0)
+    logits = samples.logits.copy()
+    logits[np.arange(400), samples.truth] += 100
+    choice = choose_bias(replace(samples, logits=logits), Budget(max_nfr=0.1))
+    assert choice.kind == "none"
+    assert not choice.biases.any()
+
+
+def test_without_new_classes_there_is_nothing_to_take_off() -> None:
+    samples = made_up(400, 0, new=0, old=4)
+    assert choose_bias(samples, Budget(max_nfr=0.9)).kind == "none"
+    with pytest.raises(GateFailed, match="least NFR that can be had"):
+        choose_bias(samples, Budget(max_nfr=0.01))
+
+
+def test_what_cannot_be_met_names_the_least_that_can_be_had() -> None:
+    samples = made_up(80, 0, old=3, new=1)
+    _, flips = by_one_bias(samples, 1e6)
+    n = samples.n_old
+    (bound,) = upper_bounds(np.array([flips]), n, 0.95)
+    with pytest.raises(GateFailed) as refused:
+        choose_bias(samples, Budget(max_nfr=float(bound) - 1e-6))
+    assert (
+        f"{100 * flips / n:.2f} % ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f} %"
+    ) in str(refused.value)
+    assert choose_bias(samples, Budget(max_nfr=float(bound))).walk.steps.flips.min() == flips
+    with pytest.raises(GateFailed, match="the least that can be had is"):
+        choose_bias(samples, Budget(max_er_increase=-0.9))
+
+
+def test_no_sample_of_an_old_class() -> None:
+    samples = made_up(50, 0)
+    with pytest.raises(DataError, match="no picture of an old class"):
+        choose_bias(samples.rows(np.flatnonzero(~samples.of_old)), Budget(max_nfr=0.1))
+
+
+def test_a_step_too_narrow_for_single_precision_is_not_chosen() -> None:
+    """Between 1 and 1 + 1e-7 the error is least, but a folded bias would not hit that."""
+    logits = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-7], [0.0, 3.0]])
+    samples = HeldOut(
+        logits,
+        np.array([0, 1, 1]),
+        np.array([False, True]),
+        np.array([True, False, False]),
+        np.ones(3, dtype=bool),
+    )
+    choice = choose_bias(samples, Budget(max_er_increase=0.0))
+    folded = (logits.astype(np.float32) - choice.biases.astype(np.float32)).argmax(axis=1)
+    assert int((folded != samples.truth).sum()) == samples.counts(choice.biases)[0]
+
+
+def broken(draws: int, n: int, budget: Budget, uneven: float) -> tuple[int, int]:
+    """Of some draws from one pool, how many got a bias with more flips on the whole pool than allowed, and any."""
+    pool = made_up(20_000, 0, uneven=uneven)
+    worse = chosen = 0
+    assert budget.max_nfr is not None
+    for draw in range(draws):
+        rows = np.random.default_rng(draw).choice(len(pool), n)
+        with suppress(GateFailed):
+            _, flips = pool.counts(choose_bias(pool.rows(rows), budget).biases)
+            chosen += 1
+            worse += flips > budget.max_nfr * pool.n_old
+    return worse, chosen
+
+
+@pytest.mark.parametrize("uneven", [0.0, 1.0])
+def test_the_bound_holds_as_often_as_it_says(uneven: float) -> None:
+    """At 2.5 %, 40 draws break more than 4 times with a probability of 3 in 1,000."""
+    worse, chosen = broken(40, 500, Budget(max_nfr=0.15, confidence=0.95), uneven)
+    assert chosen >= 30
+    assert worse <= 4
+
+
+def test_a_budget_near_the_least_that_can_be_reached_is_said() -> None:
+    samples = made_up(80, 0, old=3, new=1)
+    _, flips = by_one_bias(samples, 1e6)
+    n = samples.n_old
+    bound = float(upper_bounds(np.array([flips]), n, 0.95)[0])
+    at_the_edge, far = Budget(max_nfr=bound), Budget(max_nfr=0.6)
+    said = near_the_least(choose_bias(samples, at_the_edge), at_the_edge)
+    # As many flips as were seen are the most with which it is met: so few or fewer come up about every other time.
+    assert said is not None
+    assert f"({flips} of {n}): about {100 * binom.cdf(flips, n, flips / n):.0f} % of validation parts" in said
+    assert near_the_least(choose_bias(samples, far), far) is None
+    points = Budget(max_er_increase=0.1)
+    assert near_the_least(choose_bias(samples, points), points) is None

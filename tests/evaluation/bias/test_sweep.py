@@ -1,0 +1,177 @@
+"""The bias sweep against biases that are taken off the logits themselves, at every crossing and beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mptctl.evaluation.bias.sweep import POINTS, sweep_bias
+from mptctl.evaluation.logit_sections import SweepCurve, SweepPoint
+from mptctl.evaluation.pairing.pairs import pair
+from mptctl.evaluation.pairing.scores import score
+from mptctl.evaluation.reading.predictions import build_predictions
+
+Logits = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+def curve_of(
+    logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], limit: float
+) -> SweepCurve | None:
+    ids = np.char.zfill(np.arange(len(labels)).astype(str), 6)
+    classes = tuple(str(c) for c in range(logits.shape[1]))
+    model = build_predictions("m", ids, labels, logits=logits, classes=classes)
+    pairing = pair({"new": model})
+    scores = score(pairing, "new", frozenset(old))
+    assert scores is not None
+    return sweep_bias(
+        "m", "new", scores, pairing.truth, np.isin(labels, [int(c) for c in old]), old_right, limit
+    )
+
+
+def rates(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> SweepPoint:
+    """The same by taking the bias off the logits."""
+    columns = [int(c) for c in old]
+    biased = logits - bias * ~np.isin(np.arange(logits.shape[1]), columns)
+    wrong, of_old = biased.argmax(axis=1) != labels, np.isin(labels, columns)
+    return SweepPoint(
+        bias=bias,
+        nfr=(wrong & old_right & of_old).sum() / of_old.sum(),
+        er_old_classes=wrong[of_old].mean(),
+        er_new_classes=None if of_old.all() else wrong[~of_old].mean(),
+        er_all=wrong.mean(),
+    )
+
+
+# Columns: old 0, old 1, new 2. Gaps of the new class over the best old one: 4, 2, -1, 1.
+BY_HAND = np.array([[1.0, 0.0, 5.0], [0.0, 1.0, 3.0], [3.0, 0.0, 2.0], [0.0, 0.0, 1.0]])
+TRUTH = np.array([0, 1, 0, 2])
+
+
+def test_by_hand() -> None:
+    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool), 0.5)
+    assert curve is not None
+    # At 1 the sample of the new class is lost, at 2 and at 4 a flipped one comes back.
+    assert [(p.bias, p.nfr, p.er_old_classes, p.er_new_classes, p.er_all) for p in curve.points] == [
+        (0, 2 / 3, 2 / 3, 0, 0.5),
+        (1, 2 / 3, 2 / 3, 1, 0.75),
+        (2, 1 / 3, 1 / 3, 1, 0.5),
+        (4, 0, 0, 1, 0.25),
+    ]
+    assert curve.nfr_at_new_error == 0
+    assert curve.at_new_error == curve.points[-1]
+
+
+def test_a_step_between_two_coarse_ones_is_not_missed() -> None:
+    """One gap of 100 made equal steps of 2.5: the samples that cross at 1.4 were seen together with those at 1.5."""
+    gaps = np.array([100.0] * 10 + [1.4] * 5 + [1.5] * 5)
+    logits = np.stack([np.zeros(20), gaps], axis=1)
+    labels = np.array([1] * 10 + [0] * 5 + [1] * 5)
+    curve = curve_of(logits, labels, "0", np.ones(20, dtype=bool), 0.0)
+    assert curve is not None
+    assert curve.nfr_at_new_error == 0
+    assert curve.at_new_error is not None
+    assert curve.at_new_error.bias == 1.4
+
+
+def test_the_model_as_it_is_may_be_the_best() -> None:
+    logits = np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
+    curve = curve_of(logits, np.array([1, 1, 0]), "0", np.ones(3, dtype=bool), 0.5)
+    assert curve is not None
+    assert curve.at_new_error is not None
+    assert (curve.at_new_error.bias, curve.nfr_at_new_error) == (0, 0)
+
+
+def test_an_error_that_no_bias_reaches() -> None:
+    curve = curve_of(BY_HAND, TRUTH, "01", np.ones(4, dtype=bool), 0.2)
+    assert curve is not None
+    assert (curve.nfr_at_new_error, curve.at_new_error) == (None, None)
+
+
+def test_where_no_bias_changes_an_answer_there_is_no_curve() -> None:
+    logits = np.array([[1.0, -np.inf], [-np.inf, 1.0], [2.0, 1.0]])
+    assert curve_of(logits, np.array([0, 0, 0]), "0", np.ones(3, dtype=bool), 1.0) is None
+
+
+# Gaps that are no numbers of double precision (0.3 - 0.1), ties, and a logit beside which the others are rounded away.
+LOGIT = st.sampled_from([-np.inf, -1e6, -0.3, 0.0, 0.1, 0.2, 0.3, 0.7, 1.0, 1e6])
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[Logits, Labels, str, NDArray[np.bool_]]:
+    n, c = draw(st.integers(1, 8)), draw(st.integers(2, 4))
+    logits = np.array(draw(st.lists(st.lists(LOGIT, min_size=c, max_size=c), min_size=n, max_size=n)))
+    logits[np.isinf(logits).all(axis=1), draw(st.integers(0, c - 1))] = 0.1
+    old = draw(st.permutations(range(c)))[: draw(st.integers(1, c - 1))]
+    labels = np.array(draw(st.lists(st.integers(0, c - 1), min_size=n, max_size=n)))
+    labels[0] = old[0]
+    old_right = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    return logits, labels, "".join(map(str, old)), old_right
+
+
+@given(tables(), st.integers(0, 8))
+def test_every_step_is_what_its_bias_does_and_no_bias_does_better(
+    table: tuple[Logits, Labels, str, NDArray[np.bool_]], limit: int
+) -> None:
+    logits, labels, old, _ = table
+    new_error = limit / len(labels)
+    curve = curve_of(*table, new_error)
+    # Every difference of two logits of a row, and numbers beside it as far as rounding reaches: all crossings and more.
+    finite = np.where(np.isinf(logits), 0, logits)
+    gaps = np.unique(finite[:, :, None] - finite[:, None, :])
+    rounding = np.unique(np.spacing(np.abs(finite)))
+    beside = np.concatenate([[0, -1e-6, 1e-6], *np.outer([-1, -0.55, -0.45, 0.45, 0.55, 1], rounding)])
+    tried = np.unique((gaps[:, None] + beside).ravel())
+    brute = [rates(*table, float(bias)) for bias in [0.0, *tried[tried > 0]]]
+    if curve is None:
+        assert all(point.model_copy(update={"bias": 0.0}) == brute[0] for point in brute)
+        return
+    for point in curve.points:
+        assert rates(*table, point.bias) == point
+        # It is the smallest bias: just below it some answer is another one.
+        if point.bias:
+            new = ~np.isin(np.arange(logits.shape[1]), [int(c) for c in old])
+            at, below = ((logits - b * new).argmax(axis=1) for b in (point.bias, np.nextafter(point.bias, 0)))
+            assert (at != below).any()
+    seen = {point.model_copy(update={"bias": 0.0}).model_dump_json() for point in curve.points}
+    assert {point.model_copy(update={"bias": 0.0}).model_dump_json() for point in brute} <= seen
+    reached = [p.nfr for p in (*brute, *curve.points) if p.er_all <= new_error]
+    assert curve.nfr_at_new_error == min(reached, default=None)
+    if curve.at_new_error is not None:
+        assert rates(*table, curve.at_new_error.bias) == curve.at_new_error
+        assert curve.at_new_error.nfr == curve.nfr_at_new_error
+        assert curve.at_new_error.er_all <= new_error
+
+
+def test_a_long_curve_is_thinned_for_the_figure_but_its_minimum_is_over_all_steps() -> None:
+    rng = np.random.default_rng(0)
+    n = 3000
+    labels = rng.integers(0, 4, n)
+    logits = rng.normal(size=(n, 4)) + 1.5 * (np.arange(4) == labels[:, None])
+    old_right = rng.random(n) < 0.9
+    table = (logits, labels, "01", old_right)
+    curve = curve_of(*table, 0.37)
+    assert curve is not None
+    assert len(curve.points) <= POINTS + 2
+    gaps = np.unique(logits[:, 2:].max(axis=1) - logits[:, :2].max(axis=1))
+    brute = [rates(*table, float(bias)) for bias in [0.0, *np.nextafter(gaps[gaps > 0], np.inf)]]
+    assert len(brute) > 5 * POINTS
+    assert curve.nfr_at_new_error == min(point.nfr for point in brute if point.er_all <= 0.37)
+    assert curve.at_new_error in curve.points
+    assert min(point.er_all for point in curve.points) == min(point.er_all for point in brute)
+    assert curve.points[-1].nfr == brute[-1].nfr
+    assert curve.points[0] == brute[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_bias_never_flips_more_old_samples(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, 400)
+    curve = curve_of(rng.normal(size=(400, 4)), labels, "01", np.ones(400, dtype=bool), 1.0)
+    assert curve is not None
+    nfr = [point.nfr for point in curve.points]
+    assert nfr == sorted(nfr, reverse=True)
+    assert nfr[0] > nfr[-1]

@@ -1,0 +1,95 @@
+"""Temperature scaling: the optimum by other means, and every way in which there is none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from mptctl.evaluation.calibration.temperature import fit_temperature, slope
+from tests.evaluation.calibration.test_probabilities import random_logits
+
+
+def nll(temperature: float, logits: np.ndarray, truth: np.ndarray) -> float:
+    z = logits / temperature
+    z = z - z.max(1, keepdims=True)
+    return float((np.log(np.exp(z).sum(1)) - z[np.arange(len(z)), truth]).mean())
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 7.0, 200.0])
+def test_it_minimises_the_likelihood(scale: float) -> None:
+    logits, truth = random_logits(seed=4)
+    logits = logits * scale
+    fit = fit_temperature(logits, truth)
+    assert fit.failure is None
+    assert fit.temperature is not None
+    search = minimize_scalar(
+        lambda t: nll(math.exp(t), logits, truth), bounds=(-9, 9), method="bounded", options={"xatol": 1e-9}
+    )
+    assert math.log(fit.temperature) == pytest.approx(search.x, abs=1e-5)
+    assert nll(fit.temperature, logits, truth) <= search.fun + 1e-12
+    assert abs(slope(1 / fit.temperature, logits, truth)) < 1e-9 * max(1, scale)
+
+
+def test_by_hand() -> None:
+    # Two classes, the right one 1 ahead in three samples of four: log odds of 3 at the optimum, so T = 1 / log 3.
+    logits = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    fit = fit_temperature(logits, np.array([0, 0, 1, 0]))
+    assert fit.temperature == pytest.approx(1 / math.log(3), rel=1e-10)
+
+
+def test_where_it_is_already_right_it_is_one() -> None:
+    logits = np.log(np.array([[0.75, 0.25]] * 4))
+    logits[2] = logits[2, ::-1]
+    # 3 of 4 samples are right where 0.75 is said.
+    assert fit_temperature(logits, np.array([0, 0, 1, 1])).temperature == pytest.approx(1, rel=1e-10)
+
+
+def test_a_class_that_is_never_answered_is_no_obstacle() -> None:
+    logits = np.array([[1.0, 0.0, -np.inf], [1.0, 0.0, -np.inf], [0.0, 1.0, -np.inf], [0.0, 1.0, -np.inf]])
+    assert fit_temperature(logits, np.array([0, 0, 1, 0])).temperature == pytest.approx(1 / math.log(3))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_all_right_diverges(scale: float) -> None:
+    logits = scale * np.eye(3)[[0, 1, 2, 0]]
+    fit = fit_temperature(logits, np.array([0, 1, 2, 0]))
+    assert fit.temperature is None
+    assert fit.failure is not None
+    assert "diverges" in fit.failure and "answers are right" in fit.failure
+
+
+def test_almost_all_right_diverges_too() -> None:
+    logits = np.eye(2)[[0, 1, 0, 1]] * 1e-3
+    logits[3] = [1e-9, 0]
+    fit = fit_temperature(logits, np.array([0, 1, 0, 1]))
+    assert fit.temperature is None and fit.failure is not None and "lower temperature" in fit.failure
+
+
+@pytest.mark.parametrize("logits", [np.eye(2)[[1, 0]], np.zeros((2, 2))])
+def test_no_better_than_chance_diverges(logits: np.ndarray) -> None:
+    fit = fit_temperature(logits, np.array([0, 1]))
+    assert fit.temperature is None and fit.failure is not None and "higher temperature" in fit.failure
+
+
+def test_one_class_gives_none() -> None:
+    for logits in (np.zeros((3, 1)), np.array([[1.0, 0.0], [0.0, 1.0]])):
+        fit = fit_temperature(logits, np.zeros(len(logits), dtype=np.int64))
+        assert (fit.temperature, fit.failure) == (None, "all validation samples are of one class")
+
+
+def test_no_sample_and_a_true_class_of_probability_0_give_none() -> None:
+    assert "no validation sample" in str(
+        fit_temperature(np.empty((0, 2)), np.empty(0, dtype=np.int64)).failure
+    )
+    logits = np.array([[0.0, -np.inf], [0.0, -np.inf]])
+    assert "1 validation samples are of a class" in str(fit_temperature(logits, np.array([0, 1])).failure)
+
+
+def test_logits_whose_exponential_overflows() -> None:
+    logits, truth = random_logits(500, seed=2)
+    fit, large = fit_temperature(logits, truth), fit_temperature(logits * 300 + 1e6, truth)
+    assert fit.temperature is not None
+    assert large.temperature == pytest.approx(300 * fit.temperature, rel=1e-6)

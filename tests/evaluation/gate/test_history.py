@@ -1,0 +1,116 @@
+"""The history of releases: what a line holds, what is added, and lines that are damaged."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import DataError, StorageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.gate.history import Release, append_release, read_history, release_of
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import Predictions
+from tests.common import environment
+
+Pair = tuple[Predictions, Predictions]
+DAY = date(2026, 1, 31)
+
+
+def release(pair: Pair, **limits: float) -> Release:
+    return release_of(compare(*pair, limits=Limits(**limits)), DAY)
+
+
+def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path) -> None:
+    path = tmp_path / "releases.jsonl"
+    assert append_release(path, release(twenty, max_nfr=0.1)) is None
+    (line,) = path.read_text().splitlines()
+    found = json.loads(line)
+    assert (found["date"], found["old"], found["new"]) == ("2026-01-31", "old", "new")
+    assert found["counts"]["negative_flips"] == 3
+    assert (found["n"], found["n_old"], found["nfr"]) == (20, 14, pytest.approx(3 / 14))
+    assert found["nfr_ci95"][0] < 3 / 14 < found["nfr_ci95"][1]
+    assert found["verdict"] == "failed"
+    assert release(twenty).verdict == "ungated"
+    assert release(twenty, max_nfr=0.5).verdict == "passed"
+    assert (
+        release_of(compare(*twenty, limits=Limits(max_nfr=0.2, confidence=0.95)), DAY).verdict == "undecided"
+    )
+
+
+def test_one_comparison_is_added_once(twenty: Pair, tmp_path: Path) -> None:
+    path = tmp_path / "releases.jsonl"
+    one, other = release(twenty), release(twenty, max_nfr=0.4)
+    assert [append_release(path, each) for each in (one, other, one)] == [None, None, 1]
+    later = one.model_copy(update={"date": date(2026, 2, 1)})
+    assert append_release(path, later) == 1
+    assert read_history(path) == [one, other]
+    assert append_release(path, release(twenty, max_nfr=0.5)) is None  # held to other limits: another release
+
+
+def test_what_was_there_stays_to_the_byte(twenty: Pair, tmp_path: Path) -> None:
+    path = tmp_path / "releases.jsonl"
+    before = release(twenty).model_dump_json().replace('"n":20', '"n": 20')
+    path.write_text(before)  # no end of line either
+    assert append_release(path, release(twenty, max_nfr=0.4)) is None
+    assert path.read_text().splitlines()[0] == before
+    assert len(read_history(path)) == 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line[: len(line) // 2],
+        lambda line: "<<<<<<< HEAD",
+        lambda line: line.replace('"nfr":0.', '"nfr":7.'),
+        lambda line: line.replace('"counts":', '"count":'),
+        lambda line: line.replace('"n":20', '"n":NaN'),
+        lambda line: line + line,
+        lambda line: "[]",
+        lambda line: "\x00",
+    ],
+)
+def test_a_damaged_line_is_named_and_nothing_is_written(twenty: Pair, tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "releases.jsonl"
+    line = release(twenty).model_dump_json()
+    path.write_text(f"{line}\n{damage(line)}\n")
+    before = path.read_bytes()
+    for act in (lambda: read_history(path), lambda: append_release(path, release(twenty, max_nfr=0.5))):
+        with pytest.raises(DataError, match=r"releases\.jsonl: line 2 is damaged") as caught:
+            act()
+        assert (caught.value.exit_code, "\n" in str(caught.value)) == (4, False)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["releases.jsonl"]
+
+
+def test_what_is_no_file_is_said(twenty: Pair, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        read_history(tmp_path / "none.jsonl")
+    with pytest.raises(DataError, match="is neither a file"):
+        append_release(tmp_path, release(twenty))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        append_release(tmp_path / "file" / "releases.jsonl", release(twenty))
+
+
+def test_processes_that_add_at_once_lose_nothing(twenty: Pair, tmp_path: Path) -> None:
+    """Four processes of five releases each."""
+    line = release(twenty).model_dump_json()
+    code = (
+        "import sys; from pathlib import Path; from mptctl.evaluation.gate.history import Release, append_release\n"
+        "one = Release.model_validate_json(sys.argv[2])\n"
+        "for i in range(5):\n"
+        "    mark = f'{int(sys.argv[3]) * 5 + i:064x}'\n"
+        "    append_release(Path(sys.argv[1]), one.model_copy(update={'fingerprint': mark}))\n"
+    )
+    path = tmp_path / "releases.jsonl"
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), line, str(i)], env=environment())
+        for i in range(4)
+    ]
+    assert [process.wait(300) for process in running] == [0] * 4
+    assert sorted(int(each.fingerprint, 16) for each in read_history(path)) == list(range(20))

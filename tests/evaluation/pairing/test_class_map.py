@@ -1,0 +1,200 @@
+"""A class map: renamed, merged and split classes counted by hand, in every form of file, and what is no map."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError, MptctlError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
+from mptctl.evaluation.reading.predictions import read_predictions
+from tests.common import CommandLine
+from tests.evaluation.files import WRITERS, write
+
+IDS = [f"s{i}" for i in range(8)]
+# OLD calls them cat, sofa, couch, bird; NEW calls them feline, sofa, owl, duck, and knows van, which is new.
+OLD_LABELS = ["cat", "cat", "sofa", "couch", "couch", "bird", "bird", "bird"]
+NEW_LABELS = ["feline", "feline", "sofa", "sofa", "sofa", "owl", "owl", "duck"]
+OLD = ["cat", "cat", "couch", "couch", "bird", "bird", "bird", "cat"]
+NEW = ["feline", "van", "sofa", "van", "sofa", "duck", "van", "duck"]
+#  by hand: kept, flip, kept (couch for a sofa is right), flip, gained, kept (duck is a bird too), flip, gained
+MAP = "cat: feline\nsofa: sofa\ncouch: sofa\nbird: [owl, duck]\n"
+OLD_CLASSES, NEW_CLASSES = ["cat", "sofa", "couch", "bird"], ["feline", "sofa", "owl", "duck", "van"]
+
+
+def mapped(tmp_path: Path, text: str = MAP, name: str = "map.yaml") -> ClassMap:
+    (tmp_path / name).write_text(text)
+    return read_class_map(tmp_path / name)
+
+
+def files(tmp_path: Path, suffix: str, **more: Any) -> tuple[Path, Path]:
+    old, new = tmp_path / f"old{suffix}", tmp_path / f"new{suffix}"
+    write(old, id=IDS, label=OLD_LABELS, pred=OLD, classes=OLD_CLASSES)
+    write(new, id=IDS, label=more.get("label", NEW_LABELS), pred=more.get("pred", NEW), classes=NEW_CLASSES)
+    return old, new
+
+
+def compared(tmp_path: Path, suffix: str, **more: Any) -> FlipReport:
+    old, new = files(tmp_path, suffix, **more)
+    return compare(read_predictions(old), read_predictions(new), class_map=mapped(tmp_path))
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_by_hand(tmp_path: Path, suffix: str) -> None:
+    report = compared(tmp_path, suffix)
+    counts = report.counts
+    assert (counts.both_right, counts.negative_flips, counts.positive_flips, counts.both_wrong) == (
+        3,
+        3,
+        2,
+        0,
+    )
+    assert {row.label: (row.n, row.negative_flips, row.taken_by) for row in report.per_class} == {
+        "feline": (2, 1, "van"),
+        "sofa": (3, 1, "van"),
+        "bird": (3, 1, "van"),
+    }
+    assert report.destinations.to_new_class.count == 3
+    assert [(row.name, row.old, row.new) for row in report.class_map or []] == [
+        ("feline", ["cat"], ["feline"]),
+        ("sofa", ["sofa", "couch"], ["sofa"]),
+        ("bird", ["bird"], ["owl", "duck"]),
+    ]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_without_a_map_it_is_refused_and_labels_may_be_in_either_names(tmp_path: Path, suffix: str) -> None:
+    old, new = files(tmp_path, suffix)
+    with pytest.raises(DataError, match="--class-map"):
+        compare(read_predictions(old), read_predictions(new))
+    assert compared(tmp_path, suffix, label=OLD_LABELS).counts.negative_flips == 3
+
+
+def test_csv_says_the_same(tmp_path: Path) -> None:
+    csv = mapped(tmp_path, "new,old\nfeline,cat\nsofa,sofa\nsofa,couch\nowl,bird\nduck,bird\n", "map.csv")
+    assert csv.classes == mapped(tmp_path).classes
+
+
+def test_names_that_are_exchanged(tmp_path: Path) -> None:
+    """What OLD calls a is b now, and the other way round: names alone would count four flips."""
+    names = {"id": ["1", "2", "3", "4"], "classes": ["a", "b"]}
+    write(tmp_path / "old.npz", label=list("aabb"), pred=list("aabb"), **names)
+    write(tmp_path / "new.npz", label=list("bbaa"), pred=list("bbab"), **names)
+    pair = (read_predictions(tmp_path / "old.npz"), read_predictions(tmp_path / "new.npz"))
+    report = compare(*pair, class_map=mapped(tmp_path, "a: b\nb: a\n"))
+    assert (report.counts.both_right, report.counts.negative_flips) == (3, 1)
+    assert [flip.id for flip in report.worst_flips] == ["4"]
+
+
+def test_logits_of_merged_classes_are_their_largest_and_answers_stay(tmp_path: Path) -> None:
+    """Column by column the answers are sofa, couch, bird; sofa and couch are one class then."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(8, 4)).astype(np.float32)
+    keys = {"id": IDS, "label": OLD_LABELS}
+    write(tmp_path / "old.npz", logits=logits, classes=OLD_CLASSES, **keys)
+    write(tmp_path / "new.npz", id=IDS, label=NEW_LABELS, pred=NEW, classes=NEW_CLASSES)
+    models = {role: read_predictions(tmp_path / f"{role}.npz") for role in ("old", "new")}
+    old = mapped(tmp_path).applied(models)["old"]
+    assert old.classes == ("feline", "sofa", "bird")
+    assert old.logits is not None
+    assert np.array_equal(
+        old.logits, np.stack([logits[:, 0], logits[:, 1:3].max(axis=1), logits[:, 3]], axis=1)
+    )
+    names = np.array(["feline", "sofa", "sofa", "bird"])
+    assert old.preds.tolist() == names[logits.argmax(axis=1)].tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = {"a": ["x"], "b": ["x"], "c": ["p", "q"], "d": ["d"]}
+    old_name = {"a": "x", "b": "x", "c": "c", "d": "d"}
+    new_name = {"x": "x", "p": "c", "q": "c", "d": "d", "n": "n"}
+    truth = rng.choice(list("abcd"), 200)
+    new_truth = [rng.choice(pairs[t]) for t in truth.tolist()]
+    old, new = rng.choice(list("abcd"), 200), rng.choice(["x", "p", "q", "d", "n"], 200)
+    ids = [str(i) for i in range(200)]
+    write(tmp_path / "old.parquet", id=ids, label=truth, pred=old, classes=list("abcd"))
+    write(tmp_path / "new.csv", id=ids, label=new_truth, pred=new, classes=["x", "p", "q", "d", "n"])
+    text = "".join(f"{key}: [{', '.join(names)}]\n" for key, names in pairs.items())
+    report = compare(
+        read_predictions(tmp_path / "old.parquet"),
+        read_predictions(tmp_path / "new.csv"),
+        class_map=mapped(tmp_path, text),
+    )
+    right = [
+        (old_name[o] == old_name[t], new_name[n] == old_name[t])
+        for t, o, n in zip(truth.tolist(), old.tolist(), new.tolist(), strict=True)
+    ]
+    assert report.counts.negative_flips == right.count((True, False))
+    assert report.counts.positive_flips == right.count((False, True))
+    assert report.counts.both_right == right.count((True, True))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("map.txt", "a: b", "cannot be read by its ending"),
+        ("map.yaml", "", "must be a mapping"),
+        ("map.yaml", "- a", "must be a mapping"),
+        ("map.yaml", "a: {b: c}", "must be a name"),
+        ("map.yaml", "a: []", "names no class"),
+        ("map.yaml", "a: ''", "holds an empty name"),
+        ("map.yaml", "a: b\na: c", "stands there twice"),
+        ("map.yaml", 'a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
+        ("map.yaml", "a: [x, y]\nb: x", "has other old names too"),
+        ("map.yaml", "a: [x, y]\nb: a", "is split, and what another class becomes"),
+        ("map.csv", "from,to\na,b\n", "its columns are from, to"),
+        ("map.csv", "old,new\na,b,c\n", "row 2 has 3 fields"),
+    ],
+)
+def test_what_is_no_map(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        mapped(tmp_path, text, name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (MAP.replace("cat:", "cats:"), "knows none of 1 old names (cats); nearest to the first: cat"),
+        (MAP.replace("owl", "owls"), "knows none of 1 new names (owls); nearest to the first: owl"),
+        (MAP.replace("sofa: sofa\n", ""), "also knows sofa, which the map gives to another class"),
+    ],
+)
+def test_names_that_no_model_knows_or_that_would_fall_together(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    models = [read_predictions(path) for path in files(tmp_path, ".npz")]
+    with pytest.raises(MptctlError) as caught:
+        compare(models[0], models[1], class_map=mapped(tmp_path, text))
+    assert (caught.value.exit_code, message in str(caught.value)) == (4, True), str(caught.value)
+
+
+def test_old_classes_and_every_pair_of_forms_on_the_command_line(
+    tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("map.yaml").write_text(MAP)
+    Path("old.txt").write_text("cat\ncouch\n")
+    for suffix in WRITERS:
+        files(tmp_path, suffix)
+    for one, other in itertools.product(WRITERS, WRITERS):
+        done = mptctl("evaluate", f"old{one}", f"new{other}", "--class-map", "map.yaml", "--json")
+        assert (done.returncode, json.loads(done.stdout)["counts"]["negative_flips"]) == (0, 3)
+    words = ("evaluate", "old.npz", "new.npz", "--class-map", "map.yaml")
+    assert json.loads(mptctl(*words, "--old-classes", "old.txt", "--json").stdout)["n_old"] == 5
+    said = " ".join(mptctl(*words).stdout.split())
+    assert "sofa stands for sofa, couch of OLD and sofa of NEW" in said
+    assert (
+        mptctl("gate", "init", "old.npz", "new.npz", "--class-map", "map.yaml", "--by", "class").returncode
+        == 0
+    )
+    assert mptctl(*words, "--gate", "gate.yaml").returncode == 0

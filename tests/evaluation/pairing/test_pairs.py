@@ -1,0 +1,247 @@
+"""Matching by id: what does not match is counted, and the first three are named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError
+from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+
+
+def model(name: str, ids: list[str], labels: list[str] | None = None) -> Predictions:
+    values = np.array(labels or ["a"] * len(ids))
+    return build_predictions(name, np.array(ids), values, values)
+
+
+def test_samples_are_matched_in_any_order() -> None:
+    one = build_predictions("one", np.array(["x", "y"]), np.array(["a", "b"]), np.array(["b", "c"]))
+    two = build_predictions("two", np.array(["y", "x"]), np.array(["b", "a"]), np.array(["b", "a"]))
+    pairing = pair({"old": one, "new": two})
+    assert pairing.ids.tolist() == ["x", "y"]
+    assert pairing.vocabulary == ("a", "b", "c")
+    assert pairing.truth.tolist() == [0, 1]
+    assert {role: found.tolist() for role, found in pairing.answers.items()} == {"old": [1, 2], "new": [0, 1]}
+    assert {role: rows.tolist() for role, rows in pairing.rows.items()} == {"old": [0, 1], "new": [1, 0]}
+
+
+def test_repeated_ids() -> None:
+    ids = ["a", "b", "b", "c", "c", "c", "d", "d", "e", "e"]
+    with pytest.raises(DataError, match=r"two: 4 ids stand there more than once \(b, c, d and 1 more\)"):
+        pair({"old": model("one", ["a"]), "new": model("two", ids)})
+
+
+def test_missing_ids() -> None:
+    with pytest.raises(DataError, match=r"two: against one it lacks 4 of its ids \(b, c, d and 1 more\)"):
+        pair({"old": model("one", ["a", "b", "c", "d", "e"]), "new": model("two", ["a"])})
+
+
+def test_extra_ids() -> None:
+    with pytest.raises(DataError, match=r"two: against one it has 1 ids more \(z\)"):
+        pair({"old": model("one", ["a"]), "new": model("two", ["z", "a"])})
+
+
+def test_missing_and_extra_ids() -> None:
+    with pytest.raises(DataError, match=r"lacks 1 of its ids \(b\) and has 1 ids more \(z\)"):
+        pair({"old": model("one", ["a", "b"]), "new": model("two", ["a", "z"])})
+
+
+def test_different_labels_for_one_id() -> None:
+    one = model("one", ["a", "b", "c", "d"], ["1", "2", "3", "4"])
+    two = model("two", ["d", "c", "b", "a"], ["9", "9", "9", "9"])
+    expected = r"two: 4 labels differ from one \(a: 1 or 9, b: 2 or 9, c: 3 or 9 and 1 more\)"
+    with pytest.raises(DataError, match=expected) as caught:
+        pair({"old": one, "new": two})
+    assert caught.value.exit_code == 4
+
+
+def test_a_third_model_is_matched_too() -> None:
+    with pytest.raises(DataError, match="three: against one"):
+        pair({"old": model("one", ["a"]), "new": model("two", ["a"]), "baseline": model("three", ["b"])})
+
+
+def answers(
+    name: str, labels: list[str], preds: list[str], classes: tuple[str, ...] | None = None
+) -> Predictions:
+    return build_predictions(
+        name, np.arange(len(labels)), np.array(labels), np.array(preds, dtype=object), classes=classes
+    )
+
+
+class TestSpelling:
+    """An answer that differs from a label only in form would count as wrong, and hide every flip."""
+
+    @pytest.mark.parametrize(
+        ("label", "written"),
+        [
+            ("1", "1.0"),
+            ("1", "01"),
+            ("1", "+1"),
+            ("1", "1."),
+            ("10", "1e1"),
+            ("1", "1.000000000000000000e+00"),
+            ("1", "１"),
+            ("cat", "cat "),
+            ("cat", " cat"),
+            ("cat", "cat\u00a0"),
+            ("cat", "cat\u200b"),
+            ("cat", "CAT"),
+            ("c0", "C0"),
+            ("STRASSE", "straße"),
+            ("caf\u00e9", "cafe\u0301"),
+            ("golden retriever", "golden_retriever"),
+            ("golden retriever", "golden  retriever"),
+            ("cat", "'cat'"),
+        ],
+    )
+    @pytest.mark.parametrize("share", [0.1, 1.0])
+    @pytest.mark.parametrize("which", ["old", "new"])
+    def test_answers_that_differ_from_a_label_only_in_form(
+        self, label: str, written: str, share: float, which: str
+    ) -> None:
+        labels = [label] * 10 + ["other"] * 10
+        wrong = [written if i < 10 * share else truth for i, truth in enumerate(labels)]
+        models = {"old": answers("old", labels, labels), "new": answers("new", labels, labels)}
+        models[which] = answers("odd", labels, wrong)
+        count = int(10 * share)
+        for check in (pair, lambda both: choose_old_classes(**both)):
+            with pytest.raises(DataError, match=rf"odd: {count} of 20 answers .* spelled .* for ") as caught:
+                check(models)
+            assert caught.value.exit_code == 4
+            assert "\n" not in str(caught.value)
+
+    def test_the_nearest_spelling_is_named(self) -> None:
+        labels = ["1", "2", "3", "4", "1"]
+        odd = answers("odd", labels, ["1.0", "2.0", "3.0", "4.0", "1.0"])
+        with pytest.raises(DataError, match=r"'1\.0' for '1', '2\.0' for '2', '3\.0' for '3' and 1 more"):
+            pair({"old": answers("old", labels, labels), "new": odd})
+
+    def test_two_unicode_forms_are_told_apart_in_the_message(self) -> None:
+        odd = answers("odd", ["caf\u00e9"], ["cafe\u0301"])
+        with pytest.raises(DataError, match=r"'cafe\\u0301' for 'caf\\xe9'"):
+            pair({"new": odd})
+
+    @pytest.mark.parametrize("share", [0.1, 1.0])
+    def test_a_place_instead_of_a_name(self, share: float) -> None:
+        labels = ["cat", "dog"] * 10
+        places = [("0", "1")[i % 2] if i < 20 * share else truth for i, truth in enumerate(labels)]
+        with pytest.raises(DataError, match=r"odd: \d+ of 20 answers .*\('0'.*place.*'(cat|dog)'"):
+            pair({"old": answers("old", labels, labels), "new": answers("odd", labels, places)})
+
+    @pytest.mark.parametrize(
+        ("labels", "classes"), [(["cat", "dog"], ("0", "1")), (["0", "1"], ("cat", "dog"))]
+    )
+    def test_places_in_the_class_list(self, labels: list[str], classes: tuple[str, ...]) -> None:
+        old, new = answers("old", labels, list(classes), classes), answers("new", labels, labels)
+        for check in (pair, lambda both: choose_old_classes(**both, given=labels)):
+            with pytest.raises(DataError, match=r"old: none of its 2 classes .* is a label"):
+                check({"old": old, "new": new})
+
+    def test_more_than_half_of_the_answers_unknown(self) -> None:
+        labels = ["cat", "dog"] * 10
+        strange = ["hound" if i < 11 else truth for i, truth in enumerate(labels)]
+        with pytest.raises(
+            DataError, match=r"odd: 11 of 20 answers, 1 names, .*nearest: 'hound' for '(dog|cat)'"
+        ):
+            pair({"old": answers("old", labels, labels), "new": answers("odd", labels, strange)})
+
+    def test_a_few_unknown_answers_are_counted_in_a_warning(self) -> None:
+        labels = ["cat", "dog"] * 10
+        few = ["hound" if i < 10 else truth for i, truth in enumerate(labels)]
+        old, new = answers("old", labels, labels, ("cat", "dog")), answers("new", labels, few)
+        assert pair({"old": old, "new": new}).answers["new"].size == 20
+        _, warnings = choose_old_classes(old, new)
+        assert len(warnings) == 1
+        assert "new: 10 of 20 answers" in warnings[0]
+        assert "hound" in warnings[0]
+
+    def test_answers_that_a_class_list_knows_are_sound(self) -> None:
+        labels = ["cat"] * 4
+        old = answers("old", labels, ["emu"] * 4)
+        new = answers("new", labels, ["cat"] * 4, ("cat", "emu"))
+        pair({"old": old, "new": new})
+        assert len(choose_old_classes(old, new)[1]) == 1  # that all labels count as old
+
+    @pytest.mark.parametrize("new_classes", [None, ("c0", "c1", "c2")])
+    @pytest.mark.parametrize("origin", ["file", "checkpoint"])
+    def test_one_old_class_spelled_otherwise(self, new_classes: tuple[str, ...] | None, origin: str) -> None:
+        labels = ["c0", "c1", "c2"]
+        old = answers("old", labels, ["c1", "c1", "c1"], ("C0", "c1"))
+        new = build_predictions(
+            "new",
+            np.arange(3),
+            np.array(labels),
+            np.array(labels),
+            classes=new_classes,
+            origin=origin,  # type: ignore[arg-type]
+        )
+        for check in (pair, lambda both: choose_old_classes(**both)):
+            with pytest.raises(DataError, match=r"old: 1 of its classes .*'C0' for 'c0'") as caught:
+                check({"old": old, "new": new})
+            assert caught.value.exit_code == 4
+
+    def test_an_old_class_without_samples_spelled_unlike_the_new_models(self) -> None:
+        old = answers("old", ["b"], ["b"], ("b", "C0"))
+        with pytest.raises(DataError, match=r"'C0' for 'c0'|'c0' for 'C0'"):
+            pair({"old": old, "new": answers("new", ["b"], ["b"], ("b", "c0"))})
+
+    @pytest.mark.parametrize(
+        ("labels", "old_classes", "new_classes"),
+        [
+            (["A", "a", "B"], ("A", "B"), ("A", "a", "B")),  # letters: case makes the class
+            (["a", "B"], ("A", "B"), ("A", "a", "B")),  # no sample of A, and the new model knows both
+            (["A", "a", "B"], ("A", "B"), None),
+            (["A", "a", "B"], None, None),
+            (["1", "01", "B"], ("1", "B"), None),
+            (["1.1", "1.10"], None, None),
+            (["crane", "crane ", "B"], ("crane", "B"), ("crane", "crane ", "B")),
+            (["-1", "1"], None, None),
+        ],
+    )
+    def test_classes_of_one_form_that_stand_in_one_list_are_two_classes(
+        self, labels: list[str], old_classes: tuple[str, ...] | None, new_classes: tuple[str, ...] | None
+    ) -> None:
+        known = [label for label in labels if old_classes is None or label in old_classes]
+        old = answers("old", labels, [known[0]] * len(labels), old_classes)
+        new = answers("new", labels, labels, new_classes)
+        assert pair({"old": old, "new": new}).truth.size == len(labels)
+        choose_old_classes(old, new)
+
+    @pytest.mark.parametrize(("one", "other"), [("cat", "cat "), ("1", "1.0"), ("caf\u00e9", "cafe\u0301")])
+    def test_labels_that_only_a_blank_or_a_unicode_form_tells_apart(self, one: str, other: str) -> None:
+        model = answers("odd", [one, other, one], [one, one, one])
+        with pytest.raises(DataError, match=r"odd: .*labels .*spelled"):
+            pair({"new": model})
+
+
+class TestLogitsWithoutClasses:
+    def logits(self, name: str, labels: list[int], columns: int, given: bool = False) -> Predictions:
+        classes = tuple(map(str, range(columns))) if given else None
+        n = len(labels)
+        return build_predictions(
+            name, np.arange(n), np.array(labels), logits=np.eye(n, columns), classes=classes
+        )
+
+    def test_labels_that_the_old_model_lacks_and_the_new_one_has_are_new_classes(self) -> None:
+        old, new = self.logits("old", [0, 1, 2, 3], 2), self.logits("new", [0, 1, 2, 3], 4)
+        assert choose_old_classes(old, new) == (frozenset("01"), [])
+        pair({"old": old, "new": new})
+
+    def test_labels_that_the_new_model_lacks(self) -> None:
+        old, new = self.logits("old", [0, 1, 2, 3], 2), self.logits("new", [0, 1, 2, 3], 3)
+        for check in (pair, lambda both: choose_old_classes(**both)):
+            with pytest.raises(DataError, match=r"new: 1 of 4 labels .*0\.\.2 \(3\)"):
+                check({"old": old, "new": new})
+
+    def test_an_old_model_whose_labels_begin_at_1_beside_one_that_does_not_say_what_it_knows(self) -> None:
+        labels = [1, 2, 3, 3]
+        old = build_predictions("old", np.arange(4), np.array(labels), logits=np.eye(3)[[1, 2, 0, 0]])
+        new = answers("new", list(map(str, labels)), list(map(str, labels)))
+        with pytest.raises(DataError, match=r"old: 2 of 4 labels .*0\.\.2 \(3\)"):
+            pair({"old": old, "new": new})
+
+    def test_where_classes_are_given_it_is_a_warning(self) -> None:
+        old, new = self.logits("old", [0, 1, 2, 3], 2, True), self.logits("new", [0, 1, 2, 3], 3, True)
+        pair({"old": old, "new": new})
+        assert "cannot answer 1 classes" in choose_old_classes(old, new)[1][0]

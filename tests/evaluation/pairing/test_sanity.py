@@ -1,0 +1,146 @@
+"""One model twice, and an old model that cannot be meant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+from tests.evaluation.made_up import answers
+
+
+def turned(model: Predictions, **changes: object) -> Predictions:
+    """The same content as another file has it: samples and columns in another order."""
+    assert model.logits is not None
+    assert model.classes is not None
+    parts = {
+        "ids": model.ids[::-1],
+        "labels": model.labels[::-1],
+        "logits": model.logits[::-1, ::-1],
+        "classes": model.classes[::-1],
+    }
+    return build_predictions("turned", **(parts | changes))  # type: ignore[arg-type]
+
+
+class TestIdentical:
+    def test_one_model_is_recognised_in_any_order(self, twenty: tuple[Predictions, Predictions]) -> None:
+        for model in twenty:
+            for other in (model, turned(model)):
+                report = compare(model, other, limits=Limits(max_nfr=0.5))
+                assert report.identical
+                assert report.gate.failed == ["identical"]
+        assert not compare(*twenty).identical
+
+    def test_equal_answers_without_logits_are_one_model(self) -> None:
+        labels, preds = [0, 1, 2, 0], [0, 1, 0, 0]
+        assert compare(answers("old", labels, preds), answers("new", labels, preds, [3, 1, 0, 2])).identical
+
+    def test_equal_answers_from_other_logits_are_a_remark(
+        self, twenty: tuple[Predictions, Predictions]
+    ) -> None:
+        old = twenty[0]
+        assert old.logits is not None
+        for logits in (old.logits + 1e-6, old.logits.astype(np.float16)):
+            exported = build_predictions("exported", old.ids, old.labels, logits=logits, classes=old.classes)
+            report = compare(old, exported, limits=Limits(max_nfr=0))
+            assert (report.identical, report.gate.passed) == (False, True)
+            assert any("old and new answer all 20 samples alike" in warning for warning in report.warnings)
+
+    def test_one_answer_apart_is_another_model_without_a_remark(self) -> None:
+        report = compare(answers("old", [0, 1, 2], [0, 1, 2]), answers("new", [0, 1, 2], [0, 1, 1]))
+        assert not report.identical
+        assert not any("alike" in warning for warning in report.warnings)
+
+    def test_a_model_that_knows_more_classes_is_another_one(self) -> None:
+        ids, labels = np.arange(4), np.array([0, 1, 0, 1])
+        old = build_predictions("old", ids, labels, labels, classes=("0", "1"))
+        new = build_predictions("new", ids, labels, labels, classes=("0", "1", "2"))
+        assert not compare(old, new).identical
+
+    def test_what_is_known_from_the_files_counts(self, twenty: tuple[Predictions, Predictions]) -> None:
+        assert compare(*twenty, identical=True, limits=Limits(max_nfr=1)).gate.failed == ["identical"]
+
+
+def table(classes: int, both_right: int, negative: int, positive: int, both_wrong: int) -> list[Predictions]:
+    """Old and new answers with these counts; old knows `classes` classes, and new knows them too."""
+    n = both_right + negative + positive + both_wrong
+    labels = np.arange(n) % classes
+    wrong = (labels + 1) % classes
+    places = np.arange(n)
+    old = np.where(places < both_right + negative, labels, wrong)
+    new = np.where((places < both_right) | (places >= n - positive), labels, wrong)
+    names = tuple(str(i) for i in range(classes))
+    return [
+        build_predictions(name, places, labels, preds, classes=names)
+        for name, preds in (("old", old), ("new", new))
+    ]
+
+
+class TestDoubts:
+    """Warnings where the numbers say that something is wrong with a model rather than with an update."""
+
+    @pytest.mark.parametrize(("right", "warned"), [(100, True), (180, True), (300, False), (900, False)])
+    def test_an_old_model_at_chance_level(self, right: int, warned: bool) -> None:
+        warnings = compare(*table(10, right, 0, 1000 - right, 0)).warnings
+        assert any("hardly ever right" in warning for warning in warnings) is warned
+        if warned:
+            assert f"{right / 10:.2f} %" in warnings[0]
+            assert "guessing among 10 gives 10.00 %" in warnings[0]
+            assert "preprocessing" in warnings[0]
+            assert "order of the class names" in warnings[0]
+
+    @pytest.mark.parametrize(("lost", "warned"), [(720, True), (800, True), (700, False), (10, False)])
+    def test_right_answers_that_are_nearly_all_lost(self, lost: int, warned: bool) -> None:
+        report = compare(*table(10, 800 - lost, lost, 100, 100))
+        assert report.lost == pytest.approx(lost / 800)
+        found = [
+            warning for warning in report.warnings if "right answers of the old model are lost" in warning
+        ]
+        assert len(found) == warned
+        if warned:
+            assert f"{lost} of the 800" in found[0]
+            assert "preprocessing" in found[0]
+
+    def test_an_old_model_that_is_never_right(self) -> None:
+        report = compare(*table(10, 0, 0, 60, 40), limits=Limits(max_nfr=1, max_er_increase=1))
+        assert report.lost is None
+        assert report.gate.failed == ["old-never-right"]
+        assert "wrong on all 100 samples" in report.warnings[0]
+        assert "preprocessing" in report.warnings[0]
+
+
+def test_wrong_data_comes_before_a_gate_that_would_fail() -> None:
+    ids, labels = np.arange(2), np.array([3, 3])
+    old = build_predictions("old", ids, labels, np.array([0, 1]), classes=("0", "1"))
+    with pytest.raises(DataError, match="none of its 2 samples"):
+        compare(old, old, identical=True, unfinished=["old"], limits=Limits(max_nfr=0))
+
+
+def test_predictions_of_other_samples_look_unrelated() -> None:
+    """Of 40 right answers of four classes, ids that are moved by one keep those of no more than chance."""
+    labels = np.repeat([0, 1, 2, 3], 10)
+    rng = np.random.default_rng(3)
+    shuffled = rng.permutation(labels)
+    kept = int((shuffled == labels).sum())
+    report = compare(answers("old", labels, labels), answers("new", labels, shuffled))
+    said = [text for text in report.warnings if "look unrelated" in text]
+    assert len(said) == 1
+    assert f"of 40 right answers of the old model the new one keeps {kept} " in said[0]
+    assert "keep 25.00 %" in said[0]
+    # A model that loses a quarter is a poor one, and related.
+    poor = np.where(np.arange(40) % 4 == 0, (labels + 1) % 4, labels)
+    related = compare(answers("old", labels, labels), answers("new", labels, poor))
+    assert not [text for text in related.warnings if "look unrelated" in text]
+
+
+def test_probabilities_that_are_called_logits() -> None:
+    labels, logits = np.arange(6) % 3, np.eye(3)[np.arange(6) % 3] * 2
+    softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    old = build_predictions("old", np.arange(6), labels, logits=logits)
+    new = build_predictions("new", np.arange(6), labels, logits=softmax)
+    said = [text for text in compare(old, new).warnings if "look like probabilities" in text]
+    assert len(said) == 1
+    assert said[0].startswith("new: ")

@@ -1,0 +1,87 @@
+"""CSV files of all writers, and what is refused of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mptctl.errors import DataError
+from mptctl.evaluation.reading.predictions import (
+    read_predictions,
+)
+from tests.evaluation.files import write
+
+
+class TestDamagedCsv:
+    def test_a_repeated_header(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text("id,label,pred,pred\na,0,0,1\n")
+        with pytest.raises(DataError, match=r"p\.csv: `pred` heads 2 columns"):
+            read_predictions(tmp_path / "p.csv")
+
+    def test_repeated_columns_of_others_do_not_matter(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text("id,label,pred,note,note\na,0,0,x,y\n")
+        assert read_predictions(tmp_path / "p.csv").preds.tolist() == ["0"]
+
+    @pytest.mark.parametrize(("row", "fields"), [("b,0,0,1", 4), ("b,0", 2), ("b", 1)])
+    def test_rows_with_another_number_of_fields(self, tmp_path: Path, row: str, fields: int) -> None:
+        (tmp_path / "p.csv").write_text(f"id,label,pred\na,0,0\n{row}\nc,0,1\n")
+        with pytest.raises(DataError, match=rf"1 rows? .* 3 fields .*line 3 has {fields}"):
+            read_predictions(tmp_path / "p.csv")
+
+    def test_a_field_more_in_every_row(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text("id,label,pred\n0,a,0,0\n1,b,0,0\n2,c,1,1\n3,d,1,1\n")
+        with pytest.raises(DataError, match=r"4 rows .*line 2 has 4, line 3 has 4, line 4 has 4 and 1 more"):
+            read_predictions(tmp_path / "p.csv")
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"id,label,pred\na,caf\xe9,x\n", "not UTF-8"),
+            (b"id,label,pred\na,\xed\xa0\x80,x\n", "not UTF-8"),
+            (b"id,label,pred\na,c\x00t,ct\n", "line 2 .*NUL"),
+            (b"id,label,pred\na,0\x00,0\n", "line 2 .*NUL"),
+            ("id,label,pred\na,0,0\n".encode("utf-16"), "not UTF-8"),
+            (b'id,label,pred\na,0,"0\n', "cannot be read"),
+            (b'id,label,pred\na,0,"0"1\n', "cannot be read"),
+        ],
+    )
+    def test_text_that_is_none(self, tmp_path: Path, content: bytes, message: str) -> None:
+        (tmp_path / "p.csv").write_bytes(content)
+        with pytest.raises(DataError, match=message):
+            read_predictions(tmp_path / "p.csv")
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"\xef\xbb\xbfid,label,pred\na,0,1\n",
+            b"id,label,pred\r\na,0,1\r\n",
+            b"id,label,pred\na,0,1",
+            b"id,label,pred\na,0,1\n\n\n",
+            b"id,label,pred\n\na,0,1\n",
+            b'"id","label","pred"\n"a","0","1"\n',
+            b"pred,more,id,label\n1,,a,0\n",
+        ],
+    )
+    def test_sound_files_of_all_writers(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "p.csv").write_bytes(content)
+        found = read_predictions(tmp_path / "p.csv")
+        assert (found.ids.tolist(), found.labels.tolist(), found.preds.tolist()) == (["a"], ["0"], ["1"])
+
+    def test_fields_of_many_thousand_characters(self, tmp_path: Path) -> None:
+        logits = np.zeros((2, 40_000))
+        logits[:, 7] = 1.25
+        file = write(tmp_path / "p.csv", id=["a", "b"], label=[7, 0], logits=logits)
+        assert read_predictions(file).preds.tolist() == ["7", "7"]
+
+    @pytest.mark.parametrize(
+        "cell", ["[1, true]", '["1", "2"]', "[1, null]", "[[1], [2]]", "{}", "1", "[1 2]", "", '"12"', "[]"]
+    )
+    def test_logits_that_are_no_list_of_numbers(self, tmp_path: Path, cell: str) -> None:
+        pd.DataFrame({"id": ["a", "b"], "label": [0, 1], "logits": ["[0.0, 1.0]", cell]}).to_csv(
+            tmp_path / "p.csv", index=False
+        )
+        with pytest.raises(DataError, match=r"`logits`.*line 3|line 3.*`logits`|different lengths"):
+            read_predictions(tmp_path / "p.csv")

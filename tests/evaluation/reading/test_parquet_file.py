@@ -1,0 +1,62 @@
+"""Parquet files of all list types, and what is refused of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from mptctl.errors import DataError
+from mptctl.evaluation.reading.predictions import (
+    read_predictions,
+)
+from tests.evaluation.files import table
+
+
+class TestDamagedParquet:
+    def test_a_repeated_column(self, tmp_path: Path) -> None:
+        arrays = [pa.array(["a"]), pa.array(["0"]), pa.array(["0"]), pa.array(["1"])]
+        names = ["id", "label", "pred", "pred"]
+        parquet.write_table(pa.Table.from_arrays(arrays, names=names), tmp_path / "p.parquet")
+        with pytest.raises(DataError, match=r"p\.parquet: `pred` heads 2 columns"):
+            read_predictions(tmp_path / "p.parquet")
+
+    @pytest.mark.parametrize(
+        "kind", [pa.list_(pa.float32()), pa.list_(pa.float32(), 2), pa.large_list(pa.float64())]
+    )
+    def test_null_rows_of_logits(self, tmp_path: Path, kind: pa.DataType) -> None:
+        logits = pa.array([[0.0, 1.0], None, [1.0, 0.0], [0.0, 1.0]], type=kind)
+        classes = pa.array([["cat", "dog"]] * 4)
+        with pytest.raises(DataError, match=r"1 empty cells in `logits` of 4 rows \(row 2\)"):
+            read_predictions(table(tmp_path / "p.parquet", logits=logits, classes=classes))
+
+    def test_null_numbers_in_logits(self, tmp_path: Path) -> None:
+        logits = pa.array([[0.0, 1.0], [None, 1.0]])
+        with pytest.raises(DataError, match=r"`logits` holds empty items in 1 rows \(row 2\)"):
+            read_predictions(
+                table(tmp_path / "p.parquet", logits=logits, classes=pa.array([["cat", "dog"]] * 2))
+            )
+
+    @pytest.mark.parametrize("logits", [[[0.0, 1.0], [1.0]], [[0.0, 1.0], [1.0, 2.0, 3.0]], [[], []]])
+    def test_logits_of_unequal_lengths(self, tmp_path: Path, logits: list[list[float]]) -> None:
+        file = table(tmp_path / "p.parquet", logits=pa.array(logits, type=pa.list_(pa.float64())))
+        with pytest.raises(DataError, match=r"different lengths|\(N, C\)"):
+            read_predictions(file)
+
+    @pytest.mark.parametrize(
+        "kind", [pa.list_(pa.float16()), pa.list_(pa.float32(), 2), pa.large_list(pa.float64())]
+    )
+    def test_logits_of_every_list_type_over_many_groups(self, tmp_path: Path, kind: pa.DataType) -> None:
+        logits = [[0.0, float(i % 3)] for i in range(9000)]
+        columns = {
+            "id": pa.array(range(9000)),
+            "label": pa.array([0] * 9000),
+            "logits": pa.array(logits, type=kind),
+        }
+        parquet.write_table(pa.table(columns), tmp_path / "p.parquet", row_group_size=1000)
+        found = read_predictions(tmp_path / "p.parquet").logits
+        assert found is not None
+        np.testing.assert_array_equal(found, np.array(logits))

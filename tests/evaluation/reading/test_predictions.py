@@ -1,0 +1,240 @@
+"""Predictions files: every form reads the same, and what is wrong with one is said in a line."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mptctl.errors import DataError, NonFiniteError, StorageError, UsageError
+from mptctl.evaluation.reading.predictions import (
+    build_predictions,
+    first_maximum,
+    read_predictions,
+    row_blocks,
+    save_predictions,
+)
+from mptctl.evaluation.reading.readers import READERS
+from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
+
+
+def test_a_form_is_read_because_its_file_is_there() -> None:
+    assert READERS.keys() == WRITERS.keys()
+
+
+def test_answers_read_the_same_from_every_form(path: Path) -> None:
+    found = read_predictions(write(path, id=IDS, label=LABELS, pred=["cat", "cat", "dog"]))
+    assert found.ids.tolist() == IDS
+    assert found.labels.tolist() == LABELS
+    assert found.preds.tolist() == ["cat", "cat", "dog"]
+    assert (found.logits, found.classes, found.origin) == (None, None, "file")
+
+
+def test_logits_read_the_same_from_every_form(path: Path) -> None:
+    found = read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES))
+    assert found.preds.tolist() == ["cat", "cat", "dog"]
+    assert found.classes == ("cat", "dog")
+    assert found.logits is not None
+    np.testing.assert_array_equal(found.logits, LOGITS)
+
+
+def test_integers_are_classes_and_ids_too(path: Path) -> None:
+    found = read_predictions(write(path, id=[7, 8, 9], label=[0, 1, 0], logits=LOGITS))
+    assert found.ids.tolist() == ["7", "8", "9"]
+    assert found.labels.tolist() == ["0", "1", "0"]
+    assert found.preds.tolist() == ["0", "0", "1"]
+    assert found.classes == ("0", "1")
+
+
+def test_words_that_mean_nothing_to_pandas_are_classes(path: Path) -> None:
+    found = read_predictions(
+        write(path, id=["1", "2", "3"], label=["NA", "null", "nan"], pred=["nan", "NA", "null"])
+    )
+    assert found.labels.tolist() == ["NA", "null", "nan"]
+    assert found.preds.tolist() == ["nan", "NA", "null"]
+
+
+def test_leading_zeros_of_a_csv_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv"
+    file.write_text("id,label,pred\n0007,01,02\n")
+    found = read_predictions(file)
+    assert (found.ids[0], found.labels[0], found.preds[0]) == ("0007", "01", "02")
+
+
+def test_stored_logits_are_mapped_and_compressed_ones_read(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.npz", tmp_path / "packed.npz"
+    write(plain, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
+    np.savez_compressed(packed, id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
+    one, two = read_predictions(plain), read_predictions(packed)
+    assert isinstance(one.logits, np.memmap)
+    assert not isinstance(two.logits, np.memmap)
+    np.testing.assert_array_equal(one.logits, LOGITS)
+    assert two.logits is not None
+    np.testing.assert_array_equal(two.logits, LOGITS)
+
+
+def test_mapped_logits_in_columns_first_order(tmp_path: Path) -> None:
+    file = tmp_path / "p.npz"
+    np.savez(file, id=IDS, label=LABELS, logits=np.asfortranarray(LOGITS), classes=CLASSES)
+    found = read_predictions(file).logits
+    assert found is not None
+    np.testing.assert_array_equal(found, LOGITS)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_first_maximum_wins_a_tie(dtype: type) -> None:
+    logits = np.array([[1, 2, 2], [3, 3, 3], [0, -1, 0]], dtype=dtype)
+    assert first_maximum(logits, "x").tolist() == [1, 0, 0]
+
+
+def test_a_pred_beside_logits_may_break_a_tie_but_not_more() -> None:
+    logits = np.array([[1.0, 1.0], [2.0, 0.0]])
+    kept = build_predictions("x", np.arange(2), np.array([0, 0]), np.array([1, 0]), logits)
+    assert kept.preds.tolist() == ["0", "0"]
+    with pytest.raises(DataError, match=r"x: `pred` is not the largest of `logits` in 1 rows"):
+        build_predictions("x", np.arange(2), np.array([0, 0]), np.array([1, 1]), logits)
+
+
+def test_what_is_saved_reads_back(tmp_path: Path) -> None:
+    made = build_predictions("x", np.array(IDS), np.array(LABELS), logits=LOGITS, classes=("cat", "dog"))
+    save_predictions(made, tmp_path / "new" / "p.npz")
+    found = read_predictions(tmp_path / "new" / "p.npz")
+    assert found.ids.tolist() == IDS
+    assert found.preds.tolist() == made.preds.tolist()
+    assert found.classes == made.classes
+    assert isinstance(found.logits, np.memmap)
+    assert found.logits.dtype == np.float32
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.npz"]
+
+
+def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    made = build_predictions("x", np.array(IDS), np.array(LABELS), np.array(LABELS))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be written"):
+        save_predictions(made, tmp_path / "file" / "p.npz")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_logits_that_are_not_finite_are_counted(tmp_path: Path, bad: float) -> None:
+    logits = LOGITS.copy()
+    logits[[0, 2], 1] = bad
+    file = write(tmp_path / "new.npz", id=IDS, label=LABELS, logits=logits, classes=CLASSES)
+    with pytest.raises(NonFiniteError, match=r"new\.npz: 2 of 3 rows of logits are not finite") as caught:
+        read_predictions(file)
+    assert caught.value.exit_code == 6
+
+
+def test_minus_infinity_is_a_class_that_is_never_answered() -> None:
+    logits = np.array([[-np.inf, 1.0], [-np.inf, -np.inf]])
+    assert build_predictions("x", np.arange(1), np.array([0]), logits=logits[:1]).preds.tolist() == ["1"]
+    with pytest.raises(NonFiniteError, match="1 of 2 rows"):
+        build_predictions("x", np.arange(2), np.array([0, 0]), logits=logits)
+
+
+def test_nan_is_found_in_every_block() -> None:
+    logits = np.zeros((5000, 1000), dtype=np.float32)
+    assert len(row_blocks(logits)) > 1
+    logits[[0, 4999], 999] = np.nan
+    with pytest.raises(NonFiniteError, match="2 of 5000 rows"):
+        first_maximum(logits, "x")
+
+
+class TestWrongFiles:
+    def test_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="no such file"):
+            read_predictions(tmp_path / "p.npz")
+
+    def test_another_ending(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match=re.escape(f"use one of {', '.join(sorted(WRITERS))}")):
+            read_predictions(tmp_path / "p.json")
+
+    @pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"PK\x03\x04 cut"])
+    def test_damaged(self, path: Path, content: bytes) -> None:
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=path.name) as caught:
+            read_predictions(path)
+        assert "\n" not in str(caught.value)
+
+    def test_cut_to_half_its_length(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "p.npz", id=IDS, label=LABELS, logits=LOGITS, classes=CLASSES)
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        with pytest.raises(DataError, match="cannot be read"):
+            read_predictions(file)
+
+    def test_a_pickle_inside_is_not_run(self, tmp_path: Path) -> None:
+        marker = tmp_path / "ran"
+
+        class Harm:
+            def __reduce__(self) -> tuple[Any, ...]:
+                return (Path.touch, (marker,))
+
+        objects = np.empty(1, dtype=object)
+        objects[0] = Harm()
+        np.savez(tmp_path / "p.npz", id=objects, label=objects, pred=objects)
+        with pytest.raises(DataError, match="cannot be read"):
+            read_predictions(tmp_path / "p.npz")
+        assert not marker.exists()
+
+    def test_a_missing_column_is_named_with_what_is_there(self, path: Path) -> None:
+        with pytest.raises(DataError, match="no `label`"):
+            read_predictions(write(path, id=IDS, pred=LABELS))
+
+    def test_neither_pred_nor_logits(self, path: Path) -> None:
+        with pytest.raises(DataError, match="neither `pred` nor `logits`"):
+            read_predictions(write(path, id=IDS, label=LABELS))
+
+    def test_no_rows(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text("id,label,pred\n")
+        with pytest.raises(DataError, match="holds no sample"):
+            read_predictions(tmp_path / "p.csv")
+
+    def test_an_empty_cell(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text("id,label,pred\na,cat,\nb,cat,dog\n")
+        with pytest.raises(DataError, match="1 empty cells in `pred`"):
+            read_predictions(tmp_path / "p.csv")
+
+    def test_unequal_lengths(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "p.npz", id=IDS, label=LABELS[:2], pred=LABELS)
+        with pytest.raises(DataError, match="2 rows of `label` for 3 of `id`"):
+            read_predictions(file)
+
+    def test_logits_of_unequal_lengths(self, tmp_path: Path) -> None:
+        (tmp_path / "p.csv").write_text('id,label,logits\na,0,"[1.0]"\nb,0,"[1.0, 2.0]"\n')
+        with pytest.raises(DataError, match="different lengths"):
+            read_predictions(tmp_path / "p.csv")
+
+    def test_logits_with_text_labels_need_classes(self, path: Path) -> None:
+        with pytest.raises(DataError, match="need `classes`"):
+            read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS))
+
+    @pytest.mark.parametrize(
+        ("classes", "message"),
+        [(["cat"], "1 `classes` for 2 columns"), (["cat", "cat"], "names a class twice")],
+    )
+    def test_classes_that_do_not_fit(self, path: Path, classes: list[str], message: str) -> None:
+        with pytest.raises(DataError, match=message):
+            read_predictions(write(path, id=IDS, label=LABELS, logits=LOGITS, classes=classes))
+
+    def test_answers_outside_the_classes(self, path: Path) -> None:
+        with pytest.raises(DataError, match="not among its `classes`: emu"):
+            read_predictions(write(path, id=IDS, label=LABELS, pred=["cat", "emu", "cat"], classes=CLASSES))
+
+    def test_labels_that_are_no_whole_numbers(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "p.npz", id=IDS, label=[0.0, 1.5, 2.0], pred=[0, 1, 2])
+        with pytest.raises(DataError, match="not whole"):
+            read_predictions(file)
+
+    def test_logits_that_are_no_matrix(self, tmp_path: Path) -> None:
+        file = write(tmp_path / "p.npz", id=IDS, label=[0, 1, 0], logits=np.zeros(3))
+        with pytest.raises(DataError, match=r"shape \(N, C\)"):
+            read_predictions(file)
+
+    def test_an_archive_without_arrays(self, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+            archive.writestr("readme.txt", "hello")
+        with pytest.raises(DataError, match="no `id` and no `label`"):
+            read_predictions(tmp_path / "p.npz")

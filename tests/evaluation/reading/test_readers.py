@@ -1,0 +1,177 @@
+"""What a name stands for: a file, the files that a pattern matches, the parts in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
+from mptctl.evaluation.reading.readers import is_predictions_file
+from tests.evaluation.files import WRITERS, write
+
+PARTS = (([1, 2], ["a", "b"], ["a", "b"]), ([3], ["a"], ["b"]), ([4, 5], ["b", "b"], ["a", "b"]))
+
+
+def folder_of_parts(folder: Path, form: str, **more: Any) -> Path:
+    folder.mkdir()
+    for number, (ids, labels, preds) in enumerate(PARTS):
+        write(folder / f"part-{number}{form}", id=ids, label=labels, pred=preds, **more)
+    return folder
+
+
+@pytest.mark.parametrize("form", list(WRITERS))
+def test_parts_are_one_table_in_the_order_of_their_names(tmp_path: Path, form: str) -> None:
+    folder = folder_of_parts(tmp_path / "out", form)
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".part-0.crc").write_text("")
+    for path in (folder, folder / f"part-*{form}", folder / "part-[0-2]*"):
+        assert is_predictions_file(path)
+        found = read_predictions(path)
+        assert found.ids.tolist() == ["1", "2", "3", "4", "5"]
+        assert found.preds.tolist() == ["a", "b", "b", "a", "b"]
+        assert found.name == str(path)
+    whole = write(tmp_path / f"all{form}", id=[5, 4, 3, 2, 1], label=list("bbaba"), pred=list("bbaba"))
+    assert compare(read_predictions(whole), read_predictions(folder)).counts.negative_flips == 2
+
+
+def test_logits_in_parts(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for number in range(2):
+        ids = [2 * number, 2 * number + 1]
+        write(folder / f"{number}.npz", id=ids, label=[0, 1], logits=np.eye(2) + number)
+    found = read_predictions(folder)
+    assert found.logits is not None
+    assert found.logits.shape == (4, 2)
+    assert found.preds.tolist() == ["0", "1", "0", "1"]
+
+
+def test_a_pattern_that_matches_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"part-\*\.parquet: matches no file") as caught:
+        read_predictions(tmp_path / "part-*.parquet")
+    assert caught.value.exit_code == 4
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    for form in WRITERS:
+        file = write(tmp_path / f"run[1]*{form}", id=[1], label=["a"], pred=["a"])
+        write(tmp_path / f"run1{form}", id=[2], label=["a"], pred=["a"])
+        assert read_predictions(file).ids.tolist() == ["1"]
+
+
+def test_parts_of_several_forms(tmp_path: Path) -> None:
+    folder = folder_of_parts(tmp_path / "out", ".csv")
+    write(folder / "more.parquet", id=[9], label=["a"], pred=["a"])
+    with pytest.raises(UsageError, match=r"several forms \(\.csv, \.parquet\)"):
+        read_predictions(folder)
+
+
+def test_a_run_folder_and_an_empty_folder_are_no_predictions(tmp_path: Path) -> None:
+    assert not is_predictions_file(tmp_path)
+    folder = folder_of_parts(tmp_path / "run", ".npz")
+    (folder / "recipe.yaml").write_text("")
+    assert not is_predictions_file(folder)
+
+
+@pytest.mark.parametrize("form", list(WRITERS))
+def test_a_part_that_is_cut_or_lacks_a_column_is_named(tmp_path: Path, form: str) -> None:
+    folder = folder_of_parts(tmp_path / "out", form)
+    write(folder / f"part-1{form}", sample=[3], label=["a"], pred=["b"], id_2=[1])
+    with pytest.raises(DataError, match=rf"part-1\{form}.*`id`"):
+        read_predictions(folder)
+    (folder / f"part-1{form}").write_bytes(b"PAR1 cut")
+    with pytest.raises(DataError, match=rf"part-1\{form}"):
+        read_predictions(folder)
+
+
+@pytest.mark.parametrize("form", [".parquet", ".npz"])
+def test_parts_of_other_types(tmp_path: Path, form: str) -> None:
+    folder = folder_of_parts(tmp_path / "out", form)
+    write(folder / f"part-1{form}", id=["x"], label=["a"], pred=["b"])
+    with pytest.raises(DataError, match=r"`id`.*part"):
+        read_predictions(folder)
+
+
+@pytest.mark.parametrize("form", list(WRITERS))
+def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, form: str) -> None:
+    file = write(tmp_path / f"p{form}", image_id=[1], y=["a"], pred=["a"])
+    with pytest.raises(
+        DataError,
+        match="no `id` and no `label`; found image_id, y, pred; name them `id`, `label`, and `pred` or `logits`",
+    ):
+        read_predictions(file)
+    file = write(tmp_path / f"q{form}", id=[1], label=["a"], prediction=["a"])
+    with pytest.raises(DataError, match=r"neither `pred` nor `logits`; .*found id, label, prediction"):
+        read_predictions(file)
+
+
+def test_a_parquet_file_that_is_cut_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    parquet.write_table(pa.table({"id": range(1000), "label": [1] * 1000, "pred": [1] * 1000}), file)
+    whole = file.read_bytes()
+    for share in (0.1, 0.5, 0.99):
+        file.write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(DataError, match=r"p\.parquet: cannot be read as parquet") as caught:
+            read_predictions(file)
+        assert caught.value.exit_code == 4
+
+
+def test_labels_of_two_types_are_said_with_an_example_of_each(tmp_path: Path) -> None:
+    old = write(tmp_path / "old.csv", id=["a", "b"], label=[3, 4], pred=[3, 4])
+    new = write(tmp_path / "new.parquet", id=["a", "b"], label=["cat", "dog"], pred=["cat", "dog"])
+    with pytest.raises(
+        DataError, match=r"new\.parquet: .*names, such as 'cat', .*old\.csv numbers, such as '3'"
+    ):
+        compare(read_predictions(old), read_predictions(new))
+    mixed = write(tmp_path / "mixed.csv", id=["a", "b"], label=["3", "dog"], pred=["3", "dog"])
+    warnings = compare(read_predictions(mixed), read_predictions(mixed)).warnings
+    assert any(
+        "1 of its labels are numbers, such as '3', and 1 are names, such as 'dog'" in w for w in warnings
+    )
+
+
+def test_labels_of_two_types_that_one_model_knows_are_its_classes() -> None:
+    ids, labels = np.array(["a", "b"]), np.array(["3", "dog"])
+    threes = build_predictions("old", ids, labels, np.array(["3", "3"]), classes=("3", "cat"))
+    whole = build_predictions("new", ids, labels, labels, classes=("3", "cat", "dog"))
+    assert not any("are names" in warning for warning in compare(threes, whole).warnings)
+    same = build_predictions("new", ids, labels, np.array(["cat", "3"]), classes=("3", "cat"))
+    assert any("are names" in warning for warning in compare(threes, same).warnings)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.binary(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_ids_of_every_text_type_stay_where_they_are(tmp_path: Path, kind: pa.DataType) -> None:
+    ids = pa.array(["é/1", "é/2"]).cast(kind)
+    parquet.write_table(
+        pa.table({"id": ids, "label": ["a", "b"], "pred": ["a", "b"]}), tmp_path / "p.parquet"
+    )
+    found = read_predictions(tmp_path / "p.parquet")
+    assert found.ids.tolist() == ["é/1", "é/2"]
+    assert type(found.table).__name__ == "FileTable"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'id,label,pred\n1, "a",a\n',
+        'id,label,pred\n1,"a" ,a\n',
+        'id,label,pred\n1,\t"a",a\n',
+        ' "id",label,pred\n1,a,a\n',
+    ],
+)
+def test_blanks_beside_quotes_of_a_csv_are_not_dropped(tmp_path: Path, content: str) -> None:
+    (tmp_path / "p.csv").write_text(content)
+    try:
+        found = read_predictions(tmp_path / "p.csv").labels.tolist()
+    except DataError:
+        return
+    assert found != ["a"]

@@ -1,0 +1,130 @@
+"""Memory and disk of a comparison: limits that hold, and a folder that is always removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mptctl.errors import DataError, StorageError, UsageError
+from mptctl.evaluation.reading.scan import scan
+from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
+from mptctl.files.scratch import MARK
+
+SPILLING = (
+    "SELECT count(*) FROM (SELECT DISTINCT hash(i)::VARCHAR || repeat('x', 20) AS x FROM range({}) t(i))"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_what_exceeds_the_limit_goes_to_a_folder_of_our_own_that_is_removed(folder: Path) -> None:
+    with workspace(LEAST) as work:
+        work.fetch(
+            "CREATE TABLE big AS SELECT hash(i)::VARCHAR || repeat('x', 60) AS x FROM range(2_000_000) t(i)"
+        )
+        (own,) = folder.iterdir()
+        assert own.stat().st_mode & 0o777 == 0o700
+        assert any(path.name != MARK for path in own.iterdir())
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_the_folder_goes_with_an_error_too(folder: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), workspace(LEAST) as work:  # noqa: PT012
+        work.fetch("SELECT 1")
+        assert list(folder.iterdir())
+        raise error
+    assert list(folder.iterdir()) == []
+
+
+def test_no_table_stays_of_parts_of_which_one_needs_a_second_look(folder: Path) -> None:
+    parts = [folder / "a.csv", folder / "b.csv"]
+    parts[0].write_text("id,label,pred\na,cat,cat\n")
+    for second in ('id,label,pred\nb, "cat",cat\n', "id,label\nb,cat\n", "id,label,pred\nb,cat\n"):
+        parts[1].write_text(second)
+        with workspace(LEAST) as work:
+            assert scan("both", parts) is None
+            assert work.fetch("SHOW TABLES") == []
+    parts[1].write_text("id,label,pred,pred\nb,cat,cat,cat\n")
+    with workspace(LEAST) as work:
+        with pytest.raises(DataError, match="pred"):
+            scan("both", parts)
+        assert work.fetch("SHOW TABLES") == []
+
+
+def test_memory_that_runs_out_is_said_with_what_to_do(folder: Path) -> None:
+    with workspace(LEAST) as work:
+        work.fetch("SET max_temp_directory_size = '1MB'")
+        with pytest.raises(
+            StorageError, match=r"more than the 64 MB of --memory-limit .*; raise --memory-limit"
+        ) as caught:
+            work.fetch(SPILLING.format(5_000_000))
+    assert caught.value.exit_code == 7
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("2GB", 2 * 10**9), ("500 mb", 5 * 10**8), ("1.5gb", 15 * 10**8), ("100000000", 10**8)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text, "--memory-limit") == size
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1GB", "0", "1kB", "1e9", "inf", "9" * 40 + "GB"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--memory-limit") as caught:
+        parse_size(text, "--memory-limit")
+    assert caught.value.exit_code == 2
+
+
+def test_the_default_leaves_half_of_what_is_free() -> None:
+    assert LEAST <= default_limit() <= MOST
+
+
+def test_whoever_watches_is_told_of_long_queries_alone() -> None:
+    told: list[tuple[str, int, int]] = []
+    with workspace(progress=lambda *step: told.append(step)) as work:
+        work.fetch("SELECT 1", "short", 10)
+        assert told == []
+        work.fetch("SELECT sum(hash(i)) FROM range(1_000_000) t(i)", "long", 1_000_000)
+    assert told[-1] == ("long", 1_000_000, 1_000_000)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_nothing_in_the_temporary_folder(tmp_path: Path, number: int, code: int) -> None:
+    import duckdb
+
+    for name in ("old", "new"):
+        duckdb.execute(
+            f"COPY (SELECT 'test/' || hash(i) AS id, i % 9 AS label, i % 9 AS pred FROM range(3_000_000) t(i)) "
+            f"TO '{tmp_path / name}.parquet'"
+        )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    words = ["evaluate", "old.parquet", "new.parquet", "--memory-limit", "64MB"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mptctl", *words],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(temporary.iterdir()) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (code, "mptctl: stopped\n")
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,199 @@
+"""Slices: their flip tables by hand, their test against a second opinion, and files that cannot be sliced."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact
+
+from mptctl.errors import DataError, UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.reading.predictions import Predictions, build_predictions
+from mptctl.evaluation.slices.ranking import LEVEL, SliceRequest, rank_slices
+from mptctl.evaluation.slices.source import Slice
+from tests.evaluation.files import write
+
+Pair = tuple[Predictions, Predictions]
+DRAWS = int(os.environ.get("MPTCTL_DRAWS", "40"))
+# Of `twenty`: samples 1 to 14 are of old classes, and s04, s05, s08, s09, s10 (right before) are the rows below.
+IDS = [f"s{i:02d}" for i in range(1, 21)]
+# The first seven of class a are German, the sevens of b Italian but for the last, which has no country.
+COUNTRY = ["de"] * 7 + ["it"] * 6 + [""] + ["fr"] * 6
+DEVICE = ["x", "y"] * 10
+
+
+def sliced(pair: Pair, path: Path, by: list[tuple[str, ...]], **keys: Any) -> FlipReport:
+    request = SliceRequest(by, [path], keys.pop("min_slice", 1), **keys)
+    return compare(*pair, slicing=request)
+
+
+def test_by_hand(twenty: Pair, path: Path) -> None:
+    """Class a: of s01 to s05 right before, s04 and s05 flip. Class b: s08 to s11 and s14, of which s09 flips."""
+    write(path, id=IDS[::-1], country=COUNTRY[::-1])
+    rows = {row.by["country"]: row for row in sliced(twenty, path, [("country",)]).slices}
+    assert set(rows) == {"de", "it", ""}  # fr has no sample of an old class
+    found = {key: (row.n, row.negative_flips, row.old_right) for key, row in rows.items()}
+    assert found == {"de": (7, 2, 5), "it": (6, 1, 4), "": (1, 0, 1)}
+    assert rows["de"].nfr == pytest.approx(2 / 7)
+    assert rows["de"].lost == pytest.approx(2 / 5)
+    # P(at least 2 of the 3 flips among 7 of 14) = (C(7,2) C(7,1) + C(7,3)) / C(14,3) = 182 / 364
+    assert rows["de"].p == pytest.approx(0.5)
+    # ... and at least 1 among 6: 1 - C(8,3) / C(14,3); at least none: 1
+    assert rows["it"].p == pytest.approx(1 - 56 / 364)
+    assert rows[""].p == pytest.approx(1)
+    # By Benjamini and Hochberg: 3/1 * 0.5 = 1.5 and 3/2 * .846 = 1.27 are cut to the last, 1.
+    assert [row.q for row in rows.values()] == pytest.approx([1, 1, 1])
+
+
+def test_class_confidence_and_crossings(twenty: Pair, path: Path) -> None:
+    write(path, id=IDS, country=COUNTRY, device=DEVICE)
+    report = sliced(twenty, path, [("class",), ("confidence",), ("country", "device")])
+    found = {tuple(row.by.items()): (row.n, row.negative_flips) for row in report.slices}
+    assert found[("class", "a"),] == (7, 2)
+    assert found[("class", "b"),] == (7, 1)
+    assert found[("confidence", "0.9 to 0.99"),] == (5, 1)  # s01, s02, s08, s09, s14
+    assert found[("confidence", "0.7 to 0.9"),] == (5, 1)  # s03, s04, s07, s10, s13
+    assert found[("confidence", "0.5 to 0.7"),] == (4, 1)  # s05, s06, s11, s12
+    assert found[("country", "de"), ("device", "x")] == (4, 1)  # s01, s03, s05, s07
+    assert found[("country", "de"), ("device", "y")] == (3, 1)  # s02, s04, s06
+    assert sum(n for key, (n, _) in found.items() if len(key) == 2) == 14
+
+
+def test_columns_of_the_predictions_themselves(twenty: Pair, path: Path) -> None:
+    old, _ = twenty
+    write(path, id=IDS, label=old.labels.tolist(), pred=old.preds.tolist(), country=COUNTRY)
+    assert {row.by["country"]: row.n for row in sliced(twenty, path, [("country",)]).slices} == {
+        "de": 7,
+        "it": 6,
+        "": 1,
+    }
+
+
+def test_small_slices_are_counted_and_not_tested(twenty: Pair, path: Path) -> None:
+    write(path, id=IDS, country=COUNTRY)
+    report = sliced(twenty, path, [("country",)], min_slice=7)
+    assert [row.by for row in report.slices] == [{"country": "de"}]
+    assert (report.small_slices, report.slices[0].q) == (2, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_p_is_fishers_and_q_is_benjamini_and_hochberg_s(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, flips = rng.integers(5, 200, 30), rng.integers(0, 5, 30)
+    slices, whole = made(flips, n)
+    rows = {int(row.by["s"]): row for row in rank_slices(slices, whole)}
+    p = np.array([rows[i].p for i in range(30)])
+    for i in range(30):
+        rest = (flips.sum() - flips[i], n.sum() - n[i] - flips.sum() + flips[i])
+        table = [[flips[i], n[i] - flips[i]], list(rest)]
+        assert p[i] == pytest.approx(fisher_exact(table, alternative="greater").pvalue)
+    order = np.argsort(p)
+    by_hand = np.minimum.accumulate((p[order] * 30 / np.arange(1, 31))[::-1])[::-1].clip(max=1)
+    assert [rows[i].q for i in order.tolist()] == pytest.approx(by_hand)
+    harmonic = (1 / np.arange(1, 31)).sum()
+    largest = rank_slices(slices, whole, "by")[0].q
+    assert largest == pytest.approx(min(1, by_hand[0] * harmonic))
+
+
+def test_a_planted_slice_is_found_and_nothing_else() -> None:
+    """200 slices of 500, flips 4 %, in one of them 12 %: power and false discoveries."""
+    rng, draws = np.random.default_rng(1), DRAWS
+    found, false_share, none_planted = 0, 0.0, 0
+    for _ in range(draws):
+        rates = np.full(200, 0.04)
+        none_planted += any(row.worse for row in rank_slices(*made(rng.binomial(500, rates), 500)))
+        rates[0] = 0.12
+        worse = [row.by["s"] for row in rank_slices(*made(rng.binomial(500, rates), 500)) if row.worse]
+        found += "0" in worse
+        false_share += sum(name != "0" for name in worse) / max(1, len(worse))
+    print(f"{draws} draws: found {found}, false {false_share / draws:.3f}, nothing there {none_planted}")  # noqa: T201
+    assert found >= 0.95 * draws
+    assert false_share / draws <= 0.07
+    assert none_planted / draws <= 0.125  # 7 % and two standard errors of 40 draws
+
+
+def made(flips: np.ndarray, n: Any) -> tuple[list[Slice], Counts]:
+    n = np.broadcast_to(n, flips.shape)
+    tables = [
+        Counts(both_right=int(m - k), negative_flips=int(k), positive_flips=0, both_wrong=0)
+        for k, m in zip(flips, n, strict=True)
+    ]
+    whole = Counts(
+        both_right=int((n - flips).sum()), negative_flips=int(flips.sum()), positive_flips=0, both_wrong=0
+    )
+    return [Slice({"s": str(i)}, table) for i, table in enumerate(tables)], whole
+
+
+def test_sorted_by_q_and_worse_only_below_the_level() -> None:
+    rows = rank_slices(*made(np.array([1, 40, 2, 12, 3]), 100))
+    assert [row.q for row in rows] == sorted(row.q for row in rows)
+    assert rows[0].by == {"s": "1"}
+    assert [row.worse for row in rows] == [row.q < LEVEL for row in rows]
+    assert sum(row.worse for row in rows) == 1
+
+
+class TestFilesThatCannotBeSliced:
+    def test_a_column_that_is_not_there(self, twenty: Pair, path: Path) -> None:
+        write(path, id=IDS, country=COUNTRY)
+        with pytest.raises(
+            DataError, match=r"--by county: no such column \(nearest: country\).*has id, country"
+        ):
+            sliced(twenty, path, [("county",)])
+
+    def test_an_id_twice(self, twenty: Pair, path: Path) -> None:
+        write(path, id=[*IDS, "s03"], country=[*COUNTRY, "de"])
+        with pytest.raises(DataError, match=r"1 ids stand there more than once \(s03\)"):
+            sliced(twenty, path, [("country",)])
+
+    def test_samples_that_the_file_lacks(self, twenty: Pair, path: Path) -> None:
+        write(path, id=IDS[2:], country=COUNTRY[2:])
+        with pytest.raises(DataError, match=r"lacks 2 ids of the test set \(s01, s02\)"):
+            sliced(twenty, path, [("country",)])
+        write(path, id=[*IDS, "more"], country=[*COUNTRY, "xx"])
+        assert len(sliced(twenty, path, [("country",)]).slices) == 3
+
+    def test_a_damaged_file(self, twenty: Pair, path: Path) -> None:
+        write(path, id=IDS, country=COUNTRY)
+        path.write_bytes(path.read_bytes()[:60] + b'"\xff"')
+        with pytest.raises(DataError, match=path.name):
+            sliced(twenty, path, [("country",)])
+
+    @pytest.mark.parametrize("value", [b"\xff", "\ud800"])
+    def test_text_that_is_none(self, twenty: Pair, tmp_path: Path, value: str | bytes) -> None:
+        np.savez(tmp_path / "m.npz", id=IDS, country=np.array([value] * 20))
+        with pytest.raises(DataError, match=r"m\.npz: cannot be read"):
+            sliced(twenty, tmp_path / "m.npz", [("country",)])
+
+    def test_a_column_that_could_be_two(self, twenty: Pair, path: Path) -> None:
+        write(path, id=IDS, **{"class": COUNTRY})
+        with pytest.raises(DataError, match=r"--by class: .*rename that"):
+            sliced(twenty, path, [("class",)])
+
+    def test_confidence_without_logits(self, tmp_path: Path) -> None:
+        ids, labels = np.array(["a", "b"]), np.array(["x", "y"])
+        models = [build_predictions(n, ids, labels, np.array(["x", p])) for n, p in (("o", "y"), ("n", "x"))]
+        with pytest.raises(DataError, match="--by confidence: o has no logits"):
+            compare(models[0], models[1], slicing=SliceRequest([("confidence",)]))
+
+    def test_more_values_than_slices(self, tmp_path: Path) -> None:
+        ids = np.arange(10_001)
+        labels = np.full(10_001, "x")
+        write(tmp_path / "m.npz", id=ids, price=ids)
+        models = [
+            build_predictions(n, ids, labels, np.full(10_001, p), classes=("x", "y"))
+            for n, p in (("o", "x"), ("n", "y"))
+        ]
+        with pytest.raises(UsageError, match=r"--by price: more than 10,000 different values"):
+            sliced((models[0], models[1]), tmp_path / "m.npz", [("price",)])
+
+
+def test_a_file_of_columns_without_ids_is_refused(twenty: Pair, path: Path) -> None:
+    write(path, name=IDS, country=COUNTRY)
+    with pytest.raises(DataError, match="no column is called `id`"):
+        sliced(twenty, path, [("country",)])
