@@ -8,9 +8,11 @@ BIN := .venv/bin
 UV := $(BIN)/uv --quiet
 # The versions of constraints.txt, those of the build included.
 INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt
+# Where the environment says that Python keeps no bytecode, each process would compile all that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-integrations test-browser lint gpu-check gpu-wheels rehearse docs site clean break-guards fuzz soak load \
-	test-lowest test-latest test-slow nightly constraints audit
+.PHONY: demo test test-integrations test-browser lint style types imports repeats gpu-check gpu-wheels rehearse docs site clean \
+	break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
 .venv/.uv: constraints.txt
@@ -38,15 +40,26 @@ constraints: .venv/.uv
 demo: .venv/.program
 	$(BIN)/mptctl quickstart --overwrite
 
+# Side by side, each one's output in one piece.
 lint: .venv/.installed
+	@$(MAKE) --no-print-directory --jobs --output-sync=target style types imports repeats
+
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types:
 	$(BIN)/mypy
+
+imports:
 	$(BIN)/lint-imports
+
+repeats:
 	$(BIN)/pylint mptctl kernels/mpt_kernels
 
-# One process a core, each taking tests from the other's queue when its own is empty.
-PYTEST_ALL := pytest --numprocesses logical --dist worksteal
+# One process more than there are cores, since tests of commands wait now and then; each takes tests from another's queue
+# when its own is empty.
+PYTEST_ALL = pytest --numprocesses $$($(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal
 
 test:
 	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \

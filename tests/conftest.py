@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -27,6 +28,12 @@ from tests.crashed_workers import pytest_testnodedown as pytest_testnodedown
 from tests.crashed_workers import report_crashed_workers
 from tests.skip_reasons import report_skips
 
+# Else each of the many processes that tests start would compile the program anew, and the tests too.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Nothing that tests are collected with becomes garbage; the search for it took a third of that time.
+gc.disable()
+
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -38,6 +45,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # No test is timed: a busy machine is no failure.
 settings.register_profile("mptctl", deadline=None, max_examples=50)
 settings.load_profile("mptctl")
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector looks at what tests make, and no longer at what was imported and collected."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

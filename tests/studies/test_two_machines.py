@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,8 +72,7 @@ def two_machines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
     head = ["--head", "--port", port, "--include-dashboard=false", "--temp-dir", f"{folder}/r"]
     nodes = [ray_node(*head), ray_node("--address", address)]
     try:
-        while not have_joined(address, len(nodes)):
-            assert all(node.poll() is None for node in nodes), "ray start has ended"
+        wait_until_joined(address, nodes)
         yield Machines(address, nodes[1])
     finally:
         for node in reversed(nodes):
@@ -90,14 +90,33 @@ def ray_node(*words: str) -> subprocess.Popen[bytes]:
     )  # fmt: skip
 
 
-def have_joined(address: str, nodes: int) -> bool:
-    """Whether the cluster is there and has so many nodes, as a process of its own is told."""
-    joined = f"import ray; ray.init({address!r}); print(sum(node['Alive'] for node in ray.nodes()))"
-    done = subprocess.run(
-        [sys.executable, "-c", joined], env=environment(**ENVIRONMENT, RAY_AUTH_MODE="token"),
-        capture_output=True, text=True, check=False,
+# Begun before its cluster is there; joins it once, and ends when it has so many nodes.
+JOIN = """
+import socket, sys, time
+host, _, port = sys.argv[1].partition(":")
+while socket.socket().connect_ex((host, int(port))):
+    time.sleep(0.1)
+import ray
+ray.init(sys.argv[1])
+while sum(node["Alive"] for node in ray.nodes()) < int(sys.argv[2]):
+    time.sleep(0.1)
+"""
+
+
+def wait_until_joined(address: str, nodes: list[subprocess.Popen[bytes]]) -> None:
+    """Wait until the cluster has all nodes, as a process of its own is told, while all of them go on."""
+    joined = subprocess.Popen(
+        [sys.executable, "-c", JOIN, address, str(len(nodes))], env=environment(**ENVIRONMENT, RAY_AUTH_MODE="token"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    return done.stdout.strip() == str(nodes)
+    try:
+        while joined.poll() is None:
+            assert all(node.poll() is None for node in nodes), "ray start has ended"
+            time.sleep(0.1)
+        assert joined.returncode == 0, "the cluster cannot be joined"
+    finally:
+        joined.kill()
+        joined.wait()
 
 
 def status_of(process: int) -> dict[str, str]:
