@@ -38,7 +38,9 @@ INSTRUCTIONS = {
 # Figures are rounded; a release's corrections may move one or the other instruction.
 SLACK = 1.03
 # The largest share of the time that memory takes that issuing instructions may take.
-OF_FLOOR = {"float32": 1.0, "bfloat16": 1.33}
+OF_FLOOR = {"float32": 1.0, "bfloat16": 1.3}
+# 1.325 was counted there.
+OF_FLOOR_AT = {("sm_100", 100, "bfloat16"): 1.33}
 
 
 @counted_with("triton")
@@ -51,6 +53,6 @@ def test_instructions_do_not_grow(arch: str, c: int, dtype: str) -> None:
 
     assert row.issue_us is not None
     assert not row.spills
-    assert row.issue_us <= OF_FLOOR[dtype] * row.floor_us
+    assert row.issue_us <= OF_FLOOR_AT.get((arch, c, dtype), OF_FLOOR[dtype]) * row.floor_us
     assert row.instructions is not None
     assert sum(row.instructions.values()) <= SLACK * INSTRUCTIONS[arch, c, dtype]

@@ -19,6 +19,7 @@ from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.training_verbs import resume_command
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.models.networks import build_model
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import load_recipe
 from tests.common import CommandLine
@@ -222,21 +223,23 @@ def test_the_criterion_of_the_recipe_trains_and_stands_in_the_checkpoint(
         assert any(not torch.equal(ce[key], ls[key]) for key in ce), verb
 
 
-@pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
-def test_the_recipes_of_calibrated_training_can_be_run(name: str, mptctl: CommandLine, split: Split) -> None:
-    flags = (
-        "--recipe",
-        name,
-        "--set",
-        "optim.batch_size=2",
-        "--set",
-        "criterion.name=mbls",
-        "--device",
-        "cpu",
-    )
-    out = mptctl("train-old", "--run-root", split.run_root, "--name", "new", *flags, "--dry-run")
+def test_a_recipe_of_calibrated_training_can_be_run(mptctl: CommandLine, split: Split) -> None:
+    small = ("--set", "optim.batch_size=2", "--set", "criterion.name=mbls", "--device", "cpu")
+    words = ("train-old", "--run-root", split.run_root, "--name", "new", "--recipe", "cifar10-calibration")
+    out = mptctl(*words, *small, "--dry-run")
     assert out.returncode == 0, out.stderr
     assert "resnet50" in out.stdout + out.stderr
+
+
+@pytest.mark.parametrize("name", ["cifar10-calibration", "tiny-imagenet-calibration", "cub-calibration"])
+def test_networks_of_calibrated_training_answer_for_each_class(name: str) -> None:
+    recipe = load_recipe(name, ("criterion.name=mbls",))
+    assert (recipe.model.arch, recipe.criterion.name) == ("resnet50", "mbls")
+    size = recipe.data.image_size
+    with torch.device("meta"):
+        model = build_model(recipe.model.model_copy(update={"pretrained": None}), 7, size)
+        logits = model(torch.empty(2, 3, size, size))
+    assert logits.shape == (2, 7)
 
 
 def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +11,14 @@ import pytest
 import torch
 from PIL import Image
 
+from mptctl.data.loading.choose import make_loader
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.split import make_split
+from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError
-from tests.common import IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
+from mptctl.recipe import DataRecipe
+from tests.common import CPU, IN_MEMORY, KINDS, CommandLine, MakeLoader, levels, smooth_picture
 from tests.faults.process import run_forked, without_override
+from tests.forked import process_of
 
 SIDE = 32
 
@@ -107,36 +108,30 @@ def test_row_17_a_file_that_changes_after_split_is_named(
 
 # DALI is known to end the process on such files, and torchvision on damaged PNG files. Their size and time are as
 # before, so that they pass for unchanged: what is left is to survive, to name the file, and to go on afterwards.
-SURVIVES = """
-import os, sys
-from pathlib import Path
-import torch
-from mptctl.data.loading.choose import make_loader
-from mptctl.data.split import load_split
-from mptctl.errors import DataError
-from mptctl.recipe import DataRecipe
-
-split = load_split(Path(sys.argv[1]))
-data = DataRecipe(loader=sys.argv[2], threads=2, augment="random-resized-crop")
-loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, device=torch.device("cpu"))
-victim = Path(split.manifest.file(int(split.indices("train")[13])))
-before, content = victim.stat(), victim.read_bytes()
-length = len(content)
-damages = [b"hello" * length, bytes(length), content[:100] + bytes(length)]
-if content.startswith(b"\\x89PNG"):  # a JPEG's body may be anything
-    damages.append(content[:100] + bytes(length - 120) + content[-20:])
-for damage in damages:
-    victim.write_bytes(damage[:length])
-    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
-    try:
-        list(loader.epoch(1))
-        print("no error")
-    except DataError as error:
-        print("refused", victim.name in str(error))
-    victim.write_bytes(content)
-    os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
-    print("alive", sum(len(batch.index) for batch in loader.epoch(2)))
-"""
+def read_damaged(root: Path, kind: str, said: Path) -> None:
+    """Read a training part with a picture in it that is damaged in several ways, and without; say what happened."""
+    split = load_split(root)
+    data = DataRecipe.model_validate({"loader": kind, "threads": 2, "augment": "random-resized-crop"})
+    loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, device=CPU)
+    victim = Path(split.manifest.file(int(split.indices("train")[13])))
+    before, content = victim.stat(), victim.read_bytes()
+    length = len(content)
+    damages = [b"hello" * length, bytes(length), content[:100] + bytes(length)]
+    if content.startswith(b"\x89PNG"):  # a JPEG's body may be anything
+        damages.append(content[:100] + bytes(length - 120) + content[-20:])
+    for damage in damages:
+        victim.write_bytes(damage[:length])
+        os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+        try:
+            list(loader.epoch(1))
+            found = "no error"
+        except DataError as error:
+            found = f"refused {victim.name in str(error)}"
+        victim.write_bytes(content)
+        os.utime(victim, ns=(before.st_atime_ns, before.st_mtime_ns))
+        again = sum(len(batch.index) for batch in loader.epoch(2))
+        with said.open("a", encoding="utf-8") as file:
+            file.write(f"{found}\nalive {again}\n")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in IN_MEMORY])
@@ -147,11 +142,13 @@ def test_row_14_a_decoders_failure_is_survived_and_the_loader_goes_on(
     for path in own_folder.glob("*/*/*.jpg"):
         Image.open(path).save(path, form)
     make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder, val_fraction=0.0)
-    command = [sys.executable, "-c", SURVIVES, str(tmp_path / "runs"), kind]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["refused True", "alive 40"] * damages
+    process = process_of(read_damaged, tmp_path / "runs", kind, tmp_path / "said")
+    process.join()
+    assert process.exitcode == 0
+    assert (tmp_path / "said").read_text(encoding="utf-8").splitlines() == [
+        "refused True",
+        "alive 40",
+    ] * damages
 
 
 def test_row_14_quarantined_files_never_reach_a_loader_and_no_neighbour_takes_their_place(

@@ -31,10 +31,9 @@ def test_row_25_when_one_worker_dies_all_stop_and_resume_goes_on(
     digits: Split, worker: int, more: list[str]
 ) -> None:
     root = digits.run_root
-    keys = ["--set", "optim.epochs=20", "--set", "runtime.checkpoint_every_steps=2", *more]
     folder = RunDir(root / "two")
-    words = ("train-ref", "--run-root", root, *FLAGS, "--name", "two", *keys)
-    both = workers(2, *words)
+    words = ("train-ref", "--run-root", root, *FLAGS, "--name", "two", "--set", "optim.epochs=20", *more)
+    both = workers(2, *words, "--set", "runtime.checkpoint_every_steps=2")
     wait_for(lambda: any(line.event == "checkpoint" for line in read_metrics(folder.metrics)), both[worker])
     both[worker].kill()
     both[worker].communicate()

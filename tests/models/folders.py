@@ -19,13 +19,15 @@ from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe
 
 SMALL = ["--device", "cpu", "--set", "optim.max_steps=1", "--set", "runtime.threads=1"]
+# A network of torchvision's whose weights are 2 MB, since every test has a copy of them.
+NETWORK = "shufflenet_v2_x0_5"
 VERBS = {
     "train-old": ["train-old", *SMALL],
     "train-ref": ["train-ref", *SMALL],
     "train-mpt": ["train-mpt", *SMALL],
     "train-baseline": ["train-baseline", "no-treatment", *SMALL],
     "tune": ["tune", "--k", "0", *SMALL],
-    "import": ["import", "WEIGHTS", "--arch", "resnet18", "--class-names", "NAMES", "--set", "data.image_size=32"],
+    "import": ["import", "WEIGHTS", "--arch", NETWORK, "--class-names", "NAMES", "--set", "data.image_size=32"],
 }  # fmt: skip
 every_verb = pytest.mark.parametrize("verb", VERBS)
 
@@ -40,7 +42,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         train(RunRequest(recipe, split, base / "runs" / name, only_old_classes=name == "old"), Silent())
     shutil.copytree(base / "runs" / "ref", base / "outside")
     (base / "outside" / "thesis.txt").write_text("three years of work")
-    torch.save(torchvision.models.resnet18(num_classes=5).state_dict(), base / "foreign.pt")
+    torch.save(torchvision.models.get_model(NETWORK, num_classes=5).state_dict(), base / "foreign.pt")
     (base / "classes.txt").write_text("0\n1\n2\n3\n4\n")
     return base
 
