@@ -91,11 +91,12 @@ def _describe(report: ExportReport) -> list[str]:
     within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
     lines = [
         f"{report.pictures:,} validation pictures: logits differ by up to {report.max_difference:.3g}{within}, "
-        f"{report.answers_differ:,} answers differ",
+        f"{report.answers_differ:,} predictions differ",
     ]
     if report.answers_differ or report.quantized:
         lines.append(
-            f"{report.negative_flips:,} of {report.right_before:,} right answers are lost, {report.positive_flips:,} "
-            f"wrong ones won; before a release: mptctl evaluate {report.run} {report.file} --max-nfr PCT"
+            f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
+            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} {report.file} "
+            "--max-nfr PCT"
         )
     return [*lines, f"{report.bytes / 1e6:.2f} MB, described by {report.described}"]

@@ -162,7 +162,7 @@ def _add(
     for label, count in report.classes.items():
         typer.echo(f"added {label} from {count} pictures")
     typer.echo(
-        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right answers on "
+        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions on "
         "validation pictures flip"
     )
     typer.echo(report.best)

@@ -26,7 +26,7 @@ class Bin(Model):
     high: float = Field(description="upper edge of confidence, inclusive")
     n: int = Field(description="samples in the bin")
     confidence: float | None = Field(description="mean confidence in the bin")
-    accuracy: float | None = Field(description="share of right answers in the bin")
+    accuracy: float | None = Field(description="share of right predictions in the bin")
 
 
 class Errors(Model):
@@ -40,13 +40,13 @@ class Errors(Model):
 class ModelSummary(Model):
     """One model by itself."""
 
-    name: str = Field(description="where its answers came from")
-    classes: int | None = Field(description="number of classes it can answer, where known")
+    name: str = Field(description="where its predictions came from")
+    classes: int | None = Field(description="number of classes it can predict, where known")
     er_old_classes: float = Field(description="error rate on samples of old classes")
     er_new_classes: float | None = Field(description="error rate on samples of the other classes")
     er_all: float = Field(description="error rate on all test samples")
     knows_new: bool | None = Field(
-        default=None, description="whether it can answer any class beside the old ones; null: not known"
+        default=None, description="whether it can predict any class beside the old ones; null: not known"
     )
     ece: float | None = Field(
         description="expected calibration error, 15 bins of equal width, classes it knows"
@@ -81,7 +81,7 @@ class NoiseFloor(Model):
 
     name: str = Field(description="the third model")
     same_classes: bool = Field(
-        description="it is known to answer the old model's classes; false where classes are not known"
+        description="it is known to predict the old model's classes; false where classes are not known"
     )
     nfr: Rate = Field(description="NFR of the old model replaced by the third one")
     rel_nfr: Rate = Field(description="Rel-NFR of the same replacement")
@@ -89,19 +89,19 @@ class NoiseFloor(Model):
 
 
 class ConfidenceRow(Model):
-    """Flips among right answers of the old model, by its confidence in them."""
+    """Flips among right predictions of the old model, by its confidence in them."""
 
     low: float = Field(description="lower edge of the old model's confidence, inclusive")
     high: float = Field(description="upper edge, exclusive but in the last row")
-    flips: Rate = Field(description="negative flips / right answers of the old model in this range")
+    flips: Rate = Field(description="negative flips / right predictions of the old model in this range")
 
 
 class Destinations(Model):
     """Where the flipped samples went."""
 
-    to_old_class: Rate = Field(description="flips whose new answer is another old class / flips")
+    to_old_class: Rate = Field(description="flips whose new prediction is another old class / flips")
     to_new_class: Rate = Field(
-        description="flips whose new answer is a class that the old model did not know / flips"
+        description="flips whose new prediction is a class that the old model did not know / flips"
     )
 
 
@@ -115,30 +115,30 @@ class ClassRow(Model):
     nfr: Rate = Field(description="its negative flips / its samples")
     er_old: float = Field(description="error of the old model on it")
     er_new: float = Field(description="error of the new model on it")
-    taken_by: str | None = Field(description="the answer that took most of its flips")
+    taken_by: str | None = Field(description="the prediction that took most of its flips")
 
 
 class PairRow(Model):
     """Flips from one class to one wrong answer."""
 
     label: str = Field(description="the true class")
-    answer: str = Field(description="the new model's answer")
-    new_class: bool = Field(description="the old model did not know that answer")
+    answer: str = Field(description="the new model's prediction")
+    new_class: bool = Field(description="the old model did not know that class")
     flips: int = Field(description="negative flips")
 
 
 class MorePairs(Model):
     """What a list of the most frequent pairs leaves out."""
 
-    pairs: int = Field(default=0, description="pairs of class and answer with flips")
+    pairs: int = Field(default=0, description="pairs of class and prediction with flips")
     flips: int = Field(default=0, description="their negative flips")
 
 
 class WrongAnswerRow(Model):
     """Flips that one wrong answer took from all classes."""
 
-    answer: str = Field(description="the new model's answer")
-    new_class: bool = Field(description="the old model did not know that answer")
+    answer: str = Field(description="the new model's prediction")
+    new_class: bool = Field(description="the old model did not know that class")
     flips: int = Field(description="negative flips")
 
 
@@ -151,7 +151,7 @@ class SliceRow(Model):
     old_right: int = Field(description="samples that the old model gets right")
     nfr: float = Field(description="negative flips / samples")
     nfr_ci95: Interval = Field(description="exact 95 % interval of it")
-    lost: float | None = Field(description="negative flips / right answers of the old model")
+    lost: float | None = Field(description="negative flips / right predictions of the old model")
     lost_ci95: Interval | None = Field(description="exact 95 % interval of it")
     p: float = Field(description="one-sided Fisher test: its NFR is no higher than that of all other samples")
     q: float = Field(description="smallest rate of false discoveries at which this slice is one")
@@ -204,7 +204,7 @@ class Causes(Model):
 class NarrowReading(Model):
     """The other reading of an old model that does not say which classes it knows: it knows those that it answers."""
 
-    never_answered: list[str] = Field(description="labels that occur and that it never answers")
+    never_answered: list[str] = Field(description="labels that occur and that it never predicts")
     counts: Counts = Field(description="the flip table over samples of the other labels")
 
 
@@ -212,10 +212,10 @@ class FlippedSample(Model):
     """One negative flip."""
 
     id: str = Field(description="the sample")
-    label: str = Field(description="the true class, which was the old model's answer")
-    answer: str = Field(description="the new model's answer")
-    new_class: bool = Field(description="the old model did not know that answer")
-    old_confidence: float | None = Field(description="the old model's confidence in the right answer")
+    label: str = Field(description="the true class, which was the old model's prediction")
+    answer: str = Field(description="the new model's prediction")
+    new_class: bool = Field(description="the old model did not know that class")
+    old_confidence: float | None = Field(description="the old model's confidence in the right prediction")
     new_confidence: float | None = Field(description="the new model's confidence in the wrong one")
     cause: Cause | None = Field(default=None, description="as in `causes`")
     by: dict[str, str] = Field(default={}, description="with --by: its value in each of these columns")
@@ -232,8 +232,8 @@ class FlipReport(Model):
     pfr: float = Field(description="positive flip rate")
     rel_nfr: float | None = Field(description="NFR / ((1 - ER_old) * ER_new)")
     nfi: float | None = Field(description="negative flips / errors of the new model")
-    lost: float | None = Field(description="negative flips / right answers of the old model")
-    churn: float = Field(description="changed answers / samples")
+    lost: float | None = Field(description="negative flips / right predictions of the old model")
+    churn: float = Field(description="changed predictions / samples")
     old: ModelSummary = Field(description="the model in production")
     new: ModelSummary = Field(description="its replacement")
     nfr_ci95: Interval = Field(description="exact 95 % interval of NFR")
@@ -242,7 +242,7 @@ class FlipReport(Model):
         description="old and new are one model: one file, equal tensors, or predictions of equal content"
     )
     unfinished: list[str] = Field(description="models, old or new, whose run did not come to its end")
-    gate: Gate = Field(description="the limits and whether they hold")
+    gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
     er_difference: Difference = Field(description="change of error on samples of old classes")
     equivalence: Equivalence | None = Field(description="with --nfr-margin")
@@ -255,10 +255,10 @@ class FlipReport(Model):
     )
     per_class: list[ClassRow] = Field(description="old classes with test samples, most flips first")
     pairs: list[PairRow] = Field(
-        description="class to answer, most flips first: the 1,000 most frequent pairs"
+        description="class to prediction, most flips first: the 1,000 most frequent pairs"
     )
     more_pairs: MorePairs = Field(default=MorePairs(), description="what `pairs` leaves out")
-    takers: list[WrongAnswerRow] = Field(description="answers that took flips, most first")
+    takers: list[WrongAnswerRow] = Field(description="predictions that took flips, most first")
     slices: list[SliceRow] = Field(
         default_factory=list, description="with --by: parts of the test set, lowest q first"
     )
@@ -273,7 +273,7 @@ class FlipReport(Model):
     causes: Causes | None = Field(default=None, description="of run folders: shares of causes of flips")
     narrow: NarrowReading | None = Field(
         default=None,
-        description="where OLD has no `classes` and never answers some labels; the gate is held to both",
+        description="where OLD has no `classes` and never predicts some labels; the gate is held to both",
     )
     worst_flips: list[FlippedSample] = Field(description="most confident first, at most as many as asked for")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

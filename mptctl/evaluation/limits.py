@@ -28,7 +28,7 @@ class LimitKind:
         key: its field of `Limits`; with dashes, its option.
         title: what is limited, in a sentence.
         value: that rate of a flip table and the flips that count, a fraction; None where it is not defined. Flips that
-            are waived do not count, and are samples, right answers before and errors now all the same.
+            are waived do not count, and are samples, right predictions before and errors now all the same.
         interval: its interval at a level, where it is defined.
         of: the samples that may be such flips; None where the rate is no share of samples.
         low: smallest limit that means anything, a fraction.
@@ -86,7 +86,7 @@ LIMITS = (
     ),
     LimitKind(
         "max_lost",
-        "share of right answers lost",
+        "share of right predictions lost",
         lambda table, flips: flips / table.old_right if table.old_right else None,
         lambda table, flips, level: exact_interval(flips, table.old_right, level),
         of=lambda table: table.old_right,
@@ -122,7 +122,7 @@ class Limits(Model):
         default=None, description="limit on the error increase, old classes"
     )
     max_lost: float | None = Field(
-        default=None, description="limit on the part of right answers that are lost, a fraction"
+        default=None, description="limit on the part of right predictions that are lost, a fraction"
     )
     confidence: float | None = Field(
         default=None,

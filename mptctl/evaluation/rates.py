@@ -65,10 +65,10 @@ class Rates(Model):
         description="negative flips / errors of the new model"
     )
     lost: Annotated[Rate, Wording("lost", "flips / right before")] = Field(
-        description="negative flips / right answers of the old model"
+        description="negative flips / right predictions of the old model"
     )
-    churn: Annotated[Rate, Wording("churn", "answer changed")] = Field(
-        description="changed answers, right or wrong / samples"
+    churn: Annotated[Rate, Wording("churn", "prediction changed")] = Field(
+        description="changed predictions, right or wrong / samples"
     )
 
     def worded(self) -> list[tuple[Wording, Rate]]:

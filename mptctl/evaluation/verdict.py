@@ -36,7 +36,7 @@ class GateCheck(Model):
         default=None, description="flips that the value counts; null for an error increase and a condition"
     )
     waived: int = Field(default=0, description="flips that waivers take off the value")
-    passed: bool = Field(description="the answer is pass, or undecided and `undecided` lets it pass")
+    passed: bool = Field(description="the verdict is pass, or undecided and `undecided` lets it pass")
     message: str = Field(description="the same in a sentence")
 
 
@@ -57,18 +57,18 @@ class WaiverRow(Model):
 
     name: str = Field(description="the sample or the slice")
     reason: str = Field(description="why its flips were agreed to")
-    owner: str = Field(description="who answers for it")
-    expires: date = Field(description="the last day on which it holds")
-    expired: bool = Field(description="that day has passed in UTC, and it does not hold")
+    owner: str = Field(description="who is responsible for it")
+    expires: date = Field(description="the last day on which it is valid")
+    expired: bool = Field(description="that day has passed in UTC, so the waiver is not valid")
     max_flips: int | None = Field(description="of a slice: the most flips that were agreed to")
-    exceeded: bool = Field(description="there are more flips than that, and it does not hold")
-    flips: int = Field(description="flips that it is for; 0: it is not needed any more")
+    exceeded: bool = Field(description="there are more flips than that, so the waiver is not valid")
+    flips: int = Field(description="flips that it covers; 0: it is no longer needed")
 
 
 class Gate(Limits):
     """May this replacement be released?"""
 
-    passed: bool = Field(default=True, description="true where every limit holds, and where none is set")
+    passed: bool = Field(default=True, description="true where every limit is kept, and where none is set")
     answer: Decision = Field(
         default="pass", description="fail where anything fails, else undecided where anything is"
     )

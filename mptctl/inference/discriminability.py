@@ -51,7 +51,7 @@ class Discriminability(Model):
     novel: Spread | None = Field(
         description="of the others of the split; null where there are fewer than two"
     )
-    base_accuracy: float = Field(description="right answers / test pictures of the classes that it knows")
+    base_accuracy: float = Field(description="right predictions / test pictures of the classes that it knows")
     novel_accuracy: dict[int, Score] = Field(
         description="by pictures shown of each class: of a head fitted to each episode, as `fewshot` measures it; "
         "empty where there are too few novel classes or pictures"

@@ -186,7 +186,7 @@ class FlipMonitor:
         """The last validation in one line: NFR and error, each with its count."""
         nfr, error = self._last().rates.nfr, self._last().new.errors.all_classes
         return (
-            f"NFR {percent(nfr.value)} ({format_count(nfr)}; 95 %: {format_interval(nfr.ci95)}), "
+            f"NFR {percent(nfr.value)} ({format_count(nfr)}, 95 % interval {format_interval(nfr.ci95)}), "
             f"error {percent(error.value)} ({format_count(error)})"
         )
 

@@ -32,11 +32,13 @@ class MetricsLine(Model):
     )
     val_error_old: float | None = Field(None, description="on validation samples of old classes")
     val_nfr: float | None = Field(None, description="negative flips / validation samples of old classes")
-    val_errors: int | None = Field(None, description="wrong answers on validation samples")
+    val_errors: int | None = Field(None, description="wrong predictions on validation samples")
     val_samples: int | None = Field(
         None, description="validation samples of the classes that the model knows"
     )
-    val_errors_old: int | None = Field(None, description="wrong answers on validation samples of old classes")
+    val_errors_old: int | None = Field(
+        None, description="wrong predictions on validation samples of old classes"
+    )
     val_samples_old: int | None = Field(None, description="validation samples of old classes")
     val_flips: int | None = Field(None, description="negative flips on validation samples of old classes")
     k: float | None = Field(

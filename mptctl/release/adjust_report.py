@@ -31,7 +31,7 @@ class AdjustFigures(Model):
     er_all: float = Field(description="error on all classes")
     flips: int | None = Field(description="negative flips")
     samples_old: int | None = Field(description="samples of old classes")
-    errors: int = Field(description="wrong answers")
+    errors: int = Field(description="wrong predictions")
     samples: int = Field(description="samples: the validation part, or half of it where biases are per-class")
     nll: float | None = Field(description="mean of -log p of the true class, over the classes that it knows")
 

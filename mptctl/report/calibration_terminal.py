@@ -37,7 +37,7 @@ def print_calibration(report: CalibrationReport, console: Console, *, full: bool
         console.print()
         console.print(_bins(report, console))
     low, high = exact_interval(round(report.accuracy * report.n), report.n)
-    figure = f"{percent(report.accuracy)} (95 %: {100 * low:.2f} to {100 * high:.2f})"
+    figure = f"{percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
     console.print()
     if not full:
         console.print(Text("--full shows the bins of confidence.", style="dim"))

@@ -11,8 +11,8 @@ from mptctl.report.numbers import format_count
 
 MEANINGS: Mapping[Cause, str] = {
     "noise": "OLD trained again flips it too",
-    "label doubtful": "NEW, baseline and OLD's second choice agree",
-    "bias": "a constant off the new classes heals it",
+    "label doubtful": "NEW, a plain update and OLD's second choice agree",
+    "bias": "a shift of the new classes heals it",
     "new class": "a new class is above the right one, no old one",
     "old classes": "one old class is above the right one",
     "forgotten": "several old classes are above the right one",
@@ -44,9 +44,9 @@ def causes_sentence(report: FlipReport) -> str:
     """What the table rests on."""
     if report.causes is None:
         return ""
-    said = "The first rule that holds counts; it is no proof."
+    said = "A flip counts under the first rule that fits it; a rule is no proof."
     if report.causes.bias is not None:
-        said += f" The constant, {report.causes.bias:.4g}, was chosen on the validation part."
+        said += f" The shift, {report.causes.bias:.4g}, was chosen on the validation part."
     if report.causes.not_tried:
         said += f" Not tried: {', '.join(report.causes.not_tried)}."
     return said

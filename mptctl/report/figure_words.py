@@ -61,14 +61,14 @@ def _confidence(report: FlipReport) -> str:
         f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
         for row in rows
     ]
-    return f"Flipped, by the old model's confidence in its right answer. {'; '.join(said)}."
+    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(said)}."
 
 
 def _flow(report: FlipReport) -> str:
     largest = [f"{row.label} to {row.answer}: {row.flips:,}" for row in report.pairs[:NAMED]]
     to = report.destinations
     return (
-        f"Flow of {report.counts.negative_flips:,} lost answers: {format_count(to.to_old_class)} to old classes, "
+        f"Flow of {report.counts.negative_flips:,} negative flips: {format_count(to.to_old_class)} to old classes, "
         f"{format_count(to.to_new_class)} to new ones. The largest: {'; '.join(largest)}."
     )
 
@@ -78,10 +78,10 @@ def _bias(report: FlipReport) -> str:
     for curve in report.bias_sweep:
         first, last = curve.points[0], curve.points[-1]
         said.append(
-            f"{'new model' if curve.role == 'new' else 'baseline'} as it is: {_point(first)}; with {last.bias:.4g} "
-            f"taken off: {_point(last)}."
+            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_point(first)}; shifted by "
+            f"{last.bias:.4g}: {_point(last)}."
         )
-    return "NFR against error on all classes as a bias is taken off. " + " ".join(said)
+    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(said)
 
 
 def _point(point: SweepPoint) -> str:

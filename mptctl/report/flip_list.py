@@ -65,7 +65,7 @@ def order_sentence(flips: Sequence[FlippedSample]) -> str:
     known = [
         whose
         for whose, confidence in (
-            ("the old model's confidence in the right answer", flips[0].old_confidence),
+            ("the old model's confidence in the right prediction", flips[0].old_confidence),
             ("the new model's confidence in the wrong one", flips[0].new_confidence),
         )
         if confidence is not None

@@ -104,7 +104,7 @@ def _confidence(report: FlipReport) -> Figure | None:
             fontsize=8,
         )
     axes.set_xticks(range(len(rows)), [f"{row.low:g} to {row.high:g}" for row in rows])
-    axes.set(xlabel="old model's confidence in its right answer", ylabel="flipped, %", ylim=(0, None))
+    axes.set(xlabel="old model's confidence in its right prediction", ylabel="flipped, %", ylim=(0, None))
     axes.margins(y=0.15)
     axes.grid(axis="x", visible=False)
     return figure
@@ -118,8 +118,8 @@ def _bias(report: FlipReport) -> Figure | None:
         colour = NEW if curve.role == "new" else OLD
         x = [100 * point.er_all for point in curve.points]
         y = [100 * point.nfr for point in curve.points]
-        whose = "new model" if curve.role == "new" else "baseline"
-        axes.plot(x, y, color=colour, linewidth=1.2, label=f"{whose}, bias taken off")
+        whose = "new model" if curve.role == "new" else "plain update"
+        axes.plot(x, y, color=colour, linewidth=1.2, label=f"{whose}, shifted")
         axes.scatter(x[:1], y[:1], color=colour, s=40, label=f"{whose} as it is")
     highest = max(point.nfr for curve in report.bias_sweep for point in curve.points)
     axes.set(xlabel="error on all classes, %", ylabel="NFR, %", ylim=(0, 108 * highest or 1))

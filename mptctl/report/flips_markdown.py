@@ -107,7 +107,7 @@ def _classes(report: FlipReport) -> list[str]:
     ]
     return _folded(
         f"Classes that lost most ({len(worst)})",
-        "| class | flips | NFR | 95 % interval | error old | error new | most to |",
+        "| class | flips | NFR | 95 % interval | error of OLD | error of NEW | mostly to |",
         "|---|--:|--:|--:|--:|--:|---|",
         rows,
     )

@@ -22,12 +22,13 @@ ROWS = 200
 SMOOTH = 96
 
 CAPTIONS = {
-    "margins": "Logit margins before and after. Left of the line the answer is wrong. 99 % of them lie in the range "
-    "that is shown; the outermost bars hold the rest.",
+    "margins": "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie in "
+    "the range shown; the outermost bars hold the rest.",
     "reliability": RELIABILITY,
     "confidence": "Flips by how sure the old model was, with 95 % intervals.",
-    "flow": "From which class flips came, and which answer took them.",
-    "bias": "What is free: a bias taken off the new classes' logits after training.",
+    "flow": "From which class flips came, and which prediction took them.",
+    "bias": "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts are "
+    "read off the test part.",
 }
 FILTERS = (("class", "Class"), ("cause", "Cause"), ("slice", "Slice"), ("waived", "Waived"))
 

@@ -18,8 +18,8 @@ from mptctl.report.tables import make_table, words
 def classes_table(rows: Sequence[ClassRow], console: Console) -> Table:
     """What each class lost, and to which answer most of it."""
     table = make_table(
-        console, "class", "flips", "NFR", "95 % interval", "error old", "error new", "most to",
-        left=("most to",), spare=("error old", "error new", "NFR", "95 % interval"),
+        console, "class", "flips", "NFR", "95 % interval", "error of OLD", "error of NEW", "mostly to",
+        left=("mostly to",), spare=("error of OLD", "error of NEW", "NFR", "95 % interval"),
     )  # fmt: skip
     for row in rows:
         table.add_row(
@@ -73,8 +73,8 @@ def slices_table(rows: Sequence[SliceRow], console: Console) -> Table:
 def pairs_table(rows: Sequence[PairRow], console: Console) -> Table:
     """From which class to which answer."""
     table = make_table(
-        console, "class", "new answer", "which is", "flips",
-        left=("new answer", "which is"), spare=("which is",),
+        console, "class", "prediction", "which is", "flips",
+        left=("prediction", "which is"), spare=("which is",),
     )  # fmt: skip
     for row in rows:
         kind = "a new class" if row.new_class else "an old class"

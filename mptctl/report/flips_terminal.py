@@ -77,7 +77,7 @@ def _screen(report: FlipReport, console: Console, sort: SortKey) -> list[Rendera
         parts.append(words(sentence))
         if report.slices:
             parts.append(slices_table(report.slices[:SLICE_ROWS], console))
-    more = Text("--full shows classes, answers, causes and calibration.", style="dim")
+    more = Text("--full shows classes, predictions, causes and calibration.", style="dim")
     used = len(console.render_lines(Group(*parts, more), pad=False)) + BESIDE
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
     room = console.height - used - LEAST_LINES if console.is_terminal else 0
@@ -114,7 +114,7 @@ def _full(report: FlipReport, console: Console, sort: SortKey, rows: int | None)
         parts += [heading("Old classes, worst first", rows, len(classes)), listed]
     if report.pairs:
         pairs = pairs_table(report.pairs[: rows or None], console)
-        what = "From class to new answer, most first"
+        what = "From class to prediction, most first"
         if more := report.more_pairs.pairs:
             what += f"; {more:,} further pairs, {report.more_pairs.flips:,} flips, are not listed"
         parts += [heading(what, rows, len(report.pairs)), pairs]
@@ -176,7 +176,7 @@ def _flip_sentences(report: FlipReport) -> list[str]:
     went = report.destinations
     if flips := report.counts.negative_flips:
         found.append(
-            f"Of {flips:,} {'flip' if flips == 1 else 'flips'} {went.to_old_class.count:,} went to old classes and "
+            f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {went.to_old_class.count:,} went to old classes and "
             f"{went.to_new_class.count:,} to new ones."
         )
         classes = [row for row in report.per_class if row.negative_flips]
@@ -192,8 +192,8 @@ def _confidence_sentence(report: FlipReport) -> list[str]:
     if not of:
         return []
     flipped = sum(row.flips.count for row in sure)
-    answers = "answer" if of == 1 else "answers"
-    return [f"Of {of:,} right old {answers} with confidence {SURE:g} or more {flipped:,} flipped."]
+    predictions = "prediction" if of == 1 else "predictions"
+    return [f"Of {of:,} right {predictions} of OLD with confidence {SURE:g} or more, {flipped:,} flipped."]
 
 
 def _classes_known(classes: int | None) -> str:

@@ -13,7 +13,7 @@ from mptctl.evaluation.flip_report import Bin
 from mptctl.report.svg import INK, LOST, SIZE
 
 CAPTION = (
-    "Reliability. Above, bars: share of right answers among those of a confidence; line: their mean confidence; "
+    "Reliability. Above, bars: share of right predictions among those of a confidence; line: their mean confidence; "
     "between them, the gap; hollow: fewer than 10 samples, which say little. Below: samples of each bin."
 )
 # Samples below which a bin stands hollow: of 9 that are all right, the 95 % interval still reaches down to 70 %.

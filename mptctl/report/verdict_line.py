@@ -23,49 +23,51 @@ def verdict_line(report: FlipReport) -> str:
     """May this replacement be released, and on which figure that rests; without a limit the figure alone."""
     gate = report.gate
     if not gate.checks:
-        said = f"NFR {_figure(report, 'max-nfr')}"
-        return f"one and the same model: {said}" if report.identical else said
+        nfr = report.rates.nfr
+        said = f"NFR {percent(nfr.value)}  ({_counted(report, nfr)})"
+        return f"OLD and NEW are the same model: {said}" if report.identical else said
     word = verdict(report).state.upper()
     if len(gate.checks) == 1:
-        return f"{word}: {_at_length(report, gate.checks[0])}"
+        return f"{word}  {_at_length(report, gate.checks[0])}"
     failed = [check for check in gate.checks if check.answer == "fail"]
     undecided = [check for check in gate.checks if check.answer == "undecided"]
     kept = [check for check in gate.checks if check.answer == "pass"]
     groups = [("", failed), ("undecided: ", undecided), ("kept: ", kept)]
     if word == "PASSED":
-        groups = [("", kept), ("undecided, which is let pass: ", undecided)]
+        groups = [("", kept), ("undecided, which passes here: ", undecided)]
     if word == "UNDECIDED":
         groups = [("", undecided), ("kept: ", kept)]
-    return f"{word}: " + "; ".join(f"{name}{_short(report, checks)}" for name, checks in groups if checks)
+    return f"{word}  " + "; ".join(f"{name}{_short(report, checks)}" for name, checks in groups if checks)
 
 
 def _at_length(report: FlipReport, check: GateCheck) -> str:
-    """One limit with its count and its interval."""
+    """One limit as ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``."""
     if check.name == INCREASE and check.value is not None:
-        change = report.er_difference
-        low, high = check.interval or change.ci95
+        low, high = check.interval or report.er_difference.ci95
         return (
-            f"error of old classes {points(check.value)} ({_level(report, check)}: {100 * low:+.2f} to "
-            f"{100 * high:+.2f}), {_limit(check)}"
+            f"error on old classes {points(check.value)}{_against(check)}  ({_level(report, check)} interval "
+            f"{100 * low:+.2f} to {100 * high:+.2f})"
         )
     if check.name in RATES:
-        return f"{RATES[check.name][1]} {_figure(report, check.name, check)}, {_limit(check)}"
+        field, name = RATES[check.name]
+        counted = _counted(report, getattr(report.rates, field), check)
+        return f"{name} {percent(check.value)}{_against(check)}  ({counted})"
     return _short(report, [check])
 
 
-def _figure(report: FlipReport, name: str, check: GateCheck | None = None) -> str:
-    """``0.44 % (2 of 452; 95 %: 0.05 to 1.59)``."""
-    rate: Rate = getattr(report.rates, RATES[name][0])
+def _counted(report: FlipReport, rate: Rate, check: GateCheck | None = None) -> str:
+    """Count and interval of a rate, or of a limit on it: ``2 of 452, 95 % interval 0.05 to 1.59``."""
+    if (rate.value if check is None else check.value) is None:
+        return "nothing to count"
     waived = check.waived if check is not None else 0
-    value = check.value if check is not None else rate.value
-    counted = of_count(rate, waived) if value is not None else "nothing to count"
+    counted = of_count(rate, waived)
     interval: Interval | None = check.interval if check is not None else None
     # The report's own interval is of the rate without waivers.
     if interval is None and not waived:
         interval = rate.ci95
-    if interval is not None and value is not None:
-        counted += f"; {_level(report, check)}: {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
-    return f"{percent(value)} ({counted})"
+    if interval is None:
+        return counted
+    return f"{counted}, {_level(report, check)} interval {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
 
 
 def _level(report: FlipReport, check: GateCheck | None) -> str:
@@ -73,9 +75,13 @@ def _level(report: FlipReport, check: GateCheck | None) -> str:
     return f"{100 * (level or 0.95):g} %"
 
 
-def _limit(check: GateCheck) -> str:
+def _against(check: GateCheck) -> str:
+    """The limit as it stands behind a value: kept, exceeded, or with a comma where neither is shown."""
     assert check.limit is not None
-    return f"limit {points(check.limit, sign=False) if check.name.startswith(INCREASE) else f'{100 * check.limit:g} %'}"
+    limit = points(check.limit, sign=False) if check.name.startswith(INCREASE) else f"{100 * check.limit:g} %"
+    if check.value is None or check.answer == "undecided":
+        return f", limit {limit}"
+    return f" within limit {limit}" if check.answer == "pass" else f" > limit {limit}"
 
 
 def _short(report: FlipReport, checks: Sequence[GateCheck]) -> str:
@@ -90,7 +96,7 @@ def _brief(report: FlipReport, check: GateCheck) -> str:
     of = check.name.removeprefix(kind.name)
     if kind.name == INCREASE:
         value = "n/a" if check.value is None else points(check.value)
-        return f"error{of} {value}, {_limit(check)}"
+        return f"error on old classes{of} {value}{_against(check)}"
     field, name = RATES[kind.name]
     counted = "" if of else f" ({of_count(getattr(report.rates, field), check.waived)})"
-    return f"{name}{of} {percent(check.value)}{counted}, {_limit(check)}"
+    return f"{name}{of} {percent(check.value)}{_against(check)}{counted}"

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mptctl.errors import some
-from mptctl.evaluation.decision import PROBABILITY
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Rate
@@ -75,7 +74,7 @@ def rate_lines(report: FlipReport) -> list[RateLine]:
     """The flip rates, over test samples of the old classes; their names and meanings stand at the fields of `Rates`."""
     lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
     if report.noise_floor is not None:
-        third = "old retrained" if report.noise_floor.same_classes else "the third model"
+        third = "OLD trained again" if report.noise_floor.same_classes else "the third model"
         lines.append(RateLine("noise floor", f"NFR of {third}", report.noise_floor.nfr))
     return lines
 
@@ -111,7 +110,7 @@ def verdict(report: FlipReport) -> Verdict:
         *further_sentences(report),
     )
     if not gate.checks:
-        title = "One and the same model" if report.identical else f"NFR {percent(flips.value)}"
+        title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
         return Verdict("ungated", title, sentences)
     if gate.passed:
         title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
@@ -133,10 +132,11 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
 
 def _needed(check: GateCheck) -> str:
     """One line of a screen; what such a number rests on is in the sentence of the limit, which the error repeats."""
+    kind, _, place = check.name.partition(" of ")
+    limit, place = (check.name, place) if place else (f"--{kind}", "old classes")
     if check.more_samples is None:
-        return f"{check.name}: no number of samples within reach would decide it at these rates."
-    place, likely = check.name.partition(" of ")[2] or "old classes", f"{100 * PROBABILITY:g} % probability"
-    return f"{check.name}: {check.more_samples:,} more samples of {place} decide it with {likely}."
+        return f"No number of samples within reach would settle {limit} at this rate."
+    return f"About {check.more_samples:,} more samples of {place} would settle {limit} at this rate."
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:
@@ -155,7 +155,7 @@ def further_sentences(report: FlipReport) -> list[str]:
     change = report.er_difference
     # At the edge the exact test and the interval can disagree; then neither word is said.
     within = change.ci95[0] <= 0 <= change.ci95[1] and report.mcnemar_p >= SIGNIFICANT
-    noise = ", no more than noise" if within else ""
+    noise = ", no more than sampling noise" if within else ""
     sentences = [
         f"Error on old classes went from {percent(report.old.er_old_classes)} to "
         f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "
@@ -166,24 +166,28 @@ def further_sentences(report: FlipReport) -> list[str]:
     if report.equivalence is not None:
         e = report.equivalence
         sentences.append(
-            f"Is NFR below {100 * e.margin:g} % with {100 * e.confidence:g} % confidence? {e.below}."
+            f"NFR below {100 * e.margin:g} %: {e.below}, by the {100 * e.confidence:g} % interval."
         )
     if report.noise_floor is not None:
         floor = report.noise_floor
         sentences.append(
-            f"Training the old model again ({floor.name}) flips {percent(floor.nfr.value)} by itself."
+            f"Retraining noise: OLD trained again ({floor.name}) flips {percent(floor.nfr.value)}."
             if floor.same_classes
-            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; whether it has the old model's "
-            "classes is not known."
+            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its classes are "
+            "OLD's."
         )
     for curve in report.bias_sweep:
         if curve.role == "baseline" and curve.at_new_error is not None:
             sentences.append(
-                f"A bias of {curve.at_new_error.bias:.4g} on {curve.name} reaches NFR "
-                f"{percent(curve.nfr_at_new_error)} at no more error on all classes, without training."
+                f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
+                f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The shift is "
+                "read off the test part."
             )
         elif curve.role == "baseline":
-            sentences.append(f"No bias on {curve.name} reaches the new model's error on all classes.")
+            sentences.append(
+                f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips cannot be "
+                "compared at equal error. Shifts are read off the test part."
+            )
     return sentences
 
 
@@ -234,7 +238,7 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     if more := used[WAIVERS:]:
         found.append(f"Waived: {sum(row.flips for row in more):,} more flips by {len(more):,} waivers.")
     if spare := [row.name for row in waivers if not row.flips]:
-        found.append(f"Not needed any more, remove it: the waiver of {first(spare)}.")
+        found.append(f"No longer needed, to be removed: the waiver of {first(spare)}.")
     return found
 
 
@@ -270,7 +274,7 @@ def calibration_sentences(report: CalibrationReport) -> list[str]:
     if report.temperature is not None:
         found.append(
             f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: logits are "
-            "divided by it, which changes no answer."
+            "divided by it, which changes no prediction."
         )
     return found
 

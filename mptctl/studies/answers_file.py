@@ -37,7 +37,7 @@ class KeptCalibration(Model):
     """What a model's confidence is worth, on test samples of the classes that it knows; errors are fractions."""
 
     n: int = Field(description="of these samples")
-    accuracy: float = Field(description="right answers / n")
+    accuracy: float = Field(description="right predictions / n")
     ece: float = Field(description="expected calibration error, 15 bins of equal width")
     aece: float = Field(description="adaptive calibration error, 15 bins of equal count")
     temperature: float | None = Field(description="fitted on the validation part; null where there is none")

@@ -66,11 +66,11 @@ class ComparisonRow(Model):
     rel_nfr: Spread = Field(description="negative flips / those of independent errors (Eq. 8)")
     er_old: Spread = Field(description="error on old classes")
     er_all: Spread = Field(description="error on all classes")
-    lost: Spread = Field(description="negative flips / right answers of the old model")
+    lost: Spread = Field(description="negative flips / right predictions of the old model")
     pfr: Spread = Field(description="positive flips / test samples of old classes")
     nfi: Spread = Field(description="negative flips / errors of the new model on old classes")
     flips: Counted = Field(description="negative flips and test samples of old classes")
-    errors: Counted = Field(description="wrong answers and test samples")
+    errors: Counted = Field(description="wrong predictions and test samples")
     cost: float | None = Field(
         description="in units of one plain training, mean over seeds; null where not known"
     )
@@ -90,7 +90,9 @@ class ComparisonRow(Model):
         description="with --equal-error: negative flips and test samples of old classes with the bias that is read off "
         "the test samples themselves, at the test error of that row; a check, since no release can choose so",
     )
-    errors_at_test_error: Counted | None = Field(None, description="wrong answers and test samples, likewise")
+    errors_at_test_error: Counted | None = Field(
+        None, description="wrong predictions and test samples, likewise"
+    )
     differences: dict[Column, Difference] | None = Field(
         None,
         description="with --against, to that row; null for the row itself and where they have no seed in common",
@@ -129,7 +131,7 @@ class CalibrationRow(Model):
 
     old: str = Field(description="name of their runs")
     seeds: list[int] = Field(description="of their splits, in the order of all values")
-    accuracy: Spread = Field(description="right answers / samples")
+    accuracy: Spread = Field(description="right predictions / samples")
     ece: Spread = Field(description="expected calibration error, 15 bins of equal width")
     aece: Spread = Field(description="adaptive calibration error, 15 bins of equal count")
     temperature: Spread = Field(description="fitted on the validation part; null where there is none")

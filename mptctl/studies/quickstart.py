@@ -60,7 +60,7 @@ class QuickstartExample(Model):
     """A test character that the old model got right and the plain update gets wrong."""
 
     id: str = Field(description="the sample")
-    label: str = Field(description="the true class, which was the old model's answer")
+    label: str = Field(description="the true class, which was the old model's prediction")
     plain_answer: str = Field(description="the plain update's answer")
     careful_answer: str = Field(description="the careful update's answer")
 

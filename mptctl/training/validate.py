@@ -20,9 +20,9 @@ from mptctl.teachers.source import TeacherSource
 class Validation(Model):
     """Counts on validation samples, with the rates that follow from them; without samples there are none."""
 
-    errors: int = Field(0, description="wrong answers on samples of the classes that the model knows")
+    errors: int = Field(0, description="wrong predictions on samples of the classes that the model knows")
     samples: int = Field(0, description="these samples")
-    errors_old: int = Field(0, description="wrong answers on samples of old classes")
+    errors_old: int = Field(0, description="wrong predictions on samples of old classes")
     samples_old: int = Field(0, description="these samples")
     flips: int | None = Field(None, description="old samples that the old model alone gets right (Eq. 7)")
 

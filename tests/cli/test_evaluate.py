@@ -271,7 +271,7 @@ def test_noise_floor_and_baseline(call: Call) -> None:
 @pytest.mark.parametrize("flag", ["--nfr-margin", "--margin"])
 def test_margin_of_equivalence_under_its_name_and_the_former_one(call: Call, flag: str) -> None:
     done = call("old.npz", "new.npz", flag, "2")
-    assert "Is NFR below 2 % with 95 % confidence? no." in done.out
+    assert "NFR below 2 %: no, by the 95 % interval." in done.out
     words = call("--help").out.split()
     assert "--nfr-margin" in words
     assert "--margin" not in words

@@ -48,13 +48,16 @@ def test_an_undecided_gate_exits_3_says_so_everywhere_and_may_be_let_pass(call: 
     words = ("old.npz", "new.npz", "--max-nfr", "34", "--confidence", "0.95")
     done = call(*words, "--report", "page.html", "--markdown", "page.md")
     assert done.code == 3
-    assert "gate undecided: --max-nfr: NFR 33.33 % (4.33 to 77.72 % with 95 % confidence)" in done.err
+    assert (
+        "gate undecided: --max-nfr: NFR 33.33 % (95 % interval 4.33 to 77.72 %) is undecided: the interval contains"
+        in done.err
+    )
     pages = Path("page.html").read_text(), Path("page.md").read_text()
     assert all("Gate undecided: max-nfr" in page for page in pages)
-    assert done.out.endswith("\nUNDECIDED: NFR 33.33 % (2 of 6; 95 %: 4.33 to 77.72), limit 34 %\n")
-    assert "more samples of old classes decide it with 80 % probability." in " ".join(done.out.split())
+    assert done.out.endswith("\nUNDECIDED  NFR 33.33 %, limit 34 %  (2 of 6, 95 % interval 4.33 to 77.72)\n")
+    assert "more samples of old classes would settle --max-nfr at this rate." in " ".join(done.out.split())
     for text in pages:
-        assert "more samples of old classes would decide it" in " ".join(text.split())
+        assert "more samples of old classes would settle it with 80 % probability" in " ".join(text.split())
     assert max(len(line) for line in done.out.splitlines()) <= 80
     let = call(*words, "--undecided", "pass", "--json")
     gate = json.loads(let.out)["gate"]
@@ -78,7 +81,7 @@ def test_lost_right_answers_have_a_limit(call: Call) -> None:
     assert page["gate"]["max_lost"] == 0.4
     done = call("old.npz", "new.npz", "--max-lost", "39")
     assert done.code == 3
-    assert "--max-lost: share of right answers lost 40.00 % exceeds the limit of 39 %" in done.err
+    assert "--max-lost: share of right predictions lost 40.00 % exceeds the limit of 39 %" in done.err
     assert call("old.npz", "new.npz", "--max-lost", "40", "--confidence", "0.95").code == 3
 
 
@@ -93,7 +96,7 @@ def test_one_model_twice_fails_every_limit_and_without_one_is_said(call: Call, l
     for words in ((), ("--markdown", "-")):
         said = call("old.npz", "copy.npz", *words)
         assert said.code == 0
-        assert "Old and new are one and the same model: nothing was compared." in " ".join(said.out.split())
+        assert "OLD and NEW are the same model: nothing was compared." in " ".join(said.out.split())
     assert json.loads(call("old.npz", "copy.npz", "--json").out)["identical"] is True
     assert json.loads(call("old.npz", "new.npz", "--json").out)["identical"] is False
 

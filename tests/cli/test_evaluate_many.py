@@ -87,7 +87,7 @@ def test_several_that_do_not_pass_are_all_named(evaluate: Call) -> None:
     assert done.code == 3
     assert done.err.count("\n") == 1
     assert "new.npz: gate undecided: --max-nfr: NFR 33.33 %" in done.err
-    assert "; copy.npz: gate failed: old and new are one and the same model" in done.err
+    assert "; copy.npz: gate failed: OLD and NEW are the same model" in done.err
     assert "better.npz" not in done.err
     assert done.out.splitlines()[-1] == "FAILED: copy.npz; UNDECIDED: new.npz; PASSED: better.npz"
     assert [page["identical"] for page in reports(evaluate(*words, "--json"))] == [False, False, True]

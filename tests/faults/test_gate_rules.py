@@ -27,8 +27,8 @@ def write_gate(folder: Path, text: str) -> Path:
     [
         (("--confidence", "0.999", "--undecided", "pass"), "--undecided pass: has no effect"),
         (("--undecided", "pass"), "--undecided pass: has no effect"),
-        (("--confidence", "0.5"), "says 0.95; the stricter of the two holds, 0.95"),
-        (("--max-nfr", "90"), "says 12; the stricter of the two holds, 12"),
+        (("--confidence", "0.5"), "says 0.95; the stricter of the two is used, 0.95"),
+        (("--max-nfr", "90"), "says 12; the stricter of the two is used, 12"),
     ],
 )
 def test_row_58_a_flag_beside_a_gate_file_loosens_nothing(

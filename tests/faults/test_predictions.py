@@ -100,7 +100,9 @@ def test_row_27_an_old_model_whose_right_answers_are_lost(tmp_path: Path, mptctl
     done = mptctl("evaluate", old, new, "--max-lost", "50", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["lost"]) == (3, 1.0)
-    assert any("10 of the 10 right answers of the old model are lost" in text for text in report["warnings"])
+    assert any(
+        "10 of the 10 right predictions of the old model are lost" in text for text in report["warnings"]
+    )
     # And one that is hardly ever right.
     old = good(tmp_path / "poor.npz", pred=[LABELS[0], *wrong[1:]])
     report = json.loads(mptctl("evaluate", old, new, "--json").stdout)

@@ -127,7 +127,7 @@ def test_rounding_is_an_update_whose_flips_are_counted(
     flags = ("--format", "onnx", "--quantize", kind, "--out", file, "--run-root", exports_root)
     out = mptctl("export", "new", *flags)
     assert out.returncode == 0, out.stderr
-    assert "right answers are lost" in out.stdout
+    assert "right predictions turned wrong" in out.stdout
     assert ExportMeta.model_validate_json(sidecar(file).read_bytes()).quantized == kind
     assert file.stat().st_size < 0.7 * exported_copy(exports_root, "onnx", tmp_path).stat().st_size
 

@@ -43,7 +43,7 @@ def test_one_validation_by_hand() -> None:
     report = watch(NEW)
     assert report.counts.negative_flips == 1
     assert report.nfr == 0.25
-    assert said == ["NFR 25.00 % (1 / 4; 95 %: 0.63 to 80.59 %), error 20.00 % (1 / 5)"]
+    assert said == ["NFR 25.00 % (1 / 4, 95 % interval 0.63 to 80.59 %), error 20.00 % (1 / 5)"]
     assert {key: watch.metrics()[key] for key in FIGURES} == FIGURES | {"er_old_classes": 0.25}
     assert (watch.metrics()["nfr_low"], watch.metrics()["nfr_high"]) == report.nfr_ci95
 
@@ -128,7 +128,7 @@ def test_it_imports_neither_torch_nor_any_trainer() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
     )
     assert out.stdout.splitlines() == [
-        "NFR 50.00 % (1 / 2; 95 %: 1.26 to 98.74 %), error 50.00 % (1 / 2)",
+        "NFR 50.00 % (1 / 2, 95 % interval 1.26 to 98.74 %), error 50.00 % (1 / 2)",
         "[]",
     ]
 

@@ -54,7 +54,7 @@ def test_of_all_flips_the_classes_have_as_many_as_in_their_table() -> None:
         (
             0.9,
             0.8,
-            "the sum of the old model's confidence in the right answer and the new model's confidence",
+            "the sum of the old model's confidence in the right prediction and the new model's confidence",
         ),
         (None, 0.8, "Order: by the new model's confidence in the wrong one, highest first"),
         (None, None, "Order: by id"),

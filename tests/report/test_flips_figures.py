@@ -65,7 +65,9 @@ def test_each_figure_says_in_numbers_what_is_to_be_seen() -> None:
         assert said is not None
         assert html.unescape(said.group(1)) == words[name]
     lost = report.counts.negative_flips
-    assert f"Flow of {lost} lost answers: {report.destinations.to_old_class.count} / {lost}" in words["flow"]
+    assert (
+        f"Flow of {lost} negative flips: {report.destinations.to_old_class.count} / {lost}" in words["flow"]
+    )
     pair = report.pairs[0]
     assert f"The largest: {pair.label} to {pair.answer}: {pair.flips}" in words["flow"]
     for row in report.by_confidence or []:

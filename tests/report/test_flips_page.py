@@ -106,7 +106,7 @@ def test_without_flips_there_is_still_a_page() -> None:
     same = build_predictions("m", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 2]))
     page = Page(render_html(compare(same, same)))
     assert "NFR 0.00 %" in page.text
-    assert page.text.index("Old and new are one and the same model") < page.text.index("NFR 0.00 %")
+    assert page.text.index("OLD and NEW are the same model") < page.text.index("NFR 0.00 %")
 
 
 def test_lost_right_answers_stand_beside_the_other_rates() -> None:

@@ -167,7 +167,7 @@ def test_columns_go_or_rows_are_stacked_and_no_word_is_broken(name: str) -> None
 LAST = {
     "tune": "Choice: kl-k4, NFR 4.00 % (100 / 2,500; 95 % interval 3.06 to 5.12 % for a choice among 5), "
     "error 52.48 % (2,624 / 5,000).",
-    "one-model": "of the classes that it knows are right: accuracy 92.67 % (95 %: 90.77 to 94.29)",
+    "one-model": "of the classes that it knows are right: accuracy 92.67 % (95 % interval 90.77 to 94.29)",
     "doctor": "Training takes the CPU (2 cores), picture folders DALI; first mend storage: make room.",
     "quickstart": "On data of your own: mptctl split",
 }  # fmt: skip

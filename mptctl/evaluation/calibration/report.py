@@ -43,10 +43,10 @@ class CalibrationFigures(Model):
 class CalibrationReport(CalibrationFigures):
     """One model by itself, as `mptctl evaluate MODEL` measures it."""
 
-    name: str = Field(description="where its answers came from")
-    classes: int = Field(description="number of classes it can answer")
+    name: str = Field(description="where its predictions came from")
+    classes: int = Field(description="number of classes it can predict")
     n: int = Field(description="test samples of the classes it knows")
-    accuracy: float = Field(description="right answers / n")
+    accuracy: float = Field(description="right predictions / n")
     n_all: int = Field(description="all test samples")
     er_all: float = Field(description="error rate on all test samples; one of an unknown class is an error")
     temperature: float | None = Field(

@@ -117,7 +117,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
         beside.append(f"{flips:,} flips counted, {waived:,} waived")
     if interval is not None and level is not None:
         bounds = f"{100 * interval[0]:.2f} to {100 * interval[1]:.2f} {kind.unit()}"
-        beside.append(f"{bounds} with {100 * level:g} % confidence")
+        beside.append(f"{100 * level:g} % interval {bounds}")
     if beside:
         shown += f" ({'; '.join(beside)})"
     more = None
@@ -126,7 +126,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     of = f" of {scope.name}" if scope.name else ""
     said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
     if answer == "undecided":
-        said += f": {_samples_needed(more, scope.name)}"
+        said += f"; {_samples_needed(more, scope.name)}"
     return GateCheck(
         name=f"{kind.name}{of}",
         limit=limit,
@@ -144,8 +144,10 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
 
 def _word(answer: Decision, tested: float | None) -> str:
     if tested is None:
-        return "cannot be held against"
-    return {"pass": "is within", "fail": "exceeds", "undecided": "is not decided against"}[answer]
+        return "is not defined here, which does not keep"
+    return {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[
+        answer
+    ]
 
 
 def _samples_needed(more: int | None, place: str) -> str:
@@ -156,9 +158,9 @@ def _samples_needed(more: int | None, place: str) -> str:
         place: the slice that the limit is for; empty for the whole test set.
     """
     if more is None:
-        return "no number of samples within reach would decide it at these rates"
+        return "no number of samples within reach would settle it at this rate"
     of = f"of {place}" if place else "of old classes"
     return (
-        f"about {more:,} more samples {of} would decide it with {100 * PROBABILITY:g} % probability at these rates; a "
-        "gate that is asked again loses its level"
+        f"about {more:,} more samples {of} would settle it with {100 * PROBABILITY:g} % probability, if the rate stays "
+        "the same (a gate that is repeated on more samples no longer has its level)"
     )

@@ -17,7 +17,7 @@ LEVEL = 0.95
 EXAMPLES = 5
 MEANINGS = {
     "max_nfr": "negative flips, % of all samples",
-    "max_lost": "negative flips, % of the old model's right answers",
+    "max_lost": "negative flips, % of the old model's right predictions",
     "max_rel_nfr": "negative flips, % of what independent errors would flip",
     "max_er_increase": "change of error, points",
 }

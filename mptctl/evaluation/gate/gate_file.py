@@ -29,7 +29,9 @@ class FileLimits(Typed):
     """Limits as people write them: rates in percent, errors in points."""
 
     max_nfr: float | None = Field(default=None, description="largest NFR, percent")
-    max_lost: float | None = Field(default=None, description="largest part of right answers lost, percent")
+    max_lost: float | None = Field(
+        default=None, description="largest part of right predictions lost, percent"
+    )
     max_rel_nfr: float | None = Field(default=None, description="largest Rel-NFR, percent")
     max_er_increase: float | None = Field(
         default=None, description="largest increase of error on old classes, points"
@@ -67,12 +69,12 @@ class Waiver(Typed):
     id: str | None = Field(default=None, description="the sample")
     by: dict[str, str] | None = Field(default=None, min_length=1, description="or the slice")
     reason: str = Field(min_length=1, description="why")
-    owner: str = Field(min_length=1, description="who answers for it")
-    expires: date = Field(description="the last day on which it holds, in UTC")
+    owner: str = Field(min_length=1, description="who is responsible for it")
+    expires: date = Field(description="the last day on which it is valid, in UTC")
     max_flips: int | None = Field(
         default=None,
         ge=1,
-        description="of a slice: the most flips that were agreed to; with more it does not hold",
+        description="of a slice: the most flips that were agreed to; with more the waiver is not valid",
     )
 
     @field_validator("expires", mode="before")
@@ -162,7 +164,7 @@ class GateFile(Typed):
         if flags.confidence is not None:
             said.append((f"--confidence {flags.confidence:g}", flags.confidence, self.confidence, max))
         found = [
-            f"{flag}: {self._name} says {own:g}; the stricter of the two holds, {stricter(value, own):g}"
+            f"{flag}: {self._name} says {own:g}; the stricter of the two is used, {stricter(value, own):g}"
             for flag, value, own, stricter in said
             if own is not None and not math.isclose(value, own)
         ]

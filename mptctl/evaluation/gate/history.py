@@ -33,13 +33,13 @@ class Release(Model):
     nfr: Fraction = Field(description="negative flip rate")
     nfr_ci95: tuple[Fraction, Fraction] = Field(description="exact 95 % interval of it")
     rel_nfr: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(description="Rel-NFR")
-    lost: Fraction | None = Field(description="negative flips / right answers of the old model")
+    lost: Fraction | None = Field(description="negative flips / right predictions of the old model")
     er_old: Fraction = Field(description="error of the old model on the old classes")
     er_new: Fraction = Field(description="error of the new model on the old classes")
     er_all: Fraction = Field(description="error of the new model on all samples")
     verdict: Verdict = Field(description="of the gate; ungated where no limit was set")
     fingerprint: str = Field(
-        pattern="^[0-9a-f]{64}$", description="digest of names, counts by class and answer, and limits"
+        pattern="^[0-9a-f]{64}$", description="digest of names, counts by class and prediction, and limits"
     )
 
 

@@ -50,10 +50,10 @@ def judge_both(
         other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": [refused]})
     name = answers.pairing.models["old"].name
     nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
-    said = f"{name} never answers {len(silent)} of the labels ({first(sorted(silent))}); if it does not know them, NFR "
-    said += f"is {nfr}"
+    said = f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know them, "
+    said += f"NFR is {nfr}"
     if other.passed != gate.passed:
-        said += f", and the verdict is another one, of which the stricter holds; {REMEDY}"
+        said += f", and the verdict differs; the stricter one is used; {REMEDY}"
     elif gate.checks:
         said += ", and the verdict is the same"
     return Judged(stricter(gate, other, REMEDY), reading, said)
@@ -71,7 +71,7 @@ def stricter(gate: Gate, other: Gate, remedy: str) -> Gate:
         tested=None,
         answer=other.answer,
         passed=False,
-        message=f"OLD does not say which classes it knows, and over those that it answers: {reasons}; {remedy}",
+        message=f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}",
     )
     update = {
         "passed": False,

@@ -1,4 +1,4 @@
-"""What makes a comparison doubtful: one model twice, an old model that guesses, right answers nearly all lost."""
+"""What makes a comparison doubtful: one model twice, an old model that guesses, right predictions nearly all lost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 
-IDENTICAL = "old and new are one and the same model: nothing was compared"
+IDENTICAL = "OLD and NEW are the same model: nothing was compared"
 LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
 # Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below the other.
 HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
-NEARLY_ALL = 0.9  # of the right answers
+NEARLY_ALL = 0.9  # of the right predictions
 UNRELATED = 0.1  # of the way from chance to keeping every right answer
-FEW = 30  # right answers of the old model, of which chance alone keeps any share
+FEW = 30  # right predictions of the old model, of which chance alone keeps any share
 LOOKED_AT = 1_000  # rows of logits
 
 
@@ -57,8 +57,8 @@ def idle_models(pairing: Pairing) -> list[str]:
     models, found = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
         found.append(
-            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, whose floor of no flips "
-            "says nothing; name another training of it"
+            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips nothing; "
+            "name another training of it"
         )
     # Of a baseline without logits nothing is shown.
     if (
@@ -67,8 +67,8 @@ def idle_models(pairing: Pairing) -> list[str]:
         and same_content(pairing, "new", "baseline")
     ):
         found.append(
-            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose bias is shown anyway; "
-            "name an untreated model"
+            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose shifts are shown anyway; "
+            "name a plain update"
         )
     return found
 
@@ -81,7 +81,7 @@ def never_right(counts: Counts) -> str:
 
 
 def doubts(counts: Counts, choices: int) -> list[str]:
-    """Warnings where the old model is hardly ever right, or its right answers are nearly all lost.
+    """Warnings where the old model is hardly ever right, or its right predictions are nearly all lost.
 
     Args:
         counts: the flip table over test samples of the old classes.
@@ -99,14 +99,14 @@ def doubts(counts: Counts, choices: int) -> list[str]:
         )
     if right and counts.negative_flips / right >= NEARLY_ALL:
         found.append(
-            f"{counts.negative_flips:,} of the {right:,} right answers of the old model are lost; "
+            f"{counts.negative_flips:,} of the {right:,} right predictions of the old model are lost; "
             f"{LIKELY_CAUSE} of one of the two"
         )
     return found
 
 
 def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
-    """A warning where the new model keeps hardly more right answers than its frequencies of classes do by chance.
+    """A warning where the new model keeps hardly more right predictions than its frequencies of classes do by chance.
 
     Args:
         pairing: of `old` and `new`.
@@ -126,8 +126,8 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     if kept / n > chance + UNRELATED * (1 - chance):
         return []
     return [
-        f"the predictions look unrelated: of {n:,} right answers of the old model the new one keeps {kept:,} "
-        f"({100 * kept / n:.2f} %), and answers drawn by its frequencies of classes keep {100 * chance:.2f} %; the "
+        f"the predictions look unrelated: of {n:,} right predictions of the old model the new one keeps {kept:,} "
+        f"({100 * kept / n:.2f} %), and predictions drawn by its frequencies of classes keep {100 * chance:.2f} %; the "
         "likely cause is ids that name other samples in one of the two, or the order of the class names"
     ]
 

@@ -205,10 +205,10 @@ class TestThreeAnswers:
         limits = Limits(max_nfr=0.03, confidence=0.95)
         check = check_gate(TABLE, Limits(), scopes=[Scope("country=de", TABLE, limits, 0)]).checks[0]
         assert (
-            f"about {check.more_samples:,} more samples of country=de would decide it with 80 % probability at these "
-            "rates; a gate that is asked again loses its level"
+            f"about {check.more_samples:,} more samples of country=de would settle it with 80 % probability, if the "
+            "rate stays the same (a gate that is repeated on more samples no longer has its level)"
         ) in check.message
-        assert "more samples of old classes would decide" in check_gate(TABLE, limits).checks[0].message
+        assert "more samples of old classes would settle" in check_gate(TABLE, limits).checks[0].message
 
     def test_a_rate_that_equals_its_limit_is_never_decided(self) -> None:
         check = check_gate(TABLE, Limits(max_nfr=0.02, confidence=0.95)).checks[0]

@@ -97,7 +97,7 @@ class TestDoubts:
         report = compare(*table(10, 800 - lost, lost, 100, 100))
         assert report.lost == pytest.approx(lost / 800)
         found = [
-            warning for warning in report.warnings if "right answers of the old model are lost" in warning
+            warning for warning in report.warnings if "right predictions of the old model are lost" in warning
         ]
         assert len(found) == warned
         if warned:
@@ -128,7 +128,7 @@ def test_predictions_of_other_samples_look_unrelated() -> None:
     report = compare(answers("old", labels, labels), answers("new", labels, shuffled))
     said = [text for text in report.warnings if "look unrelated" in text]
     assert len(said) == 1
-    assert f"of 40 right answers of the old model the new one keeps {kept} " in said[0]
+    assert f"of 40 right predictions of the old model the new one keeps {kept} " in said[0]
     assert "keep 25.00 %" in said[0]
     # A model that loses a quarter is a poor one, and related.
     poor = np.where(np.arange(40) % 4 == 0, (labels + 1) % 4, labels)
