@@ -7,6 +7,7 @@ A paragraph or table of such numbers begins, a line before, with a comment:
 
 Every number of it must be printed by one of the commands, rounded or as it is; or follow from such numbers as said;
 or be among the given ones, which say what was run. `low` and `high` are the ends of a rate's interval, in percent.
+A source may also be a JSON file, whose numbers count as they are and as percent.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from mptctl.cli.app import app
 from mptctl.evaluation.statistics import rate
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")))
+PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")))
 # Pages of which every rate must be held.
-WHOLE = ("README.md", "docs/results.md")
+WHOLE = ("README.md", "docs/choose.md", "docs/results.md")
+# Their commands draw samples anew for a dozen rows each, which takes minutes together.
+NIGHTLY = "docs/research/"
 KEPT = re.compile(r"<!-- kept: (.*?)-->\n\n?(.*?)(?:\n\n|\Z)", re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 # What is said of intervals in general, and of limits, is no claim.
@@ -83,7 +86,10 @@ def missing_of(claims: Claims, printed: set[str]) -> list[str]:
 
 @lru_cache
 def printed_by(command: str) -> set[str]:
-    """The numbers that a command prints, by itself and in its JSON; it runs in this process, in the repository."""
+    """The numbers that a command prints, which runs in this process, in the repository; or those of a JSON file."""
+    if command.startswith("results/"):
+        numbers = re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", (ROOT / command).read_text(encoding="utf-8"))
+        return {f"{abs(float(number)) * scale:.6f}" for number in numbers for scale in (1, 100)}
     words = command.split()
     assert words[0] == "mptctl"
     words = [match for word in words[1:] for match in _expand(word)]
@@ -148,13 +154,21 @@ def _value(sum_: str) -> float:
 
 
 ALL = [claims for page in PAGES for claims in claims_of(page, (ROOT / page).read_text(encoding="utf-8"))]
+MARKED = [
+    pytest.param(
+        claims,
+        id=f"{claims.page}: {claims.text[:30]}",
+        marks=[pytest.mark.nightly] if claims.page.startswith(NIGHTLY) else [],
+    )
+    for claims in ALL
+]
 
 
 def test_claims_are_marked() -> None:
     assert set(WHOLE) <= {claims.page for claims in ALL}
 
 
-@pytest.mark.parametrize("claims", ALL, ids=lambda claims: f"{claims.page}: {claims.text[:30]}")
+@pytest.mark.parametrize("claims", MARKED)
 def test_every_number_of_a_marked_block_is_printed_or_follows(claims: Claims) -> None:
     printed = {number for command in claims.commands for number in printed_by(command)}
     missing = missing_of(claims, printed)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.common import ROOT
 
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -44,7 +44,7 @@ def broken(path: Path) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken(page) == []
 
@@ -62,6 +62,6 @@ def test_a_broken_link_would_be_found(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_every_page_is_on_the_site() -> None:
     """By name in mkdocs.yml, so that none is left out of the navigation."""
     listed = set(
-        re.findall(r"(\w[\w-]*\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"(\w[\w/-]*\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    assert listed == {page.name for page in PAGES}
+    assert listed == {str(page.relative_to(ROOT)).removeprefix("docs/") for page in PAGES}

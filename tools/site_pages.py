@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
@@ -25,6 +26,7 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **keys: Any) -> str:
-    """Pages of docs/ name those at the root as seen from docs/."""
-    return TARGET.sub(lambda link: link[0].removeprefix("../"), markdown)
+def on_page_markdown(markdown: str, page: Page, **keys: Any) -> str:
+    """Pages of docs/ name those at the root as seen from their own folder."""
+    up = "../" * page.file.src_uri.count("/")
+    return TARGET.sub(lambda link: re.sub(rf"^{re.escape(up)}\.\./", up, link[0]), markdown)

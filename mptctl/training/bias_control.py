@@ -3,7 +3,7 @@
 NFR falls as k grows, about exponentially, and falls on by itself as the learning rate does. So in the third quarter of
 a run k is moved on the logarithm of NFR (dual ascent; k is the multiplier of the budget), of the NFR that is expected
 at the run's end. How much of an epoch's flips the end leaves is read off the reference's log: it was trained by the
-same schedule, and its error on old classes falls as flips do. docs/experiments.md has the figures.
+same schedule, and its error on old classes falls as flips do. docs/research/budget.md has more.
 """
 
 from __future__ import annotations
