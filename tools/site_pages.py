@@ -12,9 +12,9 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 # Files that a page links to and that are no pages.
-FILES = ("LICENSE",)
-# The target of a link or picture in Markdown.
-TARGET = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
+FILES = ("LICENSE", "CITATION.cff")
+# The target of a link or picture in Markdown, or of a picture in HTML.
+TARGET = re.compile(r'(?<=\]\()([^)\s]+)(?=\))|(?<=src=")[^"]+|(?<=srcset=")[^"]+')
 
 
 def on_files(files: Files, config: Any) -> Files:
