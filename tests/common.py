@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,8 @@ def train_until_killed(request: RunRequest, event: str, step: int) -> None:
     if child == 0:
         try:
             train(request, Dies())
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
