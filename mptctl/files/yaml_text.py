@@ -1,7 +1,14 @@
-"""YAML of which every value stays the text that it is written as; what reads a field decides what it is."""
+"""YAML of which every value stays the text that it is written as; what reads a field decides what it is.
+
+Messages say where something is and what kind of thing, never its text: a file that comes from elsewhere may be a link
+to one that its author may not read.
+"""
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Collection
 from typing import Any
 
 import yaml
@@ -11,6 +18,8 @@ from mptctl.files.typed import Plain
 
 # Characters of a message that are the parser's.
 MOST_SAID = 200
+# Chosen: how alike an unknown key is to a known one where it is a slip (`limit` for `limits` is 0.91).
+A_SLIP = 0.7
 
 
 def read_yaml(text: str, where: str) -> Any:
@@ -21,13 +30,31 @@ def read_yaml(text: str, where: str) -> Any:
         where: what to call it in a message.
 
     Raises:
-        UsageError: it is none, has a key twice, a tag, or an alias, which can blow a page up to gigabytes.
+        UsageError: it is none, has a key twice, a tag, or an anchor or alias, which can blow a page up to gigabytes.
     """
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  # makes nothing but text, lists and mappings
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = visible(one_line(error)).partition("; use sys.")[0]  # which is advice to programmers
+        said = re.sub(r"tag handle '.*'", "tag handle", said)
         raise UsageError(f"{where}: {said[:MOST_SAID]}") from error
+
+
+def refuse_foreign(text: str, keys: Collection[str], where: str) -> None:
+    """Refuse a file that is of another kind, without its text.
+
+    Args:
+        text: YAML of a mapping, which `read_yaml` has read.
+        keys: that a file of this kind has.
+        where: what to call it in a message.
+
+    Raises:
+        UsageError: it has a key that is none of these, and no slip in one of them; with its line.
+    """
+    for node, _ in yaml.compose(text, Loader=_TextLoader).value:
+        if node.value not in keys and not difflib.get_close_matches(node.value, keys, 1, A_SLIP):
+            line = node.start_mark.line + 1
+            raise UsageError(f"{where}: line {line}: unknown key; valid: {', '.join(keys)}")
 
 
 class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
@@ -36,11 +63,10 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
         line = event.start_mark.line + 1
-        if isinstance(event, yaml.AliasEvent):
-            raise yaml.YAMLError(f"line {line}: aliases are not allowed")
-        tag = getattr(event, "tag", None)
-        if tag is not None:
-            raise yaml.YAMLError(f"line {line}: the tag {tag[:60]} is not allowed; write a plain value")
+        if getattr(event, "anchor", None) is not None:
+            raise yaml.YAMLError(f"line {line}: anchors and aliases are not allowed; write the value itself")
+        if getattr(event, "tag", None) is not None:
+            raise yaml.YAMLError(f"line {line}: a tag, such as !!int, is not allowed; write a plain value")
         return super().compose_node(parent, index)
 
     def construct_scalar(self, node: Any) -> str:
@@ -54,15 +80,12 @@ class _TextLoader(yaml.BaseLoader):  # type: ignore[misc]  # yaml ships no types
         return text if node.style else Plain(text)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen: set[str] = set()
+        seen: dict[str, int] = {}
         for key, _ in node.value:
+            line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.YAMLError(
-                    f"line {key.start_mark.line + 1}: a key is a list or mapping; write text"
-                )
+                raise yaml.YAMLError(f"line {line}: a key is a list or mapping; write text")
             if key.value in seen:
-                raise yaml.YAMLError(
-                    f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one"
-                )
-            seen.add(key.value)
+                raise yaml.YAMLError(f"line {line}: the key of line {seen[key.value]} once more; keep one")
+            seen[key.value] = line
         return {str(key): value for key, value in super().construct_mapping(node, deep).items()}

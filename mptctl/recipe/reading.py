@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
 from mptctl.files.typed import NOTHING, Plain, read_as
-from mptctl.files.yaml_text import read_yaml
+from mptctl.files.yaml_text import read_yaml, refuse_foreign
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
@@ -248,15 +248,17 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
     return content
 
 
-def read_mapping(path: Path, where: str) -> dict[Any, Any]:
+def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any, Any]:
     """The mapping that a YAML file holds, read safely; an empty one where it holds nothing.
 
     Args:
         path: of the file.
         where: what to call it in a message.
+        keys: that a file of this kind has; none: they are somebody else's to check.
 
     Raises:
-        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else.
+        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else; where `keys` are given
+            without any text of the file.
     """
     try:
         with path.open("rb") as stream:
@@ -264,6 +266,8 @@ def read_mapping(path: Path, where: str) -> dict[Any, Any]:
         if b"\0" in text:
             raise UsageError(f"{where}: {_NO_TEXT}")
         content = _read_yaml(text.decode("utf-8"), where)
+        if keys and isinstance(content, dict):
+            refuse_foreign(text.decode("utf-8"), keys, where)
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: {_NO_TEXT}") from error
     except OSError as error:
@@ -271,7 +275,8 @@ def read_mapping(path: Path, where: str) -> dict[Any, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise UsageError(f"{where}: must be a mapping of keys, got {str(content)[:40]!r}")
+        kind = "a list" if isinstance(content, list) else "text"
+        raise UsageError(f"{where}: must be a mapping of keys, got {kind}")
     return content
 
 

@@ -197,7 +197,7 @@ def load_study(name_or_file: str) -> Study:
         if not path.is_file():
             raise UsageError(f"{where}: no such file or study{nearest(name_or_file, study_names(), LISTS)}")
     try:
-        file = StudyFile.model_validate(read_mapping(path, where))
+        file = StudyFile.model_validate(read_mapping(path, where, StudyFile.model_fields))
     except ValidationError as error:
         raise UsageError(f"{where}: {_explain(error)}") from error
     return settle(path.stem, file, where, path.parent)

@@ -1,4 +1,4 @@
-"""Row 62: files that a gate file or a study names are not printed, whatever they are."""
+"""Row 62: files that a gate file or a study names, or is a link to, are not printed, whatever they are."""
 
 from __future__ import annotations
 
@@ -59,6 +59,36 @@ def test_row_62_an_unknown_id_of_the_gate_file_itself_is_named(mptctl: CommandLi
     done = mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml")
     assert done.returncode == 4
     assert "1 ids are not in the test set (no-such-id)" in done.stderr
+
+
+# What a gate file or a study may be a link to, and what is said of it.
+FOREIGN = {
+    PRIVATE_KEY: "must be a mapping of keys",
+    SHADOW: "line 1, column 13: mapping values are not allowed here",
+    f"{SECRET} " * 500: "must be a mapping of keys",
+    f"[{SECRET}, {SECRET}]": "must be a mapping of keys",
+    f"user: me\npassword: {SECRET}": "line 1: unknown key; valid: ",
+    f"seeds: {{{SECRET}: 1}}\nlimits: {{{SECRET}: 1}}\n{SECRET}: 1": ": unknown key; valid: ",
+    f"password: !{SECRET} x": "line 1: a tag, such as !!int, is not allowed",
+    f"password: !{SECRET}!x": "line 1, column 11: while parsing a node; found undefined tag handle",
+    f"password: &{SECRET} x": "line 1: anchors and aliases are not allowed",
+    f"{SECRET}: x\n{SECRET}: y": "line 2: the key of line 1 once more",
+    f"password: {{{SECRET}\n": "line 2, column 1: while parsing a flow mapping; expected ',' or '}'",
+    f"password: '{SECRET}\n": "line 2, column 1: while scanning a quoted scalar; found unexpected end of stream",
+    f'password: "\\{SECRET}"': "line 1, column 13: while scanning a double-quoted scalar; found unknown escape",
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN, ids=range(len(FOREIGN)))
+def test_row_62_a_gate_file_or_study_that_is_a_link_to_another_file_does_not_print_it(
+    mptctl: CommandLine, secrets: Path, content: str
+) -> None:
+    Path("secret").write_text(content)
+    Path("gate.yaml").symlink_to("secret")
+    for words in (("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml"), ("study", "gate.yaml")):
+        done = mptctl(*words)
+        assert (done.returncode, FOREIGN[content] in done.stderr) == (2, True), done.stderr
+        assert SECRET not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["key", "shadow", "linked", "long", "binary", "mapping", "yaml"])

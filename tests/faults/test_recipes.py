@@ -16,12 +16,12 @@ WRONG = {
     "optim: {lr: true}": "optim.lr",
     "optim: {epochs: 1.5}": "optim.epochs",
     "optim: [1, 2]": "optim",
-    "optim: !!python/object/apply:os.mkdir [ran]": "python/object",
+    "optim: !!python/object/apply:os.mkdir [ran]": "a tag, such as !!int, is not allowed",
     "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]": "aliases are not allowed",
     "[1, 2]": "must be a mapping",
     "optim: {lr: .nan}": "optim.lr",
     "optim: {lr: " + "9" * 5_000 + "}": "optim.lr",
-    "optim: {lr: !!timestamp x}": "timestamp is not allowed; write a plain value",
+    "optim: {lr: !!timestamp x}": "a tag, such as !!int, is not allowed; write a plain value",
     "optim: {lr: 2020-13-45}": "",
     "optim: {lr: 2020-01-01}": "optim.lr",
     "optim: {name: [sgd]}": "optim.name",
@@ -34,7 +34,7 @@ WRONG = {
 }  # fmt: skip
 SETS = {
     "optim.lr=" + "9" * 5_000: "optim.lr",
-    "optim.lr=!!timestamp x": "timestamp is not allowed; write a plain value",
+    "optim.lr=!!timestamp x": "a tag, such as !!int, is not allowed; write a plain value",
     "optim.lr=2020-13-45": "optim.lr",
     "optim.epochs=" + "9" * 5_000: "optim.epochs",
     "optim=[1]": "optim",
@@ -165,8 +165,8 @@ def test_row_70_text_stays_as_it_is_written(here: Path, mptctl: CommandLine) -> 
 
 def test_row_70_a_key_that_stands_twice_is_an_error(here: Path, mptctl: CommandLine) -> None:
     (here / "recipe.yaml").write_text("optim: {lr: 0.1}\noptim: {lr: 0.2}\n")
-    assert "line 2: optim stands there twice; keep one" in refused(mptctl, "--recipe", "recipe.yaml")
+    assert "line 2: the key of line 1 once more; keep one" in refused(mptctl, "--recipe", "recipe.yaml")
     (here / "study.yaml").write_text("seeds: [1]\nseeds: [2]\n")
     done = mptctl("study", "study.yaml", "--dry-run")
     assert done.returncode == 2
-    assert "line 2: seeds stands there twice; keep one" in done.stderr
+    assert "line 2: the key of line 1 once more; keep one" in done.stderr

@@ -203,11 +203,13 @@ def read_gate_file(path: Path) -> GateFile:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
-    from mptctl.files.yaml_text import read_yaml  # a comparison without a gate file does without it
+    # Here, since a comparison without a gate file does without it.
+    from mptctl.files.yaml_text import read_yaml, refuse_foreign
 
     content = read_yaml(text, str(path))
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: must be a mapping of keys such as limits; mptctl gate init writes one")
+        raise UsageError(f"{path}: must be a mapping of keys, such as limits; mptctl gate init writes one")
+    refuse_foreign(text, GateFile.model_fields, str(path))
     try:
         found = GateFile.model_validate(content)
     except ValidationError as error:

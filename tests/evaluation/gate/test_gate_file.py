@@ -298,7 +298,7 @@ class TestWhatCannotFlip:
         (waiver("id: a, max_flips: 2"), "is for one sample, which flips once"),
         (waiver("id: a", reason="''"), r"waivers\[0\].reason"),
         ("waivers: [{id: a}]", r"waivers\[0\].reason: field required"),
-        ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "limits stands there twice"),
+        ("limits: {max_nfr: 2}\nlimits: {max_nfr: 50}", "line 2: the key of line 1 once more; keep one"),
         ('limits: {max_nfr: 2}\nslices: ["\\uDC00"]', "line 2: half of a surrogate pair is no character"),
         ("limits: &a {max_nfr: 2}\nslices: [*a]", "aliases are not allowed"),
         ("[limits]: {max_nfr: 2}", "line 1: a key is a list or mapping"),

@@ -147,7 +147,7 @@ def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
         ("map.yaml", "a: {b: c}", "must be a name"),
         ("map.yaml", "a: []", "names no class"),
         ("map.yaml", "a: ''", "holds an empty name"),
-        ("map.yaml", "a: b\na: c", "stands there twice"),
+        ("map.yaml", "a: b\na: c", "line 2: the key of line 1 once more"),
         ("map.yaml", 'a: b\nc: "\\uD800"', "line 2: half of a surrogate pair is no character"),
         ("map.yaml", "a: [x, y]\nb: x", "has other old names too"),
         ("map.yaml", "a: [x, y]\nb: a", "is split, and what another class becomes"),
