@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,8 @@ from mptctl.machine.ray_folder import ray_folder
 from mptctl.models.checkpoint import load_checkpoint
 from tests.common import CommandLine
 from tests.faults.process import can_mount, run_forked, small_disk
+from tests.studies.made_runs import made_seed
+from tests.studies.test_chain import made_chain
 
 SMALL = ("--device", "cpu", "--set", "optim.epochs=2", "--set", "runtime.threads=1")
 on_a_full_disk = pytest.mark.skipif(not can_mount(), reason="no file system of its own may be mounted here")
@@ -131,13 +133,46 @@ def test_row_61_a_disk_that_fills_between_old_and_new_leaves_the_earlier_pair(tm
         words = ("evaluate", tmp_path / "old.npz", tmp_path / "new.npz", "--save-predictions")
         assert run_forked(*words, tmp_path / f"out-{size}").returncode == 0
     folder, wanted = tmp_path / "out-200", tmp_path / "out-300"
+    nothing_changes_where_the_second_has_no_room(
+        (*words, folder), folder, wanted / "old.npz", wanted / "new.npz", tmp_path
+    )
+
+
+@on_a_full_disk
+@pytest.mark.parametrize("verb", ["compare", "chain"])
+def test_row_61_a_disk_that_fills_between_a_table_and_its_figure_or_page_leaves_the_earlier_pair(
+    verb: str, tmp_path: Path
+) -> None:
+    second = ("--report", "page.html") if verb == "compare" else ("--figure", "chain.svg")
+    for name, size in (("earlier", 0), ("later", 1)):
+        if verb == "compare":
+            made_seed(tmp_path / name / "1", 1, {"mpt-kl": 2.0, "mpt-lm": 1.0 + size})
+        else:
+            made_chain(tmp_path / name, [size] * 6)
+        folder = tmp_path / f"out-{name}"
+        folder.mkdir()
+        words = (verb, tmp_path / name, "--markdown", folder / "table.md", second[0], folder / second[1])
+        assert run_forked(*words).returncode == 0
+    folder, wanted = tmp_path / "out-earlier", tmp_path / "out-later"
+    words = (verb, tmp_path / "later", "--markdown", folder / "table.md", second[0], folder / second[1])
+    nothing_changes_where_the_second_has_no_room(
+        words, folder, wanted / "table.md", wanted / second[1], tmp_path
+    )
+
+
+def nothing_changes_where_the_second_has_no_room(
+    words: Sequence[object], folder: Path, first: Path, second: Path, scratch: Path
+) -> None:
+    """Run a command whose outputs replace earlier ones in a folder, on a disk with room for the first and half of the
+    second of those that it wrote elsewhere before."""
     there = {path.name: path.read_bytes() for path in folder.iterdir()}
-    pages = [math.ceil((wanted / name).stat().st_size / 4096) for name in ("old.npz", "new.npz")]
-    before, after = full_but_for(folder, 4096 * (pages[0] + pages[1] // 2), tmp_path / "kept")
-    done = run_forked(*words, folder, before=before, after=after)
+    assert all(there[path.name] != path.read_bytes() for path in (first, second))
+    pages = [math.ceil(path.stat().st_size / 4096) for path in (first, second)]
+    before, after = full_but_for(folder, 4096 * (pages[0] + pages[1] // 2), scratch / "kept")
+    done = run_forked(*words, before=before, after=after)
     assert (done.returncode, done.stderr.count("\n")) == (7, 1), done.stderr
-    assert "new.npz: no room" in done.stderr
-    assert left_of(tmp_path / "kept") == there
+    assert f"{second.name}: no room" in done.stderr
+    assert left_of(scratch / "kept") == there
 
 
 @on_a_full_disk
