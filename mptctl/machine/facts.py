@@ -36,12 +36,11 @@ def this_machine() -> Machine:
     """Look at the machine that this process runs on."""
     import torch  # here, since it takes seconds, and cores and versions are asked for where it is not needed
 
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return Machine(
         cpu=cpu_name(),
         cores=usable_cores(),
         load=round(os.getloadavg()[0], 2),
-        memory_gb=round(min(pages, memory_limit() or pages) / 1e9, 1),
+        memory_gb=round(usable_memory() / 1e9, 1),
         gpu=torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
         python=platform.python_version(),
         torch=torch.__version__,
@@ -78,6 +77,16 @@ def usable_cores(system: Path = SYSTEM) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota(system)
     return cores if quota is None else max(1, min(cores, int(quota)))
+
+
+def usable_memory(system: Path = SYSTEM) -> int:
+    """Bytes of memory that this process may take: the machine's, or its container's where that is less.
+
+    Args:
+        system: where the file system of the machine begins.
+    """
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(pages, memory_limit(system) or pages)
 
 
 def has_package(module: str) -> bool:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, first_line, one_line
-from mptctl.machine.facts import require_extra
+from mptctl.machine.facts import require_extra, usable_memory
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 
 # What protobuf holds in one message.
@@ -114,9 +114,9 @@ def _limit_memory() -> None:
 
     kind = onnxruntime.OrtAllocatorType.ORT_ARENA_ALLOCATOR
     cpu = onnxruntime.OrtMemoryInfo("Cpu", kind, 0, onnxruntime.OrtMemType.DEFAULT)
-    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     # -1: as onnxruntime decides.
-    onnxruntime.create_and_register_allocator(cpu, onnxruntime.OrtArenaCfg(most, -1, -1, -1))
+    bounded = onnxruntime.OrtArenaCfg(usable_memory() // 2, -1, -1, -1)
+    onnxruntime.create_and_register_allocator(cpu, bounded)
 
 
 class OnnxProgram(nn.Module):
@@ -130,7 +130,7 @@ class OnnxProgram(nn.Module):
     Raises:
         UsageError: onnxruntime is not installed.
         CheckpointError: onnxruntime does not take it, or it has other inputs than pictures; of a call, where it asks
-            for more than half of the machine's memory.
+            for more than half of the memory of the machine, or of its container.
     """
 
     def __init__(self, program: bytes, meta: ExportMeta | None, where: str) -> None:

@@ -169,12 +169,23 @@ def test_row_65_an_archive_that_unpacks_to_far_more(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not has_package("onnxruntime"), reason="onnxruntime is not installed (extra export)")
 def test_row_65_an_onnx_model_that_asks_for_more_memory_than_there_is(tmp_path: Path) -> None:
-    """In a process of its own, whose peak is measured: 192 bytes of a graph that ask for 40 TB."""
+    """In a process of its own, whose peak is measured: 192 bytes of a graph that ask for 40 TB, and for 4 GB in a
+    container of 6 GB."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/\n")
+    (tmp_path / "proc/self/mountinfo").write_text("29 23 0:26 / /group rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group/memory.max").write_text("6000000000\n")
     script = """
-import resource, numpy as np, torch
+import resource, sys
+from pathlib import Path
+import numpy as np, torch
 from onnx import TensorProto, helper, numpy_helper
 from mptctl.errors import CheckpointError
+from mptctl.machine.facts import usable_memory
+from mptctl.models import onnx_program
 from mptctl.models.onnx_program import OnnxProgram
+onnx_program.usable_memory = lambda: usable_memory(Path(sys.argv[1]))
 x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", 3, 8, 8])
 y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["b", "c"])
 nodes = [
@@ -183,7 +194,7 @@ nodes = [
     helper.make_node("Flatten", ["x"], ["flat"]),
     helper.make_node("Add", ["flat", "sum"], ["y"]),
 ]
-for side in (3, 3_000_000):
+for side in (3, 3_000_000, 32_000):
     shape = numpy_helper.from_array(np.array([side, side]), "shape")
     graph = helper.make_graph(nodes, "g", [x], [y], [shape])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -194,8 +205,11 @@ for side in (3, 3_000_000):
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2_000_000)
 """
     out = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), check=False
+        [sys.executable, "-c", script, tmp_path],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
     )
-    assert out.stdout.splitlines() == ["(2, 192)", "5 m.onnx: onnxruntime cannot com", "True"], out.stderr[
-        -500:
-    ]
+    refused = "5 m.onnx: onnxruntime cannot com"
+    assert out.stdout.splitlines() == ["(2, 192)", refused, refused, "True"], out.stderr[-500:]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.files.control_groups import cpu_quota, free_group_memory, memory_limit
-from mptctl.machine.facts import usable_cores
+from mptctl.machine.facts import usable_cores, usable_memory
 
 FLAGS = "rw,nosuid,nodev,noexec,relatime"
 GB = 2**30
@@ -95,3 +95,9 @@ def test_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)))
     cores = {name: usable_cores(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
     assert list(cores.values()) == [4, 2, 1, 64, 1, 64]
+
+
+def test_memory_is_the_containers_where_that_is_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 4 * GB // 4096, "SC_PAGE_SIZE": 4096}.get)
+    memory = {name: usable_memory(build(tmp_path / str(i), name)) for i, name in enumerate(SYSTEMS)}
+    assert list(memory.values()) == [4 * GB, 2 * GB, GB, 4 * GB, 4 * GB, 4 * GB]
