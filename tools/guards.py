@@ -126,7 +126,10 @@ GUARDS: dict[int, Guard] = {
         "if True:",
     ),
     18: _one(
-        "aliases are refused", "files/yaml_text.py", "if isinstance(event, yaml.AliasEvent):", "if False:"
+        "anchors and aliases are refused",
+        "files/yaml_text.py",
+        '        if getattr(event, "anchor", None) is not None:\n',
+        "        if False:\n",
     ),
     19: _one(
         "class names are looked up in the split",
@@ -400,11 +403,20 @@ GUARDS: dict[int, Guard] = {
         "self.predictions / name, files.open)",
         "self.predictions / name)",
     ),
-    62: _one(
-        "ids of a file that a gate file names are named by line",
-        "evaluation/gate/rules.py",
-        "    lines = {} if listed is None else listed.lines\n",
-        "    lines: dict[str, int] = {}\n",
+    62: Guard(
+        "ids of a file that a gate file names are named by line, and so are keys of another file in its place",
+        (
+            Patch(
+                "mptctl/evaluation/gate/rules.py",
+                "    lines = {} if listed is None else listed.lines\n",
+                "    lines: dict[str, int] = {}\n",
+            ),
+            Patch(
+                "mptctl/evaluation/gate/gate_file.py",
+                "    refuse_unknown_keys(text, GateFile.model_fields, str(path))\n",
+                "",
+            ),
+        ),
     ),
     63: _one(
         "what is no regular file is not read",

@@ -40,7 +40,7 @@ def read_yaml(text: str, where: str) -> Any:
         raise UsageError(f"{where}: {said[:MOST_SAID]}") from error
 
 
-def refuse_foreign(text: str, keys: Collection[str], where: str) -> None:
+def refuse_unknown_keys(text: str, keys: Collection[str], where: str) -> None:
     """Refuse a file that is of another kind, without its text.
 
     Args:

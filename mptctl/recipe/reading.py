@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
 from mptctl.files.typed import NOTHING, Plain, read_as
-from mptctl.files.yaml_text import read_yaml, refuse_foreign
+from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
@@ -267,7 +267,7 @@ def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any
             raise UsageError(f"{where}: {_NO_TEXT}")
         content = _read_yaml(text.decode("utf-8"), where)
         if keys and isinstance(content, dict):
-            refuse_foreign(text.decode("utf-8"), keys, where)
+            refuse_unknown_keys(text.decode("utf-8"), keys, where)
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: {_NO_TEXT}") from error
     except OSError as error:

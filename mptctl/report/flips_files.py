@@ -97,15 +97,19 @@ class FlipFiles:
 
                 written += save_figures(report, self.figures, files.open)
             if self.markdown is not None:
-                from mptctl.report.flips_markdown import render_markdown
-
-                text = f"{MARKDOWN_MARK}\n{render_markdown(report)}"
-                written.append(_write_text(files, self.markdown, text))
+                written.append(_write_text(files, self.markdown, markdown_of_file(report)))
             if self.junit is not None:
                 from mptctl.report.flips_junit import render_junit
 
                 written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
         return written
+
+
+def markdown_of_file(report: FlipReport) -> str:
+    """Markdown as a file holds it: below the mark by which it is known as an earlier output."""
+    from mptctl.report.flips_markdown import render_markdown
+
+    return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
 
 
 def _picture_reader(

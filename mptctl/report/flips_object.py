@@ -178,13 +178,21 @@ class Report:
         return written
 
     def to_markdown(self, path: str | Path | None = None) -> str:
-        """The report as Markdown for a pull request; written to a file too where one is named."""
-        from mptctl.report.flips_files import FlipFiles
+        """The report as Markdown for a pull request.
+
+        Args:
+            path: a file to write it to as well.
+
+        Returns:
+            The text; where a file is named all that is in it, which begins with a comment that tells it is of mptctl.
+        """
+        from mptctl.report.flips_files import FlipFiles, markdown_of_file
         from mptctl.report.flips_markdown import render_markdown
 
-        if path is not None:
-            FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
-        return render_markdown(self.result)
+        if path is None:
+            return render_markdown(self.result)
+        FlipFiles(markdown=Path(path)).write(self.result, {}, None, None)
+        return markdown_of_file(self.result)
 
     def model_dump(self) -> dict[str, Any]:
         """What `mptctl evaluate --json` prints, as plain values."""

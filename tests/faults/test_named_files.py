@@ -64,7 +64,7 @@ def test_row_62_an_unknown_id_of_the_gate_file_itself_is_named(mptctl: CommandLi
 # What a gate file or a study may be a link to, and what is said of it.
 FOREIGN = {
     PRIVATE_KEY: "must be a mapping of keys",
-    SHADOW: "line 1, column 13: mapping values are not allowed here",
+    SHADOW: "line 1: unknown key; valid: ",
     f"{SECRET} " * 500: "must be a mapping of keys",
     f"[{SECRET}, {SECRET}]": "must be a mapping of keys",
     f"user: me\npassword: {SECRET}": "line 1: unknown key; valid: ",

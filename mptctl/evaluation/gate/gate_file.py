@@ -204,12 +204,12 @@ def read_gate_file(path: Path) -> GateFile:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
     # Here, since a comparison without a gate file does without it.
-    from mptctl.files.yaml_text import read_yaml, refuse_foreign
+    from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 
     content = read_yaml(text, str(path))
     if not isinstance(content, dict):
         raise UsageError(f"{path}: must be a mapping of keys, such as limits; mptctl gate init writes one")
-    refuse_foreign(text, GateFile.model_fields, str(path))
+    refuse_unknown_keys(text, GateFile.model_fields, str(path))
     try:
         found = GateFile.model_validate(content)
     except ValidationError as error:
