@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from mptctl.evaluation.flip_report import (
     PairRow,
     WrongAnswerRow,
 )
-from mptctl.evaluation.pairing.paired_answers import IntArray, PairedAnswers
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers, summed
 from mptctl.evaluation.rates import Counts, Rate, Rates
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
@@ -51,18 +50,11 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 
 def destinations(answers: PairedAnswers) -> Destinations:
     """Whether flips went to old classes or to new ones."""
-    _, answer, n = _flips(answers)
+    _, answer, n = answers.flipped_cells
     to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
     return Destinations(
         to_old_class=rate(to_old, all_flips), to_new_class=rate(all_flips - to_old, all_flips)
     )
-
-
-def _flips(answers: PairedAnswers) -> tuple[IntArray, IntArray, IntArray]:
-    """Cells of flips: (G,) true classes, the new model's answers, and how many."""
-    cells = answers.pairing.cells
-    flipped = (cells.answer >= 0) & answers.cells_of_old
-    return cells.truth[flipped], cells.answer[flipped], cells.n[flipped]
 
 
 def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
@@ -85,10 +77,10 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     names, cells, of_old = answers.pairing.vocabulary, answers.pairing.cells, answers.cells_of_old
     old_right, new_right = cells.right["old"], cells.right["new"]
     n, negative, positive, old_wrong, new_wrong = (
-        _summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
+        summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
         for mask in (of_old, old_right & ~new_right, ~old_right & new_right, ~old_right, ~new_right)
     )
-    pairs = _pairs(answers)
+    pairs = answers.flipped_pairs
     # Most flips come first, so that the first answer of a class is the one that took most.
     classes, first = np.unique(pairs.truth, return_index=True)
     taken = dict(zip(classes.tolist(), pairs.answer[first].tolist(), strict=True))
@@ -111,7 +103,7 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
 def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
     """Flips from class to answer, most first: the most frequent pairs, and what is left out."""
     names, is_old = answers.pairing.vocabulary, answers.is_old_class
-    pairs = _pairs(answers)
+    pairs = answers.flipped_pairs
     rows = [
         PairRow(label=names[truth], answer=names[answer], new_class=not is_old[answer], flips=n)
         for truth, answer, n in zip(
@@ -122,30 +114,11 @@ def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
     return rows, MorePairs(pairs=rest.size, flips=int(rest.sum()))
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Pairs of class and answer, most flips first, then by name: (P,) classes, answers, and how many flips."""
-
-    truth: IntArray
-    answer: IntArray
-    flips: IntArray
-
-
-def _pairs(answers: PairedAnswers) -> _Pairs:
-    truth, answer, n = _flips(answers)
-    size = len(answers.pairing.vocabulary)
-    # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
-    keys, cell = np.unique(truth * size + answer, return_inverse=True)
-    flips = _summed(cell, n, len(keys))
-    order = np.argsort(-flips, kind="stable")
-    return _Pairs(keys[order] // size, keys[order] % size, flips[order])
-
-
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
     """Which answers took flips, most first."""
     names = answers.pairing.vocabulary
-    _, answer, n = _flips(answers)
-    flips = _summed(answer, n, len(names))
+    _, answer, n = answers.flipped_cells
+    flips = summed(answer, n, len(names))
     rows = [
         WrongAnswerRow(answer=names[i], new_class=not answers.is_old_class[i], flips=int(flips[i]))
         for i in np.flatnonzero(flips)
@@ -192,10 +165,3 @@ def _flipped(
         old_confidence=old,
         new_confidence=new,
     )
-
-
-def _summed(place: IntArray, n: IntArray, places: int) -> IntArray:
-    """(places,) the sum of `n` at each place."""
-    total = np.zeros(places, dtype=np.int64)
-    np.add.at(total, place, n)
-    return total

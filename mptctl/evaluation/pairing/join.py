@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -142,11 +143,15 @@ class Join:
             named += weights.sums
             source += f" LEFT JOIN {weights.relation} AS cost ON cost.id = {base}.id::VARCHAR"
         groups = ", ".join(str(i + 1) for i in range(len(keys)))
-        found = self.work.arrays(
-            f"SELECT {', '.join(named)} FROM {source} GROUP BY {groups}",
-            "pairing",
-            self._rows,
-        )
+        truth, answer = "c0", f"c{len(keys) - 1}"
+        # There may be a cell for every pair of a thousand classes: DuckDB turns their names into places on all cores.
+        with self._places(vocabulary) as place:
+            found = self.work.arrays(
+                f"SELECT * REPLACE ({place(truth)} AS {truth}, {place(answer)} AS {answer}) "
+                f"FROM (SELECT {', '.join(named)} FROM {source} GROUP BY {groups})",
+                "pairing",
+                self._rows,
+            )
         n = found["n"].astype(np.int64)
         for role, model in self.models.items():
             joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
@@ -156,32 +161,38 @@ class Join:
             raise self._conflicting()
         if weights is not None and found["no_weight"].any():
             raise weights.refused(source, base, int(found["no_weight"].sum()))
-        k, place = len(self.roles), {label: i for i, label in enumerate(vocabulary)}
+        k = len(self.roles)
         return Cells(
             n=n,
-            truth=np.array([place[label] for label in found["c0"]], dtype=np.int64),
+            truth=found[truth],
             right={role: found[f"c{1 + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
             same={role: found[f"c{1 + k + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
-            answer=np.array([place.get(answer, -1) for answer in np.ma.filled(found[f"c{1 + 2 * k}"], None)]),
+            answer=np.ma.filled(found[answer], -1),
             weights=None if weights is None else np.stack([found[f"weight_{i}"] for i in range(3)], axis=1),
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:
         """Every sample, for what needs each one: logits, and what is made of them."""
         base = self.roles[0]
-        names = self.work.name()
-        self.work.fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
-        chosen = [f"enum_code({base}.label::{names})::BIGINT AS truth"]
-        chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
-        chosen += [f"enum_code({role}.pred::{names})::BIGINT AS answer_{role}" for role in self.roles]
-        query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
-        found = self.work.arrays(query, "reading samples", self._rows)
-        self.work.fetch(f"DROP TYPE {names}")
+        with self._places(vocabulary) as place:
+            chosen = [f"{place(f'{base}.label')} AS truth"]
+            chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
+            chosen += [f"{place(f'{role}.pred')} AS answer_{role}" for role in self.roles]
+            query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
+            found = self.work.arrays(query, "reading samples", self._rows)
         return Samples(
             rows={role: found[f"row_{role}"] for role in self.roles},
             truth=found["truth"],
             answers={role: found[f"answer_{role}"] for role in self.roles},
         )
+
+    @contextmanager
+    def _places(self, vocabulary: Sequence[str]) -> Iterator[Callable[[str], str]]:
+        """Of the SQL of a label that of its place in the vocabulary."""
+        names = self.work.name()
+        self.work.fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
+        yield lambda label: f"enum_code({label}::{names})::BIGINT"
+        self.work.fetch(f"DROP TYPE {names}")
 
     def first_flips(self, labels: Sequence[str], limit: int, flips: int) -> list[tuple[str, str, str]]:
         """The first flips by id: (id, class, new answer).

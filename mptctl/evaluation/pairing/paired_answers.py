@@ -19,6 +19,20 @@ SCORED = ("old", "new", "baseline")
 
 
 @dataclass(frozen=True)
+class FlippedPairs:
+    """Pairs of class and answer that flipped, most flips first, then by name.
+
+    Attributes:
+        truth, answer: (P,) the class, and the new model's answer.
+        flips: (P,) how many.
+    """
+
+    truth: IntArray
+    answer: IntArray
+    flips: IntArray
+
+
+@dataclass(frozen=True)
 class PairedAnswers:
     """Models by role: `old`, `new`, and where they are given `noise_floor` and `baseline`.
 
@@ -67,6 +81,24 @@ class PairedAnswers:
         """(G,) which cells of the pairing are of an old class."""
         return self.is_old_class[self.pairing.cells.truth]
 
+    @cached_property
+    def flipped_cells(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Cells of flips: (F,) true classes, the new model's answers, and how many."""
+        cells = self.pairing.cells
+        flipped = (cells.answer >= 0) & self.cells_of_old
+        return cells.truth[flipped], cells.answer[flipped], cells.n[flipped]
+
+    @cached_property
+    def flipped_pairs(self) -> FlippedPairs:
+        """The flips by class and answer."""
+        truth, answer, n = self.flipped_cells
+        size = len(self.pairing.vocabulary)
+        # Other models tell samples apart that these two answer alike: one pair may stand in several cells.
+        keys, cell = np.unique(truth * size + answer, return_inverse=True)
+        flips = summed(cell, n, len(keys))
+        order = np.argsort(-flips, kind="stable")
+        return FlippedPairs(keys[order] // size, keys[order] % size, flips[order])
+
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
         cells = self.pairing.cells
@@ -100,3 +132,10 @@ def flip_counts(old: BoolArray, new: BoolArray) -> Counts:
         positive_flips=int((~old & new).sum()),
         both_wrong=int((~old & ~new).sum()),
     )
+
+
+def summed(place: IntArray, n: IntArray, places: int) -> IntArray:
+    """(places,) the sum of `n` at each place."""
+    total = np.zeros(places, dtype=np.int64)
+    np.add.at(total, place, n)
+    return total
