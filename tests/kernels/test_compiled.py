@@ -6,7 +6,13 @@ from torch import Tensor
 
 from mpt_kernels import MPTLoss
 from mpt_kernels.loss import Backend
-from tests.kernels.cases import Loss, random_case
+from tests.kernels.cases import INTERPRETED, Loss, random_case
+
+
+@pytest.fixture(autouse=True)
+def _one_graph(wide: bool) -> None:
+    if wide and INTERPRETED:
+        pytest.skip("the graph is that of the narrow kernel; compiling it takes longer than interpreting")
 
 
 @pytest.mark.parametrize("distance", ["kl", None])

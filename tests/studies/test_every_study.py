@@ -71,7 +71,7 @@ def model_of(model: str, known: int, image_size: int) -> torch.nn.Module:
 def test_every_run_of_a_study_takes_steps(name: str) -> None:
     study = load_study(name)
     classes = classes_of(name)
-    taken, learnt = 0, not study.file.updates
+    taken, learnt = 0, False
     built: set[tuple[str, int, int]] = set()
     for run in plan_study(study, study.file.seeds[:1]):
         split = study.file.splits[run.stage]
@@ -81,14 +81,14 @@ def test_every_run_of_a_study_takes_steps(name: str) -> None:
         recipe = change_recipe(run.recipe, {"model.pretrained": None, "optim.lr": 1e-4}, name)
         kind = (recipe.model.model_dump_json(), known, recipe.data.image_size)
         how = (known, run.method, recipe.criterion.name)
-        if learnt and taken >= STEPS and how in TRAINED and kind in built:
+        if (learnt or not run.is_update) and taken >= STEPS and how in TRAINED and kind in built:
             continue  # it has learnt as many classes in another study, with another k, or by another net
         TRAINED.add(how)
         built.add(kind)
         loss = loss_of_a_step(recipe, model_of(*kind), known, num_old)
         assert torch.isfinite(loss), run.key
         taken, learnt = taken + 1, learnt or run.is_update
-    assert learnt
+    assert learnt or not study.file.updates
     assert taken >= STEPS
 
 
