@@ -88,8 +88,7 @@ def missing_of(claims: Claims, printed: set[str]) -> list[str]:
 def printed_by(command: str) -> set[str]:
     """The numbers that a command prints, which runs in this process, in the repository; or those of a JSON file."""
     if command.startswith("results/"):
-        numbers = re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", (ROOT / command).read_text(encoding="utf-8"))
-        return {f"{abs(float(number)) * scale:.6f}" for number in numbers for scale in (1, 100)}
+        return _numbers_of_json((ROOT / command).read_text(encoding="utf-8"))
     words = command.split()
     assert words[0] == "mptctl"
     words = [match for word in words[1:] for match in _expand(word)]
@@ -100,7 +99,13 @@ def printed_by(command: str) -> set[str]:
     finally:
         os.chdir(before)
     assert done.exit_code == 0, done.output
-    return set(NUMBER.findall(done.stdout))
+    return set(NUMBER.findall(done.stdout)) | (_numbers_of_json(done.stdout) if "--json" in words else set())
+
+
+def _numbers_of_json(text: str) -> set[str]:
+    """Fractions as they are and as percent, without their sign."""
+    fractions = re.findall(r"(?<![\w.])\d+\.\d+(?:e-?\d+)?", text)
+    return {f"{float(fraction) * scale:.6f}" for fraction in fractions for scale in (1, 100)}
 
 
 def _expand(word: str) -> list[str]:
