@@ -20,17 +20,21 @@ FIGURE = "adjust.svg"
 
 @prints({"--json": "mptctl.release.adjust_report:AdjustReport"})
 def adjust(
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="The run to adjust: name, run folder or .pt file.")
-    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The update: run name, run folder or .pt file.")],
     old: Annotated[
         str | None,
-        typer.Option("--old", metavar="OLD", help="Old model; not needed for --temperature alone."),
+        typer.Option(
+            "--old",
+            metavar="OLD",
+            help="Old model: run name, run folder or .pt file; not needed for --temperature alone.",
+        ),
     ] = None,
     max_nfr: Annotated[
         float | None,
         typer.Option(
-            "--max-nfr", metavar="PCT", help="Least error whose NFR is within this, with confidence."
+            "--max-nfr",
+            metavar="PCT",
+            help="Largest NFR: the shift of least error that keeps it, at --confidence, is chosen.",
         ),
     ] = None,
     max_er_increase: Annotated[
@@ -38,7 +42,7 @@ def adjust(
         typer.Option(
             "--max-er-increase",
             metavar="PTS",
-            help="Least NFR whose error on all classes is at most so many points above NEW's.",
+            help="Largest increase of error on all classes, in points: the shift of least NFR that keeps it is chosen.",
         ),
     ] = None,
     confidence: Annotated[
@@ -70,10 +74,10 @@ def adjust(
 ) -> None:
     """Shift a trained update until it keeps a budget of flips.
 
-    A constant is subtracted from the new classes' logits (one for all new classes, or one for each) and the
-    model is written as a new run. The constant is chosen on the validation part; the test part is not read.
-    Exits with 3, and writes nothing, where no constant keeps the budget; the least NFR that can be reached
-    is named.
+    The shift is a constant, subtracted from the new classes' logits (one for all new classes, or one for
+    each); the model is written as a new run. The shift is chosen on the validation part; the test part is
+    not read. Exits with 3, and writes nothing, where no shift keeps the budget, and names the least NFR
+    that a shift reaches.
 
     Examples:
 

@@ -45,20 +45,20 @@ def compare(
     ] = "seed",
     part: Annotated[
         Literal["test", "val"],
-        typer.Option("--part", help="Samples that are counted; val where something is to be chosen."),
+        typer.Option("--part", help="Part whose samples are counted; val for choosing a method."),
     ] = "test",
     equal_error: Annotated[
         str | None,
         typer.Option(
             "--equal-error",
             metavar="ROW",
-            help="Move each update by a bias, on validation, to the error of that row of the table.",
+            help="Shift each update, by the validation part, to the validation error of ROW.",
         ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="ROW", help="Say how far each row is from that one, with intervals."
+            "--against", metavar="ROW", help="Show the difference of each row to ROW, with intervals."
         ),
     ] = None,
     as_json: opt.Json = False,
@@ -71,9 +71,9 @@ def compare(
 ) -> None:
     """Compare updates over seeds: flips, errors, cost.
 
-    Prints one row for each method, and which differences are more than noise. Predictions are kept beside
-    each checkpoint, so that the same table is printed again at once, also where only predictions, recipes
-    and metrics are left.
+    Prints one row for each method, and which differences are more than noise of samples and retraining.
+    Predictions are kept beside each checkpoint, so the same table is printed again at once, also when only
+    predictions, recipes and metrics are left.
 
     Examples:
 

@@ -26,9 +26,9 @@ def render_reference(app: typer.Typer) -> str:
     parts = [
         "# Reference",
         "",
-        "Made from the code by `make docs`; a test fails when it is stale. `mptctl VERB --help` says the same.",
+        "Made from the code by `make docs`; a test fails when it is stale. `mptctl COMMAND --help` says the same.",
         "",
-        "## Verbs",
+        "## Commands",
         "",
         *(line for name, command in verbs(app) for line in _verb(name, command)),
         "## Recipe keys",

@@ -47,7 +47,7 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="NEW...",
-            help="Its replacement, in the same forms, or several; without one OLD is measured by itself.",
+            help="Its replacement, in the same forms; or several. Without NEW, OLD is measured alone.",
             show_default=False,
         ),
     ] = None,
@@ -76,7 +76,7 @@ def evaluate(
         typer.Option(
             "--noise-floor",
             metavar="MODEL",
-            help="A second training of OLD: its flips are retraining noise.",
+            help="The old model trained again: what it flips is retraining noise.",
             rich_help_panel=slices.COMPARED,
         ),
     ] = None,
@@ -85,7 +85,7 @@ def evaluate(
         typer.Option(
             "--baseline",
             metavar="MODEL",
-            help="A plain update, shifted to NEW's error: the flips that can be had without training.",
+            help="Plain comparison: a plain update, shifted to NEW's error; the shift is read off the test part.",
             rich_help_panel=slices.COMPARED,
         ),
     ] = None,
@@ -112,7 +112,7 @@ def evaluate(
             "--rows",
             metavar="N",
             min=0,
-            help="Rows of each list, and all tables; 0: all. (default: 10)",
+            help="Show all tables, each with at most N rows; 0: all rows. (default: 10)",
             rich_help_panel=TABLES,
         ),
     ] = None,
@@ -139,8 +139,8 @@ def evaluate(
     Exits with 3 where a limit is exceeded, where the rate that it limits is not defined, or where
     --confidence leaves it undecided (unless --undecided pass); with any limit also where OLD and NEW are
     the same model, where one of them comes from an unfinished run, or where OLD is never right.
-    Where OLD does not say which classes it knows, limits have to hold without the labels that it never
-    answers, too.
+    Where OLD does not say which classes it knows, limits must also be kept without the labels that it
+    never predicts.
 
     Examples:
 

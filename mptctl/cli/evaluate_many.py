@@ -41,7 +41,7 @@ def refuse_flags(context: typer.Context, *, replacements: int) -> None:
         if not replacements and name not in ALONE | SHARED:
             raise UsageError(f"{param.opts[0]}: is for a comparison; name NEW, the replacement, as well")
         if replacements and name in ALONE:
-            raise UsageError(f"{param.opts[0]}: is for one model by itself; name OLD or NEW alone")
+            raise UsageError(f"{param.opts[0]}: is for one model alone; name OLD or NEW alone")
         if replacements > 1 and name in OF_ONE_UPDATE:
             raise UsageError(
                 f"{param.opts[0]}: is for one NEW, and {replacements} are given; evaluate one at a time"

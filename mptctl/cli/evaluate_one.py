@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
 
-PANEL = "One model by itself"
+PANEL = "One model alone"
 Temperature = Literal["fit"]
 Fit = Annotated[
     Temperature | None,
@@ -26,7 +26,7 @@ Validation = Annotated[
     typer.Option(
         "--validation",
         metavar="FILE",
-        help="Predictions to fit it on; default: of the run's validation part.",
+        help="Predictions to fit the temperature on; default: those of the run's validation part.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Options that several verbs share, so that they read the same everywhere."""
+"""Options that several commands share, so that they read the same everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ Overrides = Annotated[
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", metavar="RUN", help="Run folder below the run root. (default: the verb's)"),
+    typer.Option(
+        "--name",
+        metavar="RUN",
+        help="Run folder below the run root. (default: the command's, such as old or mpt-kl)",
+    ),
 ]
 Old = Annotated[
     str, typer.Option("--old", metavar="RUN", help="Old model: run name, run folder or .pt file.")
@@ -44,12 +48,10 @@ NoiseFloor = Annotated[
     typer.Option(
         "--noise-floor",
         metavar="MODEL",
-        help="Another training of the old model: a budget below what it flips brings a warning.",
+        help="The old model trained again: what it flips is retraining noise; a smaller budget brings a warning.",
     ),
 ]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on with what is in the folder; a run by its own recipe.")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, by its own recipe.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
 Seed = Annotated[
     int | None,
@@ -68,7 +70,11 @@ IndependentSeed = Annotated[
 ]
 Device = Annotated[
     str | None,
-    typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. (default: the recipe's)"),
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="Where models compute: auto, cpu, cuda or cuda:N. (default: the recipe's)",
+    ),
 ]
 ModelDevice = Annotated[
     str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
@@ -88,6 +94,6 @@ Log = Annotated[
     typer.Option(
         "--log",
         metavar="TRACKER",
-        help="Log recipe, curves and result to mlflow, wandb or tensorboard too. Repeatable.",
+        help="Log recipe, curves and result to mlflow, wandb or tensorboard. Repeatable.",
     ),
 ]

@@ -18,7 +18,7 @@ def predict(
         typer.Argument(metavar="DIR", help="Folder of pictures, at any depth; ids are paths below it."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="Where answers go: .npz, .csv or .parquet.")
+        Path, typer.Option("--out", metavar="FILE", help="Where predictions go: .npz, .csv or .parquet.")
     ],
     run_root: opt.RunRoot = Path("runs"),
     verify: Annotated[
@@ -28,7 +28,7 @@ def predict(
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or leave them out and name them.")
     ] = "fail",
     device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where it computes: auto, cpu, cuda or cuda:N.")
+        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
     ] = "auto",
 ) -> None:
     """Write a model's predictions for pictures without labels.
@@ -68,5 +68,5 @@ def predict(
         typer.echo(f"left out: {line}", err=True)
     for line in passed_over_at_any_depth(folder.expanduser()).lines():
         typer.echo(line, err=True)
-    typer.echo(f"{len(found):,} pictures answered, {len(found.left_out):,} left out", err=True)
+    typer.echo(f"{len(found):,} pictures predicted, {len(found.left_out):,} left out", err=True)
     typer.echo(str(found.save(out)))

@@ -58,7 +58,7 @@ SavePredictions = Annotated[
     typer.Option(
         "--save-predictions",
         metavar="DIR",
-        help="Write old.npz and new.npz, which evaluate takes.",
+        help="Write both models' predictions as old.npz and new.npz, which evaluate reads.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -71,7 +71,7 @@ DataRoot = Annotated[
     typer.Option(
         "--data-root",
         metavar="DIR",
-        help="Folder of the pictures, where ids of predictions files are paths below it.",
+        help="Folder of the pictures, if the ids of predictions files are paths below it.",
         rich_help_panel=PANEL,
     ),
 ]

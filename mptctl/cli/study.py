@@ -41,7 +41,7 @@ def study(
         typer.Option(
             "--results",
             metavar="DIR",
-            help="Copy recipe, metrics and answers of each finished run to DIR/STUDY/SEED/RUN.",
+            help="Copy recipe, metrics and predictions of each finished run to DIR/STUDY/SEED/RUN.",
         ),
     ] = None,
     parallel: Annotated[
@@ -59,7 +59,7 @@ def study(
             "--lockstep",
             metavar="N",
             min=1,
-            help="Updates that one process trains in turn, on the same batches and answers of teachers.",
+            help="Trials or updates that one process trains in turn, on the same batches and teacher predictions.",
         ),
     ] = 1,
     ray_address: Annotated[
@@ -71,11 +71,11 @@ def study(
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page of the table.")
+        Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page.")
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say which runs there are, and what they will take; write nothing."),
+        typer.Option("--dry-run", help="Check everything, say what would be done, write nothing."),
     ] = False,
     as_json: opt.Json = False,
 ) -> None:

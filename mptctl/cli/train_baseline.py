@@ -27,7 +27,8 @@ def train_baseline(
         float | None,
         typer.Option(
             "--k",
-            help="Bias on the logits of new classes, for mpt-kl-noref, mpt-lm-noref and mpt-nodistill. "
+            help="Bias k, added to the new classes' logits in training; for mpt-kl-noref, mpt-lm-noref and "
+            "mpt-nodistill. "
             "(default: the recipe's)",
         ),
     ] = None,
@@ -54,7 +55,7 @@ def train_baseline(
 
     row = ROWS[validate_method({"name": method}).name]
     if k is not None and not row.bias:
-        raise UsageError(f"--k {k:g}: {method} has no bias; leave it away, or use train-mpt or mpt-nodistill")
+        raise UsageError(f"--k {k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill")
     run_training(
         inputs,
         method_keys(method, k, cache_teachers),

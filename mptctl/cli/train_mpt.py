@@ -23,19 +23,22 @@ def train_mpt(
     distance: Annotated[
         Distance | None,
         typer.Option(
-            "--distance", help="Distance to the teachers: KL divergence or logit matching. (default: kl)"
+            "--distance",
+            help="Distance to the teachers: kl (KL divergence) or lm (logit matching). (default: kl)",
         ),
     ] = None,
     k: Annotated[
         float | None,
-        typer.Option("--k", help="Bias on the logits of new classes in training. (default: the recipe's)"),
+        typer.Option(
+            "--k", help="Bias k, added to the new classes' logits in training. (default: the recipe's)"
+        ),
     ] = None,
     max_nfr: Annotated[
         float | None,
         typer.Option(
             "--max-nfr",
             metavar="PCT",
-            help="A budget in place of k: k is moved in training so that NFR stays within it.",
+            help="Largest NFR, in place of --k: k is adjusted in training so that NFR stays within it.",
         ),
     ] = None,
     confidence: Annotated[

@@ -222,7 +222,7 @@ def _without_effect(flags: TrainingFlags, recipe: Recipe) -> list[str]:
         return []
     keys = {each.partition("=")[0].strip() for each in flags.overrides or ()}
     without = sorted(keys & {"method.k", "method.max_nfr"})
-    return [f"--set {key}: has no effect, since {method} has no bias" for key in without]
+    return [f"--set {key}: has no effect, since {method} has no k" for key in without]
 
 
 def next_command(words: list[str], run_root: Path) -> str:

@@ -46,7 +46,7 @@ def tune(
         typer.Option(
             "--k",
             metavar="VALUES",
-            help="Bias on the logits of new classes: values, or a range as 0:8 (random, optuna). "
+            help="Bias k, added to the new classes' logits in training: values, or a range as 0:8 (random, optuna). "
             "(default: 0,0.5,1,1.5,2,4,8, or 0:8)",
             rich_help_panel=SPACE,
         ),
@@ -56,7 +56,8 @@ def tune(
         typer.Option(
             "--distance",
             metavar="VALUES",
-            help="kl, lm, or both as kl,lm. (default: the recipe's, or kl)",
+            help="Distance to the teachers: kl (KL divergence), lm (logit matching), or kl,lm. "
+            "(default: the recipe's, or kl)",
             rich_help_panel=SPACE,
         ),
     ] = None,
@@ -80,7 +81,9 @@ def tune(
     ] = None,
     asha: Annotated[
         bool,
-        typer.Option("--asha", help="Give trials up early by their validation NFR.", rich_help_panel=SPACE),
+        typer.Option(
+            "--asha", help="Stop poor trials early, by their validation NFR.", rich_help_panel=SPACE
+        ),
     ] = False,
     max_er_increase: Annotated[
         float | None,
@@ -89,7 +92,7 @@ def tune(
             metavar="POINTS",
             min=-100.0,
             max=100.0,
-            help="How much more validation error than the reference's a choice may have, in points. (default: 0.5)",
+            help="Largest increase of validation error above the reference's, in points. (default: 0.5)",
             rich_help_panel=CHOICE,
         ),
     ] = None,
@@ -98,7 +101,7 @@ def tune(
         typer.Option(
             "--max-nfr",
             metavar="PCT",
-            help="A budget in its place: the lowest error among trials whose NFR is shown to be within it.",
+            help="Largest NFR, in place of --max-er-increase: of the trials shown to keep it, the lowest error.",
             rich_help_panel=CHOICE,
         ),
     ] = None,
@@ -152,7 +155,7 @@ def tune(
             "--lockstep",
             metavar="N",
             min=1,
-            help="Trials that one process trains in turn, on the same batches and answers of teachers.",
+            help="Trials or updates that one process trains in turn, on the same batches and teacher predictions.",
             rich_help_panel=WHERE,
         ),
     ] = 1,

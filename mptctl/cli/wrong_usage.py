@@ -41,7 +41,7 @@ def explain(error: typer.TyperException, words: Sequence[str]) -> str:
         verb = next((word for word in words if not word.startswith("-") and repr(word) in message), "")
         verbs = context.command.list_commands(context)
         close = difflib.get_close_matches(verb, verbs, n=1, cutoff=0.5)
-        message = f"no such verb: {verb}" + (f"; did you mean {close[0]}?" if close else "")
+        message = f"no such command: {verb}" + (f"; did you mean {close[0]}?" if close else "")
     elif value := re.fullmatch(r"Invalid value for '?([^':]+)'?: (.+)", message):
         message = _wrong_value(value[1], value[2], words)
     return f"{message}{'' if message.endswith('?') else ';'} {path_of(context)} --help lists what there is"

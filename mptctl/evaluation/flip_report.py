@@ -77,7 +77,7 @@ class Equivalence(Model):
 
 
 class NoiseFloor(Model):
-    """What another training of the old model would flip by itself."""
+    """Retraining noise: what another training of the old model flips."""
 
     name: str = Field(description="the third model")
     same_classes: bool = Field(
@@ -119,7 +119,7 @@ class ClassRow(Model):
 
 
 class PairRow(Model):
-    """Flips from one class to one wrong answer."""
+    """Flips from one class to one wrong prediction."""
 
     label: str = Field(description="the true class")
     answer: str = Field(description="the new model's prediction")
@@ -135,7 +135,7 @@ class MorePairs(Model):
 
 
 class WrongAnswerRow(Model):
-    """Flips that one wrong answer took from all classes."""
+    """Flips that one wrong prediction took from all classes."""
 
     answer: str = Field(description="the new model's prediction")
     new_class: bool = Field(description="the old model did not know that class")

@@ -131,7 +131,7 @@ class Limits(Model):
     undecided: Literal["fail", "pass"] = Field(
         default="fail", description="what an undecided limit does to `passed`"
     )
-    allow_identical: bool = Field(default=False, description="one and the same model may pass")
+    allow_identical: bool = Field(default=False, description="OLD and NEW may be the same model")
     allow_unfinished: bool = Field(default=False, description="models of unfinished runs may pass")
 
     @model_validator(mode="after")

@@ -32,24 +32,26 @@ class Margins(Model):
 class SweepPoint(Model):
     """The rates when `bias` is taken off the logits of the new classes after training."""
 
-    bias: float = Field(description="logits: the smallest, in double precision, at which these rates hold")
-    nfr: float = Field(description="NFR at this bias")
+    bias: float = Field(
+        description="shift in logits: the smallest, in double precision, that gives these rates"
+    )
+    nfr: float = Field(description="NFR at this shift")
     er_old_classes: float = Field(description="error on samples of old classes")
     er_new_classes: float | None = Field(description="error on samples of the other classes")
     er_all: float = Field(description="error on all samples")
 
 
 class SweepCurve(Model):
-    """What a bias after training buys for free, with one model's logits."""
+    """NFR and errors of one model as its new classes' logits are shifted after training."""
 
-    name: str = Field(description="the model whose logits are biased")
+    name: str = Field(description="the model whose logits are shifted")
     role: Literal["new", "baseline"] = Field(
         description="the model that is judged, or the one given by --baseline"
     )
     points: list[SweepPoint] = Field(
-        description="from no bias to the one that leaves no answer to be taken; of a long curve some 200 steps"
+        description="from no shift to the one that leaves no prediction of a new class; of a long curve some 200 steps"
     )
     nfr_at_new_error: float | None = Field(
-        description="lowest NFR that any bias reaches at an error on all classes no higher than the new model's own"
+        description="lowest NFR that any shift reaches at an error on all classes no higher than the new model's own"
     )
-    at_new_error: SweepPoint | None = Field(description="where that is: its bias and its errors")
+    at_new_error: SweepPoint | None = Field(description="where that is: its shift and its errors")

@@ -47,7 +47,7 @@ def evaluate(
             ``"all"``: all labels. Default: those that the old model can answer, or all labels, with a warning; then
             a gate has to pass without the labels that the old model never answers, too.
         noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
-        baseline: (N,) or (N, C) of an untreated model; what a bias on it gets for free.
+        baseline: (N,) or (N, C) of a plain update, shifted to the error of `new` on these samples.
         nfr_margin: a fraction; is NFR below it?
         causes: give each flip its cause, where both models give logits.
         validation: (M,) labels and (M, C) logits of the new model on samples that it was not trained on and that are

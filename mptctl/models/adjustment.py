@@ -18,7 +18,7 @@ class Adjustment(Model):
         None, description="name of the old model; null where only a temperature was fitted"
     )
     kind: Literal["none", "bias", "per-class"] = Field(
-        description="bias: one for all new classes; per-class: one of each; none: nothing was taken off"
+        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
     )
     biases: dict[str, float] = Field(
         description="what was taken off the logit of each new class; empty: nothing"
@@ -32,4 +32,4 @@ class Adjustment(Model):
     nfr: float | None = Field(None, description="on the validation samples that chose, a fraction")
     bound: float | None = Field(None, description="upper bound of NFR there; it holds where max_nfr is set")
     flips: int | None = Field(None, description="negative flips there")
-    samples_old: int | None = Field(None, description="those of old classes; of per-class biases one half")
+    samples_old: int | None = Field(None, description="those of old classes; of per-class shifts one half")

@@ -141,7 +141,7 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
             return folder
     if (run_root / run / "last.pt").is_file():
         raise CheckpointError(
-            f"{run}: its run is not finished; go on with --resume and the verb that began it"
+            f"{run}: its run is not finished; go on with --resume and the command that began it"
         )
     there = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(

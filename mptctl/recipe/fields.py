@@ -161,7 +161,7 @@ class ModelRecipe(Group):
 class MethodRecipe(Group):
     """Which loss, and its settings; what is not said is the paper's."""
 
-    name: MethodName = Field("no-treatment", description="method, set by the verb")
+    name: MethodName = Field("no-treatment", description="method, set by the command")
     init: Init = Field(
         "fresh",
         description="what the model begins with: fresh or pretrained weights; the old model's, whose rows of the old "

@@ -235,7 +235,7 @@ def _read_file(name_or_file: str) -> dict[Any, Any]:
         if not named.is_file():
             if name_or_file in METHOD_NAMES:
                 raise UsageError(
-                    f"{where}: is a method, which a verb or method.name names; a recipe is one of "
+                    f"{where}: is a method, which a command or method.name names; a recipe is one of "
                     f"{', '.join(preset_names())}, or a YAML file"
                 )
             raise UsageError(f"{where}: no such file or preset{nearest(name_or_file, preset_names(), LISTS)}")

@@ -14,10 +14,12 @@ class Chosen(Model):
     """What was folded into the classifier."""
 
     kind: Literal["none", "bias", "per-class"] = Field(
-        description="bias: one for all new classes; per-class: one of each; none: nothing was taken off"
+        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
     )
-    bias: float | None = Field(description="what was taken off every new class's logit; null for per-class")
-    biases: dict[str, float] = Field(description="the same by class; empty where nothing was taken off")
+    bias: float | None = Field(
+        description="what was subtracted from every new class's logit; null for per-class"
+    )
+    biases: dict[str, float] = Field(description="the same by class; empty where there is no shift")
     temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
 
 
@@ -32,7 +34,7 @@ class AdjustFigures(Model):
     flips: int | None = Field(description="negative flips")
     samples_old: int | None = Field(description="samples of old classes")
     errors: int = Field(description="wrong predictions")
-    samples: int = Field(description="samples: the validation part, or half of it where biases are per-class")
+    samples: int = Field(description="samples: the validation part, or half of it where shifts are per-class")
     nll: float | None = Field(description="mean of -log p of the true class, over the classes that it knows")
 
 

@@ -204,7 +204,7 @@ def _refuse_no_comparison(found: NamedModels, answers: PairedAnswers) -> None:
     if found.identical or same_content(answers.pairing):
         raise UsageError(f"--old: {IDENTICAL}; name the model that is in production")
     for sentence in found.unfinished:
-        raise UsageError(f"{sentence}; finish it first, with the verb that began it and --resume")
+        raise UsageError(f"{sentence}; finish it first, with the command that began it and --resume")
 
 
 def _temperature(samples: HeldOut, biases: FloatArray) -> float:

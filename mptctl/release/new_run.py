@@ -35,7 +35,7 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
         )
     end = unfinished(checkpoint.path, meta)
     if end is not None and end.certain:
-        raise UsageError(f"{end.sentence}; finish it first, with the verb that began it and --resume")
+        raise UsageError(f"{end.sentence}; finish it first, with the command that began it and --resume")
 
 
 def write_run(

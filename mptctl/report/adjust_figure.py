@@ -16,7 +16,7 @@ from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata,
 
 # More steps of a curve than a figure can show.
 POINTS = 400
-LOOKS = {"bias": (NEW, "one bias"), "per-class": (FRESH, "a bias of each class, on one half")}
+LOOKS = {"bias": (NEW, "one shift"), "per-class": (FRESH, "a shift for each class, on one half")}
 
 
 def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture | None) -> Figure:
@@ -44,14 +44,16 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
             [100 * flips / whole.n_old],
             color=NEW,
             s=30,
-            label="as it was",
+            label="NEW as it was",
             zorder=3,
         )
         after = report.validation
         if after.nfr is not None and after.bound is not None:
             x, y = 100 * after.er_all, 100 * after.nfr
             if report.max_nfr is not None:  # elsewhere the bound was not what chose
-                axes.plot([x, x], [y, 100 * after.bound], color=INK, linewidth=1, label="up to its bound")
+                axes.plot(
+                    [x, x], [y, 100 * after.bound], color=INK, linewidth=1, label="up to its upper bound"
+                )
             axes.scatter(
                 [x], [y], s=90, facecolors="none", edgecolors=LOST, linewidths=1.8, label="choice", zorder=4
             )

@@ -18,7 +18,7 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
         labels: names for people by class id.
     """
     after, before = report.validation, report.before
-    lines = [f"taken off  {_taken_off(report.chosen, labels or {})}"]
+    lines = [f"shift      {_taken_off(report.chosen, labels or {})}"]
     if report.chosen.temperature != 1.0:
         lines.append(
             f"divided by {report.chosen.temperature:.4g}, the temperature; NLL {_nll(before)} -> {_nll(after)}"
@@ -40,12 +40,12 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
 
 def _taken_off(chosen: Chosen, labels: Mapping[str, str]) -> str:
     if chosen.kind == "none":
-        return "nothing: no bias does better"
+        return "nothing: no shift does better"
     if chosen.kind == "bias":
-        return f"{chosen.bias:.4g} from the logits of {len(chosen.biases)} new classes"
+        return f"{chosen.bias:.4g}, subtracted from the logits of {len(chosen.biases)} new classes"
     most = sorted(chosen.biases.items(), key=lambda each: -each[1])
     each = some(f"{bias:.3g} {class_name(labels, name)}" for name, bias in most)
-    return f"a bias of each of {len(most)} new classes: {each}"
+    return f"{each}; a constant for each of {len(most)} new classes"
 
 
 def _nll(figures: AdjustFigures) -> str:

@@ -118,7 +118,7 @@ def marks_sentence(comparison: Comparison) -> str:
     """What the marks and the columns mean, in one sentence."""
     noise = comparison.noise
     draws = (
-        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a bias"
+        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a shift"
     )
     if noise.over == "samples":
         how = f"{draws}: the test draw only, since each row has one seed"
@@ -127,7 +127,8 @@ def marks_sentence(comparison: Comparison) -> str:
     return (
         f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
         f"{100 * noise.level:g} % interval of the difference contains zero; {how}); rates are in percent, "
-        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; cost 1 is one plain training."
+        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; training "
+        "cost 1 is one plain training."
     )
 
 
@@ -180,8 +181,8 @@ def _called(row: ComparisonRow) -> str:
 def equal_error_sentence(row: str) -> str:
     """What every row is, where all are compared at the error of one."""
     return (
-        "Every row is what a bias leaves of it: the largest off the new classes' logits, or the smallest on them, "
-        f"with which it errs on validation no more than {row} as it is."
+        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is subtracted "
+        "from the new classes' logits, or the smallest is added."
     )
 
 
@@ -192,8 +193,8 @@ def remarks(comparison: Comparison) -> list[str]:
     for old in comparison.old if comparison.calibration is None else ():
         where = f" of {old.split}" if old.split else ""
         lines.append(
-            f"The old models{where} err on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} samples of "
-            "old classes."
+            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
+            "samples of old classes."
         )
     if comparison.equal_error is not None:
         lines.append(equal_error_sentence(comparison.equal_error))
@@ -204,13 +205,13 @@ def remarks(comparison: Comparison) -> list[str]:
         ]
         if checked:
             lines.append(
-                f"Flips at the test error of {comparison.equal_error}, the biases read off the test samples "
-                f"themselves: {', '.join(checked)}."
+                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part itself: "
+                f"{', '.join(checked)}."
             )
     for section, row in comparison.bias_held_against.items():
         where = "" if section == "all" else f" of {section}"
         lines.append(
-            f"“{BIAS_ROW}”{where}: a constant off the new classes' logits of the plain update, chosen on "
-            f"validation at no more error than {row}; it costs no training."
+            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its validation "
+            f"error at or below that of {row}; it costs no training."
         )
     return [*lines, *(f"Note: {note}." for note in comparison.notes)]

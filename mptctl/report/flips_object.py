@@ -73,7 +73,7 @@ class Report:
             confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it keeps to
                 the limit, fails where all of it exceeds it, and is undecided else; default: the rate itself decides.
             undecided: whether an undecided limit passes.
-            allow_identical: judge one and the same model too, which else fails every limit.
+            allow_identical: do not fail when old and new are the same model.
 
         Returns:
             `passed`, `answer` (pass, fail, undecided), `failed` (names of limits) and `checks`. Its

@@ -228,9 +228,9 @@ def _adjusted(change: Adjustment | None) -> str:
         return ""
     low, high = min(change.biases.values(), default=0.0), max(change.biases.values(), default=0.0)
     taken = {
-        "none": "no bias taken off",
-        "bias": f"{high:.3f} taken off every new class's logit",
-        "per-class": f"{low:.3f} to {high:.3f} taken off the new classes' logits",
+        "none": "no shift",
+        "bias": f"{high:.3f} subtracted from every new class's logit",
+        "per-class": f"{low:.3f} to {high:.3f} subtracted from the new classes' logits",
     }[change.kind]
     words = [f"from {change.adjusted}", taken]
     if change.max_nfr is not None:

@@ -79,8 +79,8 @@ def print_quickstart(
         console.print("\nSome of what the plain update breaks:\n", highlight=False, markup=False)
         console.print(_gallery(examples, pictures))
     console.print()
-    say(words(f"All that the careful update breaks: {page}"), console)
-    say(words(f"On data of your own: {next_command}"), console)
+    say(words(f"All that the MPT update breaks: {page}"), console)
+    say(words(f"For your own data: {next_command}"), console)
 
 
 def _gallery(examples: Sequence[Example], pictures: PictureReader) -> Table:

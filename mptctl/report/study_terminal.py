@@ -148,5 +148,6 @@ def _line(progress: RunProgress) -> str:
         return f"{run.key}: its process died; another one goes on"
     if progress.status == "running":
         begun = f", from step {progress.step:,}" if progress.step else ""
-        return f"{run.key}: {run.method}, {progress.total_steps:,} steps{begun}"
+        how = "plain training" if run.method == "no-treatment" else run.method
+        return f"{run.key} ({how}): {progress.total_steps:,} steps{begun}"
     return f"{run.key}: {progress.status}"

@@ -51,7 +51,7 @@ def draw_over_k(axes: Axes, report: TuneReport) -> None:
             100 * report.error_bound, color=OLD, linewidth=1, linestyle="--", label="bound on the error"
         )
     axes.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
-    axes.set_xlabel("k, the bias on the logits of new classes")
+    axes.set_xlabel("k, added to the new classes' logits in training")
     axes.set_ylabel("error, % (bars)")
     axes.grid(axis="x", visible=False)
     rates.set_ylabel("NFR, % (lines)")

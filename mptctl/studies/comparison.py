@@ -57,7 +57,7 @@ class ComparisonRow(Model):
     """One method on the same seeds."""
 
     name: str = Field(description="of its runs where all have one name, else of the method")
-    method: str = Field(description="of its recipe; or that a bias was taken off the plain update")
+    method: str = Field(description="of its recipe; or that the plain update was shifted")
     split: str | None = Field(description="which split it is of, with --by split")
     old: str | None = Field(None, description="run of the old model that it is held against, with --by old")
     seeds: list[int] = Field(description="of its runs, in the order of all values")
@@ -82,13 +82,13 @@ class ComparisonRow(Model):
     )
     bias: Spread | None = Field(
         None,
-        description="what was taken off the logits of new classes, for the row of the bias and with --equal-error; "
-        "below zero it was put on them",
+        description="what was subtracted from the logits of new classes, for the shifted plain update and with "
+        "--equal-error; below zero it was added to them",
     )
     flips_at_test_error: Counted | None = Field(
         None,
-        description="with --equal-error: negative flips and test samples of old classes with the bias that is read off "
-        "the test samples themselves, at the test error of that row; a check, since no release can choose so",
+        description="with --equal-error: negative flips and test samples of old classes with the shift that is read "
+        "off the test samples themselves, at the test error of that row; a check, since no release can choose so",
     )
     errors_at_test_error: Counted | None = Field(
         None, description="wrong predictions and test samples, likewise"
@@ -111,7 +111,7 @@ class Noise(Model):
         description="what the intervals are over; samples alone, which is the test draw only, for one seed"
     )
     resamples: int = Field(
-        description="draws of the paired bootstrap: of test samples, and of the validation samples that chose a bias"
+        description="draws of the paired bootstrap: of test samples, and of the validation samples that chose a shift"
     )
     level: float = Field(
         description="of the interval of the difference, which contains zero where it is noise"
@@ -155,6 +155,6 @@ class Comparison(Model):
     )
     noise: Noise = Field(description="how noise was judged")
     bias_held_against: dict[str, str] = Field(
-        description="by split, by old model, or under all: the row whose validation error the bias was chosen at"
+        description="by split, by old model, or under all: the row whose validation error the shift was chosen at"
     )
     notes: list[str] = Field(description="what a reader of the numbers should know")

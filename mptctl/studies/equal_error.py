@@ -38,7 +38,7 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
         for update in group.updates:
             if not len(update.run.val):
                 raise DataError(
-                    f"--equal-error: {update.run.folder} has no validation part to choose a bias on; compare without it"
+                    f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave it out"
                 )
     rivals = {u.replicate: u.run for u in target.updates}
     moved, notes = [], []
@@ -59,7 +59,7 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
             )
         if missed:
             notes.append(
-                f"{group.name}: in {missed} of {len(updates)} seeds no bias brings it to the validation error of "
+                f"{group.name}: in {missed} of {len(updates)} seeds no shift brings it to the validation error of "
                 f"{name}; there the one with the lowest error is taken"
             )
         moved.append(group._replace(updates=updates))

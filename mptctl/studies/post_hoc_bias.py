@@ -40,7 +40,7 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     ]
     rivals = [group for group, seeds in zip(rivals, shared, strict=True) if seeds == max(shared)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
-        return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a bias on"]
+        return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"]
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
     rival_runs = {update.replicate: update.run for update in best.updates}
     biased, missed = [], 0
@@ -52,7 +52,7 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
     if not biased:
         return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
     notes = [
-        f"in {missed} of {len(biased)} seeds no bias brings the plain update to the validation error of {best.name}; "
+        f"in {missed} of {len(biased)} seeds no shift brings the plain update to the validation error of {best.name}; "
         "there the one with the lowest error is taken"
     ]
     return Group(BIAS_ROW, BIAS_ROW, plain.section, biased), best.name, notes if missed else []

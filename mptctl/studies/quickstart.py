@@ -43,13 +43,11 @@ class QuickstartRow(Model):
     """One model, measured against the old one on test characters of the old classes."""
 
     model: str = Field(description="name of its run")
-    negative_flips: int = Field(description="characters that the old model got right and this one gets wrong")
-    n_old: int = Field(description="test characters of the old classes")
+    negative_flips: int = Field(description="samples that the old model got right and this one gets wrong")
+    n_old: int = Field(description="test samples of the old classes")
     nfr: float = Field(description="negative flips / n_old")
     nfr_ci95: tuple[float, float] = Field(description="its 95 % interval")
-    rel_nfr: float | None = Field(
-        description="NFR by what independent errors would give; null where undefined"
-    )
+    rel_nfr: float | None = Field(description="NFR / NFR of independent errors; null where undefined")
     er_old_classes: float = Field(description="error on the old classes")
     er_all: float | None = Field(
         description="error on all classes; null for the old model, which does not know them all"
@@ -61,8 +59,8 @@ class QuickstartExample(Model):
 
     id: str = Field(description="the sample")
     label: str = Field(description="the true class, which was the old model's prediction")
-    plain_answer: str = Field(description="the plain update's answer")
-    careful_answer: str = Field(description="the careful update's answer")
+    plain_answer: str = Field(description="the plain update's prediction")
+    careful_answer: str = Field(description="the MPT update's prediction")
 
 
 class QuickstartResult(Model):
@@ -72,7 +70,7 @@ class QuickstartResult(Model):
     meaning: str = Field(description="what the table says, in one sentence")
     examples: list[QuickstartExample] = Field(description="some of what the plain update breaks")
     runs: list[str] = Field(description="the run folders")
-    report: str = Field(description="the HTML page of the careful update")
+    report: str = Field(description="the HTML page of the MPT update")
     next_command: str = Field(description="what to type for data of one's own")
     seconds: float = Field(description="from start to end")
 
@@ -184,7 +182,7 @@ def _meaning(
     flips = apart(*(wrong[row.model] & was_right for row in (plain, careful)))
     errors = apart(*(wrong[row.model] for row in (plain, careful)))
     return (
-        f"Of {plain.n_old:,} test characters of the {split.classes.num_old} old classes, the plain update breaks "
+        f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update breaks "
         f"{plain.negative_flips:,} that the old model got right and margin preserving training breaks "
         f"{careful.negative_flips:,} ({flips} apart), at an error over all classes of {percent(plain)} and "
         f"{percent(careful)} ({errors} apart)."

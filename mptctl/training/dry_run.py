@@ -21,7 +21,7 @@ from mptctl.training.torch_settings import torch_settings
 
 
 class DryRun(Model):
-    """The object that the training verbs print with ``--dry-run --json``."""
+    """The object that the training commands print with ``--dry-run --json``."""
 
     recipe: str = Field("", description="name of the preset, or the file")
     not_said: str | None = Field(

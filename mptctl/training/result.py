@@ -13,7 +13,7 @@ from mptctl.training.validate import Validation
 
 
 class TrainSummary(Model):
-    """The object that the training verbs print with ``--json``."""
+    """The object that the training commands print with ``--json``."""
 
     run: str = Field(description="the run folder")
     best: str = Field(description="the checkpoint that evaluate takes")

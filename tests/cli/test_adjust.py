@@ -158,7 +158,7 @@ def test_the_figure_goes_where_it_is_asked_for(root: Path, mptctl: CommandLine, 
         (["--max-nfr", "2"], "name it with --old"),
         (
             ["--old", "new", "--max-nfr", "9"],
-            "one and the same model: nothing was compared; name the model that is",
+            "the same model: nothing was compared; name the model that is",
         ),
         (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
         (["--old", "old", "--max-nfr", "2", "--confidence", "1"], "--confidence"),

@@ -54,7 +54,7 @@ def test_a_budget_that_no_bias_meets_keeps_the_run_and_writes_no_model_beside_it
     words = ("--set", "optim.epochs=4", "--set", "optim.lr=0.001", "--device", "cpu", "--max-nfr", "4")
     done = mptctl("train-mpt", "--run-root", root, *words)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "--max-nfr 4: no bias meets it; the least NFR that can be had is" in done.stderr
+    assert "--max-nfr 4: no shift keeps it; the least NFR that can be had is" in done.stderr
     assert (root / "mpt-kl" / "best.pt").is_file()
     assert not (root / "mpt-kl-adjusted").exists()
 
@@ -71,7 +71,7 @@ def test_what_contradicts_a_budget(teachers: Path, mptctl: CommandLine) -> None:
     assert "validation pictures of old classes cannot show it" in done.stderr
     words = ("--run-root", teachers, "--set", "method.max_nfr=2", "--print-recipe")
     done = mptctl("train-baseline", "pct-kl", *words)
-    assert "--set method.max_nfr: has no effect, since pct-kl has no bias" in done.stderr
+    assert "--set method.max_nfr: has no effect, since pct-kl has no k" in done.stderr
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
         ("--full", "--full: is for one NEW"),
         ("--rows 3", "--rows: is for one NEW"),
         ("--sort nfr", "--sort: is for one NEW"),
-        ("--temperature fit", "--temperature: is for one model by itself"),
+        ("--temperature fit", "--temperature: is for one model alone"),
         ("new.npz", "new.npz: is named twice as NEW; name each replacement once"),
         ("./better.npz", "better.npz: is named twice as NEW"),
     ],

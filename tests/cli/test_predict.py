@@ -35,7 +35,7 @@ def test_answers_go_into_a_file(mptctl: CommandLine, runs: Path, pictures: Path,
     out = tmp_path / "answers.csv"
     done = mptctl("predict", "mine", pictures, "--out", out, "--run-root", runs, "--device", "cpu")
     assert (done.returncode, done.stdout) == (0, f"{out}\n"), done.stderr
-    assert "16 pictures answered, 0 left out" in done.stderr
+    assert "16 pictures predicted, 0 left out" in done.stderr
     with out.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == sorted(
@@ -70,7 +70,7 @@ def test_bad_files_are_named(mptctl: CommandLine, runs: Path, pictures: Path, tm
     done = mptctl("predict", "mine", pictures, *flags, "--on-bad", "quarantine")
     assert done.returncode == 0
     assert f"left out: {pictures}/class1/bad.jpg: " in done.stderr
-    assert "16 pictures answered, 1 left out" in done.stderr
+    assert "16 pictures predicted, 1 left out" in done.stderr
 
 
 @pytest.mark.parametrize(

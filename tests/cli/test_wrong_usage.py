@@ -22,11 +22,11 @@ LINES = [
     ("evaluate a b --html x.html", "did you mean --report?"),
     ("evaluate a b --epochs 3", "no such flag: --epochs; mptctl evaluate --help lists what there is"),
     ("split digits --zzzz", "no such flag: --zzzz; mptctl split --help lists what there is"),
-    ("bench lodaer", "no such verb: lodaer; did you mean loader? mptctl bench --help"),
-    ("trian-old", "no such verb: trian-old; did you mean train-old? mptctl --help"),
+    ("bench lodaer", "no such command: lodaer; did you mean loader? mptctl bench --help"),
+    ("trian-old", "no such command: trian-old; did you mean train-old? mptctl --help"),
     ("evaluate", "Missing argument 'OLD'; mptctl evaluate --help"),
     ("train-baseline mpt-nobais --run-root ROOT", "no such method: mpt-nobais; did you mean mpt-"),
-    ("train-baseline pct-kl --k 2 --run-root ROOT", "--k 2: pct-kl has no bias"),
+    ("train-baseline pct-kl --k 2 --run-root ROOT", "--k 2: pct-kl has no k"),
     ("train-mpt --k -1 --run-root ROOT", "method.k: input should be greater than or equal to 0, got -1"),
     ("train-old --set optim.leraning_rate=1 --run-root ROOT", "did you mean optim.lr?"),
     ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
@@ -41,7 +41,7 @@ LINES = [
     ("evaluate a b --gate BROKEN", "broken.yaml: line 3, column 1: while parsing a flow node; expected the node "
      "content, but found the end"),
     ("evaluate a b --class-map BROKEN", "broken.yaml: line 3, column 1: while parsing a flow node; "),
-    ("train-mpt --recipe mpt-kl --run-root ROOT", "recipe mpt-kl: is a method, which a verb or method.name names"),
+    ("train-mpt --recipe mpt-kl --run-root ROOT", "recipe mpt-kl: is a method, which a command or method.name names"),
     ("train-mpt --name '' --run-root ROOT", "--name: is empty; give a RUN, as mptctl train-mpt --help says"),
     ("train-mpt --name ' ' --run-root ROOT", "--name ' ': names no folder below the run root"),
     ("train-mpt --old= --run-root ROOT", "--old: is empty; give a RUN, as mptctl train-mpt --help says"),
@@ -78,7 +78,7 @@ def test_a_setting_that_a_method_does_not_use_is_said(digits_root: Path, mptctl:
         "train-old", "--set", "method.k=2", "--dry-run", "--run-root", digits_root, "--name", "other"
     )
     assert done.returncode == 0
-    assert "--set method.k: has no effect, since no-treatment has no bias\n" in done.stderr
+    assert "--set method.k: has no effect, since no-treatment has no k\n" in done.stderr
 
 
 def test_a_method_and_a_criterion_are_never_called_a_recipe() -> None:

@@ -108,7 +108,7 @@ def test_row_73_predict_answers_all_pictures_or_ends_with_4(
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         "passed over 1 files that are no pictures",
-        f"{4 * len(KINDS)} pictures answered, 0 left out",
+        f"{4 * len(KINDS)} pictures predicted, 0 left out",
     ]
     (mixed / "val" / "IMG_1.HEIC").write_bytes(b"x")
     done = mptctl(*words)
@@ -117,4 +117,4 @@ def test_row_73_predict_answers_all_pictures_or_ends_with_4(
     assert "IMG_1.HEIC: .heic is not read; convert it to PNG or JPEG" in done.stderr
     done = mptctl(*words, "--on-bad", "quarantine")
     assert done.returncode == 0, done.stderr
-    assert f"{4 * len(KINDS)} pictures answered, 1 left out" in done.stderr
+    assert f"{4 * len(KINDS)} pictures predicted, 1 left out" in done.stderr

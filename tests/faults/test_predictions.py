@@ -90,7 +90,7 @@ def test_row_26_one_and_the_same_model(tmp_path: Path, mptctl: CommandLine) -> N
         report = json.loads(done.stdout)
         assert (done.returncode, report["identical"]) == (3, True)
         assert mptctl("evaluate", old, new, "--max-nfr", "1", "--allow-identical").returncode == 0
-        assert "one and the same" in mptctl("evaluate", old, new).stdout.lower()
+        assert "old and new are the same model" in mptctl("evaluate", old, new).stdout.lower()
 
 
 def test_row_27_an_old_model_whose_right_answers_are_lost(tmp_path: Path, mptctl: CommandLine) -> None:

@@ -98,8 +98,8 @@ def test_row_33_after_a_kill_no_worker_is_left(killed: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed: dict[str, Any]) -> None:
     assert "3/old: done" in killed["said"]
-    assert "3/old: no-treatment" not in killed["said"]  # which would say that it was trained
-    assert "3/no-treatment: no-treatment, 240 steps, from step" in killed["said"]
+    assert "3/old (plain training)" not in killed["said"]  # which would say that it was trained
+    assert "3/no-treatment (plain training): 240 steps, from step" in killed["said"]
     status = {row["run"]: row["status"] for row in killed["report"]["runs"]}
     assert status == {
         "old": "done",

@@ -260,7 +260,7 @@ def test_a_warning_speaks_python() -> None:
     assert report.warnings == [
         "old does not say which classes it knows: all 3 labels count as old; "
         "add `classes` to the file, or give old_classes",
-        "old never answers 1 of the labels (emu); if it does not know them, NFR is 25.00 % (1 / 4)",
+        "old never predicts 1 of the labels (emu); if it does not know them, NFR is 25.00 % (1 / 4)",
     ]
 
 

@@ -37,12 +37,12 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     mixture = mix_old_in(SAMPLES, SAMPLES.logits[:, ~SAMPLES.is_new])
     figure = draw_adjustment(report, choice, mixture)
     drawn = {str(line.get_label()): line for line in figure.axes[0].lines}
-    assert {"one bias", "a bias of each class, on one half", "limit"} <= set(drawn)
-    x, y = (np.asarray(values) for values in drawn["one bias"].get_data())
+    assert {"one shift", "a shift for each class, on one half", "limit"} <= set(drawn)
+    x, y = (np.asarray(values) for values in drawn["one shift"].get_data())
     errors, flips = SAMPLES.counts(np.zeros(8))
     assert (x[0], y[0]) == (100 * errors / len(SAMPLES), 100 * flips / SAMPLES.n_old)
     assert (np.diff(y) <= 0).all()
-    assert ("up to its bound" in drawn) == (budget.max_nfr is not None)
+    assert ("up to its upper bound" in drawn) == (budget.max_nfr is not None)
     # An old model that says what the new one says among old classes changes nothing, whatever its weight.
     assert mixture.errors == [errors] * len(WEIGHTS)
     for name in ("front.svg", "front.PNG"):

@@ -191,7 +191,7 @@ def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path)
     biases = [row.bias.values for row in found.rows if row.bias is not None]
     assert [[float(value) for value in line["bias_values"].split()] for line in lines] == biases
     text = LatexNodes2Text().latex_to_text(render_latex(found))
-    assert "with which it errs on validation no more than mpt-kl as it is. Bold is" in text
+    assert "or the smallest is added. Bold is" in text
     assert "on validation samples" in text
     plain = list(csv.DictReader(io.StringIO(render_csv(compare_runs([tmp_path])))))
     assert {(line["part"], line["equal_error"]) for line in plain} == {("test", "")}

@@ -169,7 +169,7 @@ LAST = {
     "error 52.48 % (2,624 / 5,000).",
     "one-model": "of the classes that it knows are right: accuracy 92.67 % (95 % interval 90.77 to 94.29)",
     "doctor": "Training takes the CPU (2 cores), picture folders DALI; first mend storage: make room.",
-    "quickstart": "On data of your own: mptctl split",
+    "quickstart": "For your own data: mptctl split",
 }  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_a_budget_shows_where_it_led_k_and_what_was_taken_off() -> None:
     facts = dict(origin_of_checkpoint("new model", "runs/x", "d" * 64, meta).facts)
     assert facts["k by epoch"] == "1.20 in epochs 1 to 2, 1.75 in epoch 3, 1.50 in epochs 4 to 5"
     assert facts["adjusted"] == (
-        "from mpt-kl, 0.250 taken off every new class's logit, for an NFR of at most 2.9 %, temperature 1"
+        "from mpt-kl, 0.250 subtracted from every new class's logit, for an NFR of at most 2.9 %, temperature 1"
     )
     plain = meta.model_copy(update={"bias_path": None, "adjustment": None})
     assert {"k by epoch", "adjusted"}.isdisjoint(dict(origin_of_checkpoint("", "", "", plain).facts))

@@ -420,7 +420,7 @@ def test_without_a_validation_part_there_is_no_bias_and_that_is_said(tmp_path: P
         )
     comparison = compare_runs([tmp_path / "without"])
     assert [each.name for each in comparison.rows] == ["no-treatment", "mpt-kl"]
-    assert any("there is no validation part to choose a bias on" in note for note in comparison.notes)
+    assert any("there is no validation part to choose a shift on" in note for note in comparison.notes)
 
 
 def test_an_imported_old_model_is_asked_on_the_split_of_the_update(

@@ -67,7 +67,7 @@ def test_a_bias_may_be_put_on_and_where_no_bias_is_enough_that_is_said(tmp_path:
     assert rows["mpt-nodistill"].errors.values == [(2, 8)]
     (note,) = found.notes
     assert note.startswith(
-        "mpt-nodistill: in 1 of 1 seeds no bias brings it to the validation error of pct-kl"
+        "mpt-nodistill: in 1 of 1 seeds no shift brings it to the validation error of pct-kl"
     )
     # An update that answers old classes alone errs less once something is put on the new ones.
     made_update(tmp_path, "pct-lm", [-9, -9, -9, -9, -1, -2, -3, -4])
@@ -91,7 +91,7 @@ def test_what_cannot_be_had_is_named(tmp_path: Path) -> None:
     assert "pct-kl is left out: it has no seed in common with mpt-nodistill" in found.notes
     part = made_part(LABEL, np.eye(CLASSES)[LABEL])
     made_run(tmp_path / "pct-lm", "pct-lm", 1, part, no_answers())
-    with pytest.raises(DataError, match=r"pct-lm has no validation part to choose a bias on"):
+    with pytest.raises(DataError, match=r"pct-lm has no validation part to choose a shift on"):
         compare_runs([tmp_path], equal_error="mpt-nodistill")
     with pytest.raises(DataError, match=r"pct-lm: no validation sample is of an old class"):
         compare_runs([tmp_path], part="val")
@@ -116,7 +116,7 @@ def test_the_validation_part_is_counted_where_something_is_to_be_chosen(
     text = " ".join(done.stdout.split())
     assert "on validation samples;" in text
     assert "of the validation samples of old classes." in text
-    assert "with which it errs on validation no more than mpt-kl as it is." in text
+    assert "All rows are shifted to the validation error of mpt-kl:" in text
     assert "Least NFR at the validation error of mpt-kl: " in text
 
 

@@ -165,10 +165,10 @@ def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
     if meets >= OFTEN:
         return None
     return (
-        f"--max-nfr {100 * budget.max_nfr:g}: is near the least NFR that a bias can reach here, {100 * flips / n:.2f} "
-        f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and what is "
-        "written so near breaks its budget more often than the confidence says; hold out more pictures, or train with "
-        "a larger k"
+        f"--max-nfr {100 * budget.max_nfr:g}: is near the least NFR that a shift can reach here, {100 * flips / n:.2f} "
+        f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and a model "
+        "chosen so near the limit exceeds its budget more often than the interval level says; hold out more pictures, "
+        "or train with a larger k"
     )
 
 
@@ -210,14 +210,14 @@ def _cannot(walks: list[Walk], budget: Budget) -> str:
         walk = min(walks, key=lambda each: int((each.wrong - each.wrong[0]).min()) / len(each.samples))
         least = int((walk.wrong - walk.wrong[0]).min())
         return (
-            f"--max-er-increase {100 * budget.max_er_increase:g}: no bias meets it; the least that can be had is "
+            f"--max-er-increase {100 * budget.max_er_increase:g}: no shift keeps it; the least that can be had is "
             f"{100 * least / len(walk.samples):.2f} points ({least} of {len(walk.samples):,} validation pictures); "
             "raise it"
         )
     walk = min(walks, key=lambda each: float(each.bounds[-1]))
     flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
     return (
-        f"--max-nfr {100 * budget.max_nfr:g}: no bias meets it; the least NFR that can be had is "
+        f"--max-nfr {100 * budget.max_nfr:g}: no shift keeps it; the least NFR that can be had is "
         f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
         f"{100 * walk.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, train with a "
         "larger k, or hold out more pictures"
