@@ -51,22 +51,21 @@ def scratch_folder() -> Iterator[Path]:
     except OSError as error:
         raise storage_error(parent / PREFIX, error) from error
     mark = None
+    # From here on whatever ends this program, a signal too, removes the folder.
     try:
-        # Held and whole before it has its name, so that nobody finds a mark that is still free.
-        mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        os.write(mark, Mark(id=folder.name, process=os.getpid()).model_dump_json().encode())
-        os.rename(folder / f"{MARK}.new", folder / MARK)
-    except OSError as error:
-        _remove(folder)
-        if mark is not None:
-            os.close(mark)
-        raise storage_error(folder, error) from error
-    try:
+        try:
+            # Held and whole before it has its name, so that nobody finds a mark that is still free.
+            mark = os.open(folder / f"{MARK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(mark, fcntl.LOCK_EX)
+            os.write(mark, Mark(id=folder.name, process=os.getpid()).model_dump_json().encode())
+            os.rename(folder / f"{MARK}.new", folder / MARK)
+        except OSError as error:
+            raise storage_error(folder, error) from error
         yield folder
     finally:
         _remove(folder)
-        os.close(mark)
+        if mark is not None:
+            os.close(mark)
 
 
 def remove_leftovers(parent: Path) -> None:

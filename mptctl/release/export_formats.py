@@ -155,7 +155,10 @@ class WrittenProgram(nn.Module):
 
     def __init__(self, content: bytes) -> None:
         super().__init__()
-        self.program = torch.export.load(io.BytesIO(content)).module()
+        with warnings.catch_warnings():
+            # torch 2.11 reads weights as views of the bytes; nothing writes to them.
+            warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
+            self.program = torch.export.load(io.BytesIO(content)).module()
 
     def train(self, mode: bool = True) -> Self:
         """A program is always as it was exported; torch refuses to change it."""

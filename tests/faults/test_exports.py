@@ -33,7 +33,7 @@ def test_row_35_an_export_that_says_something_else_is_not_written(
     file = tmp_path / f"x.{format_}"
     file.touch()  # an empty one, which an export may replace
     out = mptctl("export", "new", "--format", format_, "--out", file, "--run-root", runs)
-    assert (out.returncode, out.stdout) == (3, "")
+    assert (out.returncode, out.stdout) == (3, ""), out.stderr
     assert "not written: logits differ by up to 0.5 " in out.stderr
     assert file.read_bytes() == b""
     assert not sidecar(file).exists()
