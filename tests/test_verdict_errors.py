@@ -1,9 +1,7 @@
-"""Counting how often verdicts and budgets are wrong: `tools.verdict_errors` and `tools.best_epoch_coverage`."""
+"""Counting how often verdicts are wrong: `tools.verdict_errors`."""
 
 from __future__ import annotations
 
-from mptctl.evaluation.bias.choice import Budget
-from tools.best_epoch_coverage import count_calls, made_up_epochs
 from tools.verdict_errors import deciding_share, errors_by_enumeration, errors_of_counts
 
 
@@ -18,10 +16,3 @@ def test_the_share_of_draws_that_decide_is_counted() -> None:
     table = (880, 20, 50, 50)
     assert deciding_share(table, "max_nfr", 0.03, 0, 20) == 0
     assert deciding_share(table, "max_nfr", 0.03, 20_000, 20) == 1
-
-
-def test_the_best_of_some_epochs_keeps_its_budget_as_often_as_it_says() -> None:
-    """At 2.5 %, 40 calls break more than 4 times with a probability of 3 in 1,000."""
-    found = count_calls(made_up_epochs(4, 0.1, 4), Budget(max_nfr=0.16), 400, 40)
-    assert found.written > 20
-    assert found.broken <= 4

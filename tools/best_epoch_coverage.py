@@ -1,36 +1,51 @@
-"""How often `adjust` breaks a budget where the epoch, too, was chosen on the validation samples that it tests.
+"""How often a call that chooses breaks its budget of flips: whole calls of `adjust`, `train-mpt` and `tune`, on made-up logits.
 
 python -m tools.best_epoch_coverage
+
+The epoch, the bias, k and the trial are all chosen on the validation samples that the budget is tested on.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mptctl.errors import GateFailed
+from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.statistics import rate
+from mptctl.models.bias_path import BiasPath
+from mptctl.recipe.validation import validate_method
+from mptctl.training.bias_control import bias_control
+from mptctl.tune.choice import choose
+from mptctl.tune.tune_report import Trial
 
 CLASSES, POOL = 8, 20_000
 # Parts of the spread of a logit that are each epoch's own: epochs that are nearly one model, and independent ones.
 OWN_PARTS = (0.03, 0.3, 1.0)
 BUDGETS = (0.08, 0.12, 0.16)
 NEW_CLASSES = (4, 1)
+# By how much new classes lead before anything is done about it, and how much of that each 1 of k takes back.
+LEAD, OF_K = 1.0, 0.3
+# What `tune` tries here, in each of two series.
+TRIED_K = (0.0, 1.0, 2.0, 4.0, 8.0)
+DISTANCES = ("kl", "lm")
 
 
 @dataclass(frozen=True)
 class Calls:
-    """What came of many calls.
+    """What came of many calls, each with a validation part of its own.
 
     Attributes:
-        draws: calls, each with a validation part of its own.
-        written: that met the budget on it.
+        draws: calls.
+        written: calls that met the budget on it.
         broken: of these, how many exceed the budget on the pool.
     """
 
@@ -39,65 +54,149 @@ class Calls:
     broken: int
 
 
+class Rates(NamedTuple):
+    """Errors and flips of a model over the pool, sample by sample; (N,) each."""
+
+    wrong: NDArray[np.bool_]
+    flips: NDArray[np.bool_]
+
+
+# Whether what a call wrote breaks the budget on the pool, by the (n,) rows of its validation part; None: nothing written.
+Call = Callable[[NDArray[np.int64], float], bool | None]
+
+
 def main() -> int:
+    """Print a line for each command, kind of epochs and budget."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=400)
+    parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=10)
     given = parser.parse_args()
-    say("new classes  own part  budget, %  written  broken  of calls, % (standard error)")
+    say("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
     for new, own in product(NEW_CLASSES, OWN_PARTS):
-        epochs = made_up_epochs(given.epochs, own, new)
-        for budget in BUDGETS:
-            found = count_calls(epochs, Budget(max_nfr=budget), given.samples, given.draws)
-            share = found.broken / found.draws
-            error = np.sqrt(share * (1 - share) / found.draws)
-            say(
-                f"{new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {found.written:>7,}  {found.broken:>6,}  "
-                f"{100 * share:>9.2f} ({100 * error:.2f})"
-            )
+        for name, call in calls_of(given.epochs, own, new).items():
+            for budget in BUDGETS:
+                found = count_calls(call, budget, given.samples, given.draws)
+                share = found.broken / found.draws
+                error = np.sqrt(share * (1 - share) / found.draws)
+                say(
+                    f"{name:<9}  {new:>11}  {own:>8.2f}  {100 * budget:>9.0f}  {found.written:>7,}  "
+                    f"{found.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
+                )
     return 0
 
 
-def made_up_epochs(epochs: int, own: float, new: int) -> list[HeldOut]:
+def calls_of(epochs: int, own: float, new: int) -> dict[str, Call]:
+    """The three commands on models of one kind; see `made_up_epochs`."""
+    return {
+        "adjust": adjust_call(made_up_epochs(epochs, own, new)),
+        "train-mpt": train_call(made_up_epochs(epochs, own, new)),
+        "tune": tune_call(epochs, own, new),
+    }
+
+
+def made_up_epochs(epochs: int, own: float, new: int, lead: float = LEAD, seed: int = 0) -> list[HeldOut]:
     """The logits of some epochs over one pool; new classes lead by too much.
 
     Args:
         epochs: how many.
         own: part of the variance of a logit that is each epoch's own; 1 for independent epochs.
         new: new classes of all `CLASSES`.
+        lead: of the new classes.
+        seed: of what is each epoch's own; the rest is the same for all.
     """
-    rng = np.random.default_rng(0)
+    rng, rng_of_own = np.random.default_rng(0), np.random.default_rng([1, seed])
     truth, is_new = rng.integers(0, CLASSES, POOL), np.arange(CLASSES) >= CLASSES - new
     of_old = ~is_new[truth]
     old_right = of_old & (rng.random(POOL) < 0.9)
-    signal = 2.5 * (np.arange(CLASSES) == truth[:, None]) + 1.0 * is_new
-    common = np.sqrt(1 - own) * rng.normal(size=(POOL, CLASSES))
+    signal = 2.5 * (np.arange(CLASSES) == truth[:, None]) + lead * is_new
+    common = signal + np.sqrt(1 - own) * rng.normal(size=(POOL, CLASSES))
     return [
         HeldOut(
-            logits=signal + common + np.sqrt(own) * rng.normal(size=(POOL, CLASSES)),
+            logits=common + np.sqrt(own) * rng_of_own.normal(size=(POOL, CLASSES)),
             truth=truth, is_new=is_new, of_old=of_old, old_right=old_right,
         )
         for _ in range(epochs)
     ]  # fmt: skip
 
 
-def count_calls(epochs: Sequence[HeldOut], budget: Budget, samples: int, draws: int) -> Calls:
-    """Draw validation parts; take the epoch with the fewest errors on each, adjust it there, look at it on the pool."""
-    assert budget.max_nfr is not None
-    nothing = np.zeros(CLASSES)
-    wrong = np.array([epoch.wrong(nothing) for epoch in epochs])
-    written = broken = 0
-    for draw in range(draws):
-        rows = np.random.default_rng(draw).choice(POOL, samples)
+def count_calls(call: Call, budget: float, samples: int, draws: int) -> Calls:
+    """Draw validation parts, and look at what the call of each wrote."""
+    results = [call(np.random.default_rng(draw).choice(POOL, samples), budget) for draw in range(draws)]
+    return Calls(draws, sum(broken is not None for broken in results), sum(bool(b) for b in results))
+
+
+def adjust_call(epochs: Sequence[HeldOut]) -> Call:
+    """`adjust` of the epoch with the fewest errors on the samples that it then tests."""
+    wrong = np.array([epoch.wrong(np.zeros(CLASSES)) for epoch in epochs])
+
+    def call(rows: NDArray[np.int64], limit: float) -> bool | None:
         best = epochs[int(wrong[:, rows].sum(axis=1).argmin())]
+        return _adjusted_breaks(best, rows, Budget(max_nfr=limit, epochs=len(epochs)))
+
+    return call
+
+
+def train_call(epochs: Sequence[HeldOut]) -> Call:
+    """`train-mpt --max-nfr`: k follows the flips on the validation samples, then the best of the last epochs is adjusted."""
+
+    def call(rows: NDArray[np.int64], limit: float) -> bool | None:
+        part = [epoch.rows(rows) for epoch in epochs]
+        recipe = validate_method({"name": "mpt-kl", "max_nfr": 100 * limit, "k": 1.0})
         try:
-            choice = choose_bias(best.rows(rows), budget)
-        except GateFailed:
-            continue
-        written += 1
-        broken += best.counts(choice.biases)[1] > budget.max_nfr * best.n_old
-    return Calls(draws, written, broken)
+            control = bias_control(recipe, part[0].n_old, len(epochs), known_old=True)
+        except UsageError:
+            return None
+        assert control is not None
+        path, errors = BiasPath(left=(1.0,) * len(epochs)), []
+        for epoch in part:
+            wrong, flips = epoch.counts(OF_K * control.k(path) * epoch.is_new)
+            path = control.after(path, flips)
+            errors.append(wrong)
+        last = errors[control.fixed_from :]
+        best = epochs[control.fixed_from + int(np.argmin(last))]
+        taken_back = OF_K * path.epochs[-1].k * best.is_new
+        trained = replace(best, logits=best.logits - taken_back)
+        return _adjusted_breaks(trained, rows, Budget(max_nfr=limit, epochs=len(last)))
+
+    return call
+
+
+def tune_call(epochs: int, own: float, new: int) -> Call:
+    """`tune --max-nfr` over two series of k, each trial at the epoch with the fewest errors."""
+    trials: dict[str, tuple[dict[str, object], list[Rates]]] = {}
+    for place, (distance, k) in enumerate(product(DISTANCES, TRIED_K)):
+        states = made_up_epochs(epochs, own, new, LEAD - OF_K * k, seed=place)
+        settings: dict[str, object] = {"distance": distance, "k": k}
+        trials[f"{distance}-k{k:g}"] = settings, [_rates(state) for state in states]
+    of_old = made_up_epochs(1, own, new)[0].of_old
+
+    def call(rows: NDArray[np.int64], limit: float) -> bool | None:
+        n_old, table, best = int(of_old[rows].sum()), [], {}
+        for name, (settings, states) in trials.items():
+            best[name] = min(states, key=lambda state: int(state.wrong[rows].sum()))
+            error, nfr = (int(counted[rows].sum()) for counted in best[name])
+            content = {"name": name, "settings": settings, "status": "done", "run": name}
+            rates = {"val_error": rate(error, len(rows)), "val_nfr": rate(nfr, n_old)}
+            table.append(Trial.model_validate({**content, **rates}))
+        ranked = choose(table, rate(0, len(rows)), Budget(max_nfr=limit, epochs=epochs)).ranked
+        return bool(best[ranked[0]].flips.sum() > limit * of_old.sum()) if ranked else None
+
+    return call
+
+
+def _adjusted_breaks(model: HeldOut, rows: NDArray[np.int64], budget: Budget) -> bool | None:
+    assert budget.max_nfr is not None
+    try:
+        choice = choose_bias(model.rows(rows), budget)
+    except GateFailed:
+        return None
+    return model.counts(choice.biases)[1] > budget.max_nfr * model.n_old
+
+
+def _rates(model: HeldOut) -> Rates:
+    wrong = model.wrong(np.zeros(CLASSES))
+    return Rates(wrong, wrong & model.of_old & model.old_right)
 
 
 def say(line: str) -> None:

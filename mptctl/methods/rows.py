@@ -65,6 +65,16 @@ def start_epoch(recipe: MethodRecipe) -> int:
     return recipe.elodi_start_epoch if ROWS[recipe.name].starts_late else 0
 
 
+def first_best_epoch(recipe: MethodRecipe, epochs: int) -> int:
+    """First epoch, counted from 0, whose weights ``best.pt`` can have, in a run of some epochs."""
+    return last_quarter(epochs) if budget_of(recipe) is not None else start_epoch(recipe)
+
+
+def last_quarter(epochs: int) -> int:
+    """First epoch, counted from 0, of those in which k stays where a budget of flips has moved it before."""
+    return 3 * epochs // 4
+
+
 def budget_of(recipe: MethodRecipe) -> float | None:
     """The limit on NFR towards which k is moved, a fraction; None where k stays, or there is no bias."""
     return None if recipe.max_nfr is None or not ROWS[recipe.name].bias else recipe.max_nfr / 100

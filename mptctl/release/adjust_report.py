@@ -47,6 +47,10 @@ class AdjustReport(Model):
     max_nfr: float | None = Field(description="the limit on NFR, a fraction")
     max_er_increase: float | None = Field(description="the limit on the rise of the error, a fraction")
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
+    epochs: int = Field(
+        description="epochs of the training, of which the same samples chose one; with max_nfr each has an equal part "
+        "of what the confidence leaves"
+    )
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")
     warnings: list[str] = Field(description="what a reader of the numbers should know")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,11 @@ from mptctl.evaluation.pairing.sanity import IDENTICAL, same_content
 from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.facts import git_commit, versions
+from mptctl.methods.rows import first_best_epoch
 from mptctl.models.adjustment import Adjustment
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
-from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
@@ -127,15 +128,18 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
         _refuse_no_comparison(found, answers)
     remarks += below_chance(request.budget, answers)
     samples = held_out(answers)
-    choice = None if request.budget is None else choose_bias(samples, request.budget)
-    if choice is not None and request.budget is not None and (near := near_the_least(choice, request.budget)):
-        remarks.append(near)
+    epochs, choice = count_candidates(checkpoint), None
+    if request.budget is not None:
+        budget = replace(request.budget, epochs=epochs)
+        choice = choose_bias(samples, budget)
+        near = near_the_least(choice, budget)
+        remarks += [] if near is None else [near]
     biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
     temperature = _temperature(samples, biases) if request.temperature else 1.0
 
     model = load_model(checkpoint)
     fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
-    report = _report(request, run, choice, samples, biases, temperature, remarks, checkpoint)
+    report = _report(request, run, choice, samples, biases, temperature, remarks, checkpoint, epochs)
     adjustment = _adjustment(request, path, checkpoint, report)
     after = metrics(samples, biases, known_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
@@ -153,6 +157,21 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
     mixture = None if choice is None else _mixture(answers, samples)
     return Adjusted(report, run, choice, mixture, split.file.class_labels)
+
+
+def count_candidates(checkpoint: Checkpoint) -> int:
+    """The epochs of a training of which validation samples chose one, to be this checkpoint; 1 where they chose none.
+
+    They choose ``best.pt``, and not ``last.pt`` or ``previous.pt``, which hold what `--resume` needs, nor a model that
+    was trained elsewhere. Where no log lies beside the checkpoint, the recipe says how many epochs there were at most.
+    """
+    recipe = checkpoint.meta.recipe
+    if checkpoint.training is not None or checkpoint.meta.origin == "imported":
+        return 1
+    lines = read_metrics(RunDir(checkpoint.path.resolve().parent).metrics)
+    validated = [line.epoch for line in lines if line.event == "epoch"]
+    epochs = max(validated, default=recipe.optim.epochs)
+    return max(1, epochs - first_best_epoch(recipe.method, epochs))
 
 
 def default_name(path: Path, run_root: Path) -> str:
@@ -227,6 +246,7 @@ def _report(
     temperature: float,
     warnings: list[str],
     checkpoint: Checkpoint,
+    epochs: int,
 ) -> AdjustReport:
     kind = "none" if choice is None else choice.kind
     judged = samples if choice is None else choice.walk.samples
@@ -246,6 +266,7 @@ def _report(
         before=figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
         **limits_of(request.budget),
         confidence=confidence,
+        epochs=epochs,
         run=str(run.path),
         best=str(run.best),
         warnings=warnings,

@@ -31,11 +31,23 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
             f"NFR        {percent(before.nfr)} -> {percent(after.nfr)}, {after.flips:,} of "
             f"{after.samples_old:,} validation pictures of old classes{held}"
         )
+    if after.nfr is not None and report.max_nfr is not None:
+        lines.append(f"promise    {_promise(report)}")
     lines.append(
         f"error      {percent(before.er_all)} -> {percent(after.er_all)}, {after.errors:,} of {after.samples:,} "
         "validation pictures"
     )
     return lines
+
+
+def _promise(report: AdjustReport) -> str:
+    """Of which choices the confidence is, and what to do for one more."""
+    left = 1 - report.confidence
+    chosen = f"the choice of best.pt among {report.epochs:,} epochs counted; " if report.epochs > 1 else ""
+    return (
+        f"{chosen}for this update alone: to choose among N, adjust each with --confidence 1 - {left:g} / N "
+        f"({1 - left / 3:.4g} for 3)"
+    )
 
 
 def _taken_off(chosen: Chosen, labels: Mapping[str, str]) -> str:

@@ -10,13 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mptctl.evaluation.bias.choice import level_of_a_walk
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.report.live import follow
 from mptctl.report.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.tables import make_table, words
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
-from mptctl.tune.walk import series_of
+from mptctl.tune.walk import near_least_of_trials, series_of
 
 STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
 
@@ -81,6 +80,9 @@ def sentences(report: TuneReport) -> list[str]:
             lines.append(_second(report.second))
         flips = f"{format_count(chosen.val_nfr)}; {_interval_of_choice(chosen, report)}"
         error = f"{percent(chosen.val_error.value)} ({format_count(chosen.val_error)})"
+        near = near_least_of_trials(report.trials, report.budget)
+        if near is not None:
+            lines.append(f"Warning: {near}.")
         lines.append(f"Choice: {chosen.name}, NFR {percent(chosen.val_nfr.value)} ({flips}), error {error}.")
     return lines
 
@@ -101,10 +103,10 @@ def _limit(report: TuneReport) -> str:
     """What the choice had to keep to."""
     if report.max_nfr is not None:
         series, sure = len(series_of(report.trials)), report.budget.confidence
-        each = f", {series} series at {100 * level_of_a_walk(sure, series):.4g} % each" if series > 1 else ""
+        each = f"{100 * report.budget.level(series):.6g} % for each epoch of a series of k: {series} x {report.epochs}"
         return (
-            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence{each}. Trials are "
-            "taken from the largest k down, and the first whose bound is above the budget ends that."
+            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence ({each}). Trials "
+            "are taken from the largest k down, and the first whose bound is above the budget ends that."
         )
     reference = report.reference.val_error
     return (

@@ -17,9 +17,9 @@ from statistics import median
 import numpy as np
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.bias.choice import level_of_a_walk
+from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import most_within, upper_bounds
-from mptctl.methods.rows import budget_of
+from mptctl.methods.rows import budget_of, last_quarter
 from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
@@ -55,7 +55,7 @@ class BiasControl:
     @property
     def fixed_from(self) -> int:
         """First epoch, counted from 0, of those in which k stays; one of them is the best."""
-        return 3 * self.epochs // 4
+        return last_quarter(self.epochs)
 
     def k(self, path: BiasPath) -> float:
         """Bias on the logits of new classes in the epoch that follows a path."""
@@ -120,7 +120,9 @@ def bias_control(
             f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs to at "
             f"least {LEAST_EPOCHS}, or give --k"
         )
-    level = level_of_a_walk(recipe.confidence)
+    # As `adjust` will hold it: the better of two walks, over the best of the last epochs.
+    candidates = epochs - last_quarter(epochs)
+    level = Budget(limit, confidence=recipe.confidence, epochs=candidates).level(walks=2)
     most = most_within(limit, samples_old, level)
     if most < 0:
         [bound] = upper_bounds(np.zeros(1, dtype=np.int64), samples_old, level)

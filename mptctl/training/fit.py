@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Generator, Iterator
@@ -16,7 +17,7 @@ from mptctl.data.loading.batch import Batch
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import COUNTS, Method
-from mptctl.methods.rows import start_epoch
+from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.networks import set_training_mode
@@ -73,14 +74,15 @@ def fit_by_steps(run: Run, stop: StopRequest, observer: Observer) -> Generator[N
     finally:
         logger.close()
     seconds = time.monotonic() - started
+    epochs = math.ceil(context.total_steps / context.train.steps_per_epoch)
     waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
     result = FitResult(
         run=context.folder,
         steps=state.global_step,
         trained=state.global_step - first,
-        epochs=-(-context.total_steps // context.train.steps_per_epoch),
+        epochs=epochs,
         validation=state.validation,
-        best=_best_epoch(run) if context.group.is_main else None,
+        best=_best_epoch(run, epochs) if context.group.is_main else None,
         best_error=state.best_error,
         seconds=seconds,
         data=context.train.bottleneck() if waited else None,
@@ -89,16 +91,15 @@ def fit_by_steps(run: Run, stop: StopRequest, observer: Observer) -> Generator[N
     return result
 
 
-def _best_epoch(run: Run) -> MetricsLine | None:
+def _best_epoch(run: Run, epochs: int) -> MetricsLine | None:
     """The epoch whose weights ``best.pt`` has: the latest of those with the lowest error in which the method was on."""
-    control, lowest = run.context.bias_control, run.state.best_error
-    first = start_epoch(run.context.recipe.method) if control is None else control.fixed_from
-    epochs = (
+    lowest, first = run.state.best_error, first_best_epoch(run.context.recipe.method, epochs)
+    found = (
         line
         for line in reversed(read_metrics(run.context.folder.metrics))
         if line.event == "epoch" and line.epoch > first and line.val_error == lowest
     )
-    return None if lowest is None else next(epochs, None)
+    return None if lowest is None else next(found, None)
 
 
 class _Loop:

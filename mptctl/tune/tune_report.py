@@ -91,7 +91,9 @@ class TuneReport(Model):
     @property
     def budget(self) -> Budget:
         """What the choice has to keep to."""
-        return Budget(self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence)
+        return Budget(
+            self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence, max(1, self.epochs)
+        )
 
     @property
     def error_bound(self) -> float | None:

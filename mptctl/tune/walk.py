@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mptctl.evaluation.bias.choice import Budget, level_of_a_walk
+from mptctl.evaluation.bias.choice import Budget, warn_near_the_least
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.statistics import upper_bounds
 from mptctl.tune.tune_report import Trial
@@ -32,8 +32,8 @@ def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
 
     Trials that differ in k alone are a series. Each is walked from its largest k down and ends at the first that fails:
     fixed-sequence testing, which needs no correction for the length of a series. Since the best of all series is taken,
-    each has an equal part of the error that the confidence leaves (Bonferroni's correction). A trial that failed ends
-    its walk too: what lies below it was not reached.
+    each has an equal part of the error that the confidence leaves, and of that each epoch that could have been a
+    trial's best (Bonferroni's correction). A trial that failed ends its walk too: what lies below it was not reached.
 
     Args:
         trials: all of them, also those that wait.
@@ -41,7 +41,7 @@ def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
     """
     assert budget.max_nfr is not None
     series = series_of(trials)
-    level = level_of_a_walk(budget.confidence, max(1, len(series)))
+    level = budget.level(walks=max(1, len(series)))
     kept = {}
     for members in series:
         reached: bool | None = True
@@ -51,6 +51,15 @@ def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
                 reached = _holds(trial, bound, budget.max_nfr)
             kept[trial.name] = Kept(bound, reached)
     return kept
+
+
+def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
+    """A sentence where a budget is near the least NFR that a whole trial has; None where it is not."""
+    rates = [trial.val_nfr for trial in trials if trial.status == "done" and trial.val_nfr is not None]
+    if budget.max_nfr is None or not rates or not rates[0].of:
+        return None
+    least, level = min(int(nfr.count) for nfr in rates), budget.level(walks=len(series_of(trials)))
+    return warn_near_the_least(budget.max_nfr, least, int(rates[0].of), level, "a trial")
 
 
 def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:

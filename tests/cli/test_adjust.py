@@ -41,6 +41,7 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     assert printed["run"] == str(root / "new-adjusted")
+    assert printed["epochs"] == 6
     validation = printed["validation"]
     assert validation["nfr"] <= validation["bound"] <= 0.09
     assert printed["before"]["nfr"] > validation["nfr"]
@@ -80,6 +81,20 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     assert adjusted.meta.metrics["val_flips"] == flips
     if printed["chosen"]["kind"] == "bias":
         assert (validation["flips"], validation["errors"]) == (flips, int(wrong.sum()))
+
+
+def test_what_no_epoch_was_chosen_for_has_the_whole_level(
+    root: Path, mptctl: CommandLine, tmp_path: Path
+) -> None:
+    """The last epoch was not chosen; a checkpoint without its log is of any epoch that the recipe has."""
+    lone = tmp_path / "lone" / "best.pt"
+    lone.parent.mkdir()
+    shutil.copy(root / "new" / "best.pt", lone)
+    for model, epochs in ((root / "new" / "last.pt", 1), (lone, 6)):
+        words = ("--max-nfr", "15", "--run-root", root, "--name", model.stem, "--json", "--overwrite")
+        done = mptctl("adjust", model, "--old", "old", *words)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["epochs"] == epochs
 
 
 def test_evaluate_takes_it_as_a_finished_run(root: Path, mptctl: CommandLine) -> None:

@@ -32,7 +32,8 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     report = AdjustReport(
         chosen=Chosen(kind=choice.kind, bias=None, biases={"a": 1.0}, temperature=1.0),
         validation=figures(choice.biases), before=figures(np.zeros(8)), max_nfr=budget.max_nfr,
-        max_er_increase=budget.max_er_increase, confidence=0.95, run="runs/new", best="runs/new/best.pt", warnings=[],
+        max_er_increase=budget.max_er_increase, confidence=0.95, epochs=10, run="runs/new",
+        best="runs/new/best.pt", warnings=[],
     )  # fmt: skip
     mixture = mix_old_in(SAMPLES, SAMPLES.logits[:, ~SAMPLES.is_new])
     figure = draw_adjustment(report, choice, mixture)
@@ -49,4 +50,10 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
         save_adjustment(tmp_path / name, report, choice, None)
     assert (tmp_path / "front.svg").read_bytes().startswith(b"<?xml")
     assert (tmp_path / "front.PNG").read_bytes().startswith(b"\x89PNG")
-    assert any("validation pictures of old classes" in line for line in describe_adjustment(report))
+    said = describe_adjustment(report)
+    assert any("validation pictures of old classes" in line for line in said)
+    promise = (
+        "promise    the choice of best.pt among 10 epochs counted; for this update alone: to choose among N, adjust each "
+        "with --confidence 1 - 0.05 / N (0.9833 for 3)"
+    )
+    assert (promise in said) == (budget.max_nfr is not None)

@@ -9,7 +9,7 @@ from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose
 from mptctl.tune.tune_report import Status, Trial
-from mptctl.tune.walk import walk
+from mptctl.tune.walk import near_least_of_trials, walk
 
 REFERENCE = rate(30, 100)
 
@@ -58,6 +58,23 @@ def test_each_of_several_series_has_its_part_of_the_error() -> None:
     kept = walk(table, Budget(max_nfr=0.105))
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.0125 ** (1 / 40))  # 10.4 %
     assert [kept[name].within for name in ("k2", "k4", "k2-lr0.1", "k4-lr0.1")] == [True, True, False, False]
+
+
+def test_each_epoch_that_could_have_been_the_best_has_its_part_of_the_error() -> None:
+    kept = walk([trial(2, 0), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
+    assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.0025 ** (1 / 40))  # 13.9 %
+    kept = walk([trial(2, 0, lr=0.1), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
+    assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.00125 ** (1 / 40))
+
+
+def test_a_budget_near_the_least_that_a_trial_has_is_said() -> None:
+    table = [trial(2, 3), trial(4, 1), trial(8, 0, status="running")]
+    # With 1 of 40 the bound is 13.2 %. Of validation parts drawn at 1 in 40, those with at most 1 flip meet it: 73.6 %.
+    said = near_least_of_trials(table, Budget(max_nfr=0.14))
+    assert said is not None
+    assert "is near the least NFR that a trial can reach here, 2.50 % (1 of 40): about 74 % of" in said
+    assert near_least_of_trials(table, Budget(max_nfr=0.5)) is None
+    assert near_least_of_trials(table, Budget(max_er_increase=0.1)) is None
 
 
 @pytest.mark.parametrize(("status", "below"), [("waiting", None), ("running", None), ("failed", False)])

@@ -30,11 +30,22 @@ class Budget:
         max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.
         max_er_increase: how much the error on all classes may rise, a fraction; the least NFR is looked for.
         confidence: level of the two-sided interval whose upper end must meet the limit.
+        epochs: of the training, one of which the same samples chose; each has an equal part of the error that the
+            confidence leaves (Bonferroni's correction). 1 where they chose none.
     """
 
     max_nfr: float | None = None
     max_er_increase: float | None = None
     confidence: float = 0.95
+    epochs: int = 1
+
+    def level(self, walks: int = 1) -> float:
+        """Level of the bound of each of some walks, the best of which is taken.
+
+        >>> round(Budget(max_nfr=0.02, epochs=5).level(walks=2), 6)
+        0.995
+        """
+        return 1 - (1 - self.confidence) / (walks * self.epochs)
 
 
 @dataclass(frozen=True)
@@ -121,7 +132,7 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
 
     Two directions are tried: one bias for all new classes, on all samples; and a bias of each class, fitted on one
     half of the samples and only its multiple walked on the other. Since the better one is taken, each walk has half
-    of the error that the confidence leaves, wherever there are two (Bonferroni's correction).
+    of the error that the budget leaves it, wherever there are two (Bonferroni's correction).
 
     Args:
         samples: the validation part.
@@ -135,7 +146,7 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
         raise DataError("the validation part has no picture of an old class: nothing there can flip")
     fitted, rest = samples.halves()
     splits = bool(samples.is_new.sum() > 1 and fitted.n_old and rest.n_old)
-    level = level_of_a_walk(budget.confidence) if splits else budget.confidence
+    level = budget.level(walks=2 if splits else 1)
     walks = [walk_along("bias", samples.is_new.astype(np.float64), samples, level)]
     if splits:
         direction = fit_class_biases(fitted, _target(rest, budget, level), budget.max_er_increase)
@@ -152,29 +163,36 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
 
 
 def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
-    """A sentence where a budget that was met is near the least NFR that a bias can reach; None where it is not.
-
-    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than `OFTEN` would
-    meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
-    """
+    """A sentence where a budget that was met is near the least NFR that a bias can reach; None where it is not."""
     if budget.max_nfr is None:
         return None
     walk = min(choice.walks, key=lambda each: float(each.bounds[-1]))
     flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
-    meets = float(bdtr(most_within(budget.max_nfr + ROUNDING, n, choice.level), n, flips / n))
+    return warn_near_the_least(budget.max_nfr, flips, n, choice.level, "a shift")
+
+
+def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means: str) -> str | None:
+    """A sentence where a limit on NFR is near the least that can be reached; None where it is not.
+
+    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than `OFTEN` would
+    meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
+
+    Args:
+        max_nfr: the limit, a fraction.
+        flips: the fewest that were seen.
+        n: validation samples of old classes that they were seen on.
+        level: of the interval whose upper end must meet the limit.
+        means: by which they were reached.
+    """
+    meets = float(bdtr(most_within(max_nfr + ROUNDING, n, level), n, flips / n))
     if meets >= OFTEN:
         return None
     return (
-        f"--max-nfr {100 * budget.max_nfr:g}: is near the least NFR that a shift can reach here, {100 * flips / n:.2f} "
+        f"--max-nfr {100 * max_nfr:g}: is near the least NFR that {means} can reach here, {100 * flips / n:.2f} "
         f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and a model "
         "chosen so near the limit exceeds its budget more often than the interval level says; hold out more pictures, "
         "or train with a larger k"
     )
-
-
-def level_of_a_walk(confidence: float, walks: int = 2) -> float:
-    """Level of the bound of each of some walks, the best of which is taken (Bonferroni's correction)."""
-    return 1 - (1 - confidence) / walks
 
 
 def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: float) -> Walk:
