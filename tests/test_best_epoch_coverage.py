@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tools.best_epoch_coverage import adjust_call, count_calls, made_up_epochs, train_call, tune_call
+from mptctl.evaluation.bias.choice import Budget
+from tools.best_epoch_coverage import (
+    adjust_call,
+    count_calls,
+    largest_met,
+    made_up_epochs,
+    train_call,
+    tune_call,
+)
 
 # Independent epochs, the worst case, and one new class, so that one walk has the whole level of an epoch.
 OWN, NEW = 1.0, 1
@@ -27,6 +35,11 @@ def test_a_search_whose_trials_are_each_the_best_of_their_epochs_keeps_its_budge
     assert found.written > 50
     # At 2.5 %, 200 calls break it more than 10 times with a probability of 1 in 100.
     assert found.broken <= 10
+
+
+def test_the_largest_rate_that_is_met_by_hand() -> None:
+    # Of 40, none may flip within 9 % (the bound of none is 8.81 %): with (1 - p)^40 = 0.8 most parts show none.
+    assert largest_met(Budget(max_nfr=0.09), 40) == pytest.approx(1 - 0.8 ** (1 / 40))
 
 
 @pytest.mark.parametrize("limit", [0.001])

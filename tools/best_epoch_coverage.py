@@ -1,4 +1,4 @@
-"""How often a call that chooses breaks its budget of flips: whole calls of `adjust`, `train-mpt` and `tune`, on made-up logits.
+"""How often whole calls of `adjust`, `train-mpt` and `tune` break their budget of flips, on made-up logits.
 
 python -m tools.best_epoch_coverage
 
@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import beta
 
 from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.held_out import HeldOut
-from mptctl.evaluation.statistics import rate
+from mptctl.evaluation.statistics import most_within, rate
 from mptctl.models.bias_path import BiasPath
 from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import bias_control
@@ -61,7 +62,8 @@ class Rates(NamedTuple):
     flips: NDArray[np.bool_]
 
 
-# Whether what a call wrote breaks the budget on the pool, by the (n,) rows of its validation part; None: nothing written.
+# Whether what a call wrote breaks the budget on the pool, by the (n,) rows of its validation part and the budget; None:
+# it wrote nothing.
 Call = Callable[[NDArray[np.int64], float], bool | None]
 
 
@@ -71,7 +73,11 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--power", action="store_true", help="what dividing costs, and holding out, instead")
     given = parser.parse_args()
+    if given.power:
+        say_power()
+        return 0
     say("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
     for new, own in product(NEW_CLASSES, OWN_PARTS):
         for name, call in calls_of(given.epochs, own, new).items():
@@ -84,6 +90,24 @@ def main() -> int:
                     f"{found.broken:>6,}  {100 * share:>9.2f} ({100 * error:.2f})"
                 )
     return 0
+
+
+def say_power() -> None:
+    """Print the largest true NFR at which most validation parts meet a budget, for each way to count `best.pt`."""
+    say("of old classes  budget, %  not counted, %  of 10 epochs  of 30  of 100  on one half  on two thirds")
+    for n, budget in ((300, 0.08), (1000, 0.04), (2500, 0.02), (5000, 0.02)):
+        divided = [largest_met(Budget(max_nfr=budget, epochs=epochs), n) for epochs in (1, 10, 30, 100)]
+        tested = [largest_met(Budget(max_nfr=budget), part) for part in (n // 2, 2 * n // 3)]
+        figures = "  ".join(f"{100 * nfr:.2f}" for nfr in (*divided, *tested))
+        say(f"{n:>14,}  {100 * budget:>9g}  {figures}")
+
+
+def largest_met(budget: Budget, n: int, part: float = 0.8) -> float:
+    """The largest true NFR at which that part of validation parts of n samples of old classes meets a budget."""
+    assert budget.max_nfr is not None
+    most = most_within(budget.max_nfr, n, budget.level())
+    # The rate at which P(X <= most) is the part: a quantile of the Beta distribution.
+    return float(beta.ppf(1 - part, most + 1, n - most))
 
 
 def calls_of(epochs: int, own: float, new: int) -> dict[str, Call]:
@@ -138,7 +162,7 @@ def adjust_call(epochs: Sequence[HeldOut]) -> Call:
 
 
 def train_call(epochs: Sequence[HeldOut]) -> Call:
-    """`train-mpt --max-nfr`: k follows the flips on the validation samples, then the best of the last epochs is adjusted."""
+    """`train-mpt --max-nfr`: k follows the flips on the validation samples; the best of the last epochs is adjusted."""
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
         part = [epoch.rows(rows) for epoch in epochs]

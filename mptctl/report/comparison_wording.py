@@ -147,7 +147,7 @@ def conclusion(comparison: Comparison) -> str:
     if comparison.equal_error is not None:
         said += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
     differ = "differs" if len(near) == 1 else "differ"
-    return said + (f"; {some(near)} {differ} from it by no more than noise." if near else ".")
+    return said + (f"; {some(near)} {differ} from it by no more than {_noise(comparison)}." if near else ".")
 
 
 def _against(comparison: Comparison, base: str) -> str:
@@ -163,7 +163,12 @@ def _against(comparison: Comparison, base: str) -> str:
         return ""
     said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"
     said += f"; more: {some(more)}" if more else ""
-    return said + (f"; apart by no more than noise: {some(either)}." if either else ".")
+    return said + (f"; apart by no more than {_noise(comparison)}: {some(either)}." if either else ".")
+
+
+def _noise(comparison: Comparison) -> str:
+    """The kind of noise that the intervals know: of one seed nothing is known of another training."""
+    return "sampling noise" if comparison.noise.over == "samples" else "noise"
 
 
 def _at(comparison: Comparison) -> str:

@@ -132,7 +132,7 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
 
 
 def _second(second: Comparison) -> str:
-    verdict = "more than noise" if second.differs else "no more than noise"
+    verdict = f"{'more' if second.differs else 'no more'} than sampling noise; each was trained once"
     return (
         f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the second alone: "
         f"{second.only_second_flips:,} (McNemar {p_value(second.p_value)}): {verdict}."

@@ -190,11 +190,11 @@ def _meaning(
 
 
 def apart(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
-    """Whether two models differ by more than noise in what they get wrong, by the exact McNemar test.
+    """Says if two models differ by more than sampling noise in what they get wrong, by the exact McNemar test.
 
     Args:
         one, other: whether each sample is wrong, (N,), of the same samples.
     """
     first, second = int((one & ~other).sum()), int((other & ~one).sum())
     p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=second, both_wrong=0))
-    return "more than noise" if p < SIGNIFICANT else "no more than noise"
+    return "more than sampling noise" if p < SIGNIFICANT else "no more than sampling noise"

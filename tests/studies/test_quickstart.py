@@ -59,6 +59,6 @@ def test_a_page_of_somebody_else_is_refused_before_anything_is_trained(
 def test_a_difference_within_noise_is_called_that() -> None:
     one, other = np.zeros(100, bool), np.zeros(100, bool)
     one[:6], other[6:10] = True, True
-    assert apart(one, other) == "no more than noise"
+    assert apart(one, other) == "no more than sampling noise"
     one[20:50] = True
-    assert apart(one, other) == "more than noise"
+    assert apart(one, other) == "more than sampling noise"
