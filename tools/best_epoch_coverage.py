@@ -73,13 +73,14 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--samples", type=int, default=600)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--own", type=float, nargs="+", default=OWN_PARTS, help="parts of a logit's variance")
     parser.add_argument("--power", action="store_true", help="what dividing costs, and holding out, instead")
     given = parser.parse_args()
     if given.power:
         say_power()
         return 0
     say("command    new classes  own part  budget, %  written  broken  of calls, % (standard error)")
-    for new, own in product(NEW_CLASSES, OWN_PARTS):
+    for new, own in product(NEW_CLASSES, given.own):
         for name, call in calls_of(given.epochs, own, new).items():
             for budget in BUDGETS:
                 found = count_calls(call, budget, given.samples, given.draws)
