@@ -37,13 +37,13 @@ def root(trained: Path, tmp_path: Path) -> Path:
 
 
 def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: CommandLine) -> None:
-    done = mptctl("adjust", "new", "--old", "old", "--max-nfr", "9", "--run-root", root, "--json")
+    done = mptctl("adjust", "new", "--old", "old", "--max-nfr", "12", "--run-root", root, "--json")
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)
     assert printed["run"] == str(root / "new-adjusted")
     assert printed["epochs"] == 6
     validation = printed["validation"]
-    assert validation["nfr"] <= validation["bound"] <= 0.09
+    assert validation["nfr"] <= validation["bound"] <= 0.12
     assert printed["before"]["nfr"] > validation["nfr"]
 
     run = RunDir(root / "new-adjusted")
@@ -53,7 +53,7 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     assert adjusted.meta.adjustment is not None
     assert adjusted.meta.adjustment.adjusted == "new"
     assert adjusted.meta.adjustment.digest == source.digest
-    assert adjusted.meta.adjustment.max_nfr == 0.09
+    assert adjusted.meta.adjustment.max_nfr == 0.12
     assert adjusted.meta.adjustment.biases == printed["chosen"]["biases"]
     assert adjusted.meta.metrics["val_nfr"] is not None
     for file in (run.recipe, run.split):
@@ -113,7 +113,7 @@ def test_evaluate_takes_it_as_a_finished_run(root: Path, mptctl: CommandLine) ->
 def test_a_run_of_another_root_is_adjusted_on_its_own_split_and_stays_there(
     root: Path, mptctl: CommandLine, tmp_path: Path
 ) -> None:
-    words = ("--old", root / "old", "--max-nfr", "9", "--run-root", tmp_path / "elsewhere")
+    words = ("--old", root / "old", "--max-nfr", "12", "--run-root", tmp_path / "elsewhere")
     done = mptctl("adjust", root / "new", *words)
     assert done.returncode == 0, done.stderr
     assert (root / "new-adjusted" / "best.pt").exists()
@@ -159,7 +159,7 @@ def test_a_budget_that_cannot_be_met_writes_nothing(root: Path, mptctl: CommandL
 
 def test_the_figure_goes_where_it_is_asked_for(root: Path, mptctl: CommandLine, tmp_path: Path) -> None:
     figure = tmp_path / "front.png"
-    flags = ("--max-nfr", "9", "--run-root", root, "--figure", figure)
+    flags = ("--max-nfr", "12", "--run-root", root, "--figure", figure)
     assert mptctl("adjust", "new", "--old", "old", *flags).returncode == 0
     assert figure.read_bytes()[:4] == b"\x89PNG"
     assert not (root / "new-adjusted" / "adjust.svg").exists()
@@ -172,15 +172,15 @@ def test_the_figure_goes_where_it_is_asked_for(root: Path, mptctl: CommandLine, 
         (["--old", "old"], "nothing to adjust"),
         (["--max-nfr", "2"], "name it with --old"),
         (
-            ["--old", "new", "--max-nfr", "9"],
+            ["--old", "new", "--max-nfr", "12"],
             "the same model: nothing was compared; name the model that is",
         ),
         (["--old", "old", "--max-nfr", "200"], "between 0 and 100"),
         (["--old", "old", "--max-nfr", "2", "--confidence", "1"], "--confidence"),
         (["--old", "old", "--max-nfr", "2", "--figure", "front.pdf"], "neither .svg nor .png"),
         (["--temperature", "--figure", "front.svg"], "--figure"),
-        (["--old", "old", "--max-nfr", "9", "--name", "new", "--overwrite"], "which this command reads"),
-        (["--old", "old", "--max-nfr", "9", "--name", "../out"], "names no folder"),
+        (["--old", "old", "--max-nfr", "12", "--name", "new", "--overwrite"], "which this command reads"),
+        (["--old", "old", "--max-nfr", "12", "--name", "../out"], "names no folder"),
     ],
 )
 def test_wrong_flags(words: list[str], says: str, root: Path, mptctl: CommandLine) -> None:
@@ -192,7 +192,7 @@ def test_wrong_flags(words: list[str], says: str, root: Path, mptctl: CommandLin
 
 
 def test_no_validation_part_and_another_split_are_refused(root: Path, mptctl: CommandLine) -> None:
-    budget = ("--old", "old", "--max-nfr", "9", "--run-root", root)
+    budget = ("--old", "old", "--max-nfr", "12", "--run-root", root)
     make_split("digits", run_root=root, val_fraction=0.2, overwrite=True)
     done = mptctl("adjust", "new", *budget)
     assert done.returncode == 5
@@ -206,7 +206,7 @@ def test_no_validation_part_and_another_split_are_refused(root: Path, mptctl: Co
 
 
 def test_what_was_adjusted_or_is_not_finished_is_refused(root: Path, mptctl: CommandLine) -> None:
-    budget = ("--old", "old", "--max-nfr", "9", "--run-root", root)
+    budget = ("--old", "old", "--max-nfr", "12", "--run-root", root)
     assert mptctl("adjust", "new", *budget).returncode == 0
     done = mptctl("adjust", "new", *budget)
     assert done.returncode == 2
@@ -245,6 +245,6 @@ def test_the_test_part_is_not_read(root: Path, mptctl: CommandLine, monkeypatch:
         return indices(self, part, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Split, "indices", watched)
-    assert mptctl("adjust", "new", "--old", "old", "--max-nfr", "9", "--run-root", root).returncode == 0
+    assert mptctl("adjust", "new", "--old", "old", "--max-nfr", "12", "--run-root", root).returncode == 0
     assert "val" in seen
     assert "test" not in seen
