@@ -14,10 +14,10 @@ from mpt_kernels import backend_for
 from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, Way, ways_to_train
 from mptctl.errors import UsageError
 from mptctl.files import Model, scratch_folder
+from mptctl.files.explained import nearest
 from mptctl.machine.device import Precision
 from mptctl.machine.facts import Machine, this_machine
 from mptctl.recipe import Recipe
-from mptctl.recipe.validation import nearest
 from mptctl.training.torch_settings import torch_settings
 
 # What a ratio shall at most be, in the median over the repeats.

@@ -124,10 +124,11 @@ def adjust_and_draw(request: AdjustRequest, figure: Path | None = None) -> Adjus
     with progress_bars() as progress:
         adjusted = adjust_run(request, progress)
     if adjusted.choice is not None:
-        from mptctl.report.adjust_figure import save_adjustment
+        from mptctl.report.adjust_figure import draw_adjustment
+        from mptctl.report.svg import save_figure
 
         path = figure or adjusted.folder.path / FIGURE
-        save_adjustment(path, adjusted.report, adjusted.choice, adjusted.mixture)
+        save_figure(draw_adjustment(adjusted.report, adjusted.choice, adjusted.mixture), path)
         typer.echo(f"wrote {path}", err=True)
     for warning in adjusted.report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)

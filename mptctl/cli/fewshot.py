@@ -190,13 +190,14 @@ def _analyse(
     checkpoints, split = named_checkpoints(runs, run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
     from mptctl.inference.few_shot import EpisodeRequest
-    from mptctl.report.few_shot_figure import save_discriminability
+    from mptctl.report.few_shot_figure import draw_discriminability
     from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.svg import save_figure
 
     with progress_bars() as progress:
         request = EpisodeRequest(*numbers)
         found = discriminability(checkpoints, split, request, device=device, progress=progress)
-    save_discriminability(found, path)
+    save_figure(draw_discriminability(found), path)
     if as_json:
         typer.echo(DiscriminabilityReport(runs=found, figure=str(path)).model_dump_json())
         return

@@ -61,8 +61,9 @@ def embedding(
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.embedding import embed
     from mptctl.report.class_names import class_name
-    from mptctl.report.embedding_figure import save_embeddings
+    from mptctl.report.embedding_figure import draw_embeddings
     from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.svg import save_figure
 
     with progress_bars() as progress:
         found = embed(checkpoints, split, device=device or "auto", progress=progress)
@@ -74,5 +75,5 @@ def embedding(
         names[name]: replace(each, class_names=tuple(class_name(labels, label) for label in each.class_names))
         for name, each in found.items()
     }
-    save_embeddings(panels, path)
+    save_figure(draw_embeddings(panels), path)
     typer.echo(str(path))

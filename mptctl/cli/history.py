@@ -49,9 +49,10 @@ def history(
     if not releases:
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
     if out is not None:
-        from mptctl.report.history_figure import save_history
+        from mptctl.report.history_figure import draw_history
+        from mptctl.report.svg import save_figure
 
-        save_history(releases, out)
+        save_figure(draw_history(releases), out)
         typer.echo(f"wrote {out}", err=True)
     if as_json:
         typer.echo(History(releases=releases).model_dump_json())

@@ -16,7 +16,7 @@ from mptctl.evaluation.flip_report import (
     WrongAnswerRow,
 )
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers, summed
-from mptctl.evaluation.rates import Counts, Rate, Rates
+from mptctl.evaluation.rates import Counts, Rate, Rates, negative_flips
 from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, relative_nfr_interval
 
 # Ranges of the old model's confidence: guesses, leanings, and ever surer answers.
@@ -78,7 +78,13 @@ def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
     old_right, new_right = cells.right["old"], cells.right["new"]
     n, negative, positive, old_wrong, new_wrong = (
         summed(cells.truth[mask & of_old], cells.n[mask & of_old], len(names))
-        for mask in (of_old, old_right & ~new_right, ~old_right & new_right, ~old_right, ~new_right)
+        for mask in (
+            of_old,
+            negative_flips(old_right, new_right),
+            negative_flips(new_right, old_right),
+            ~old_right,
+            ~new_right,
+        )
     )
     pairs = answers.flipped_pairs
     # Most flips come first, so that the first answer of a class is the one that took most.

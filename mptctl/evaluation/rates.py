@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -10,6 +10,14 @@ from mptctl.files import Model
 
 Interval = tuple[float, float]
 Answer = Literal["yes", "no", "undecided"]
+# A mask of samples, or of cells of samples: of numpy, or of torch, which this room does not know.
+Mask = TypeVar("Mask", bound=Any)
+
+
+def negative_flips(old_right: Mask, new_right: Mask) -> Mask:
+    """The negative flips among some samples: right before, wrong now."""
+    flips: Mask = old_right & ~new_right
+    return flips
 
 
 class Rate(Model):

@@ -80,7 +80,7 @@ def bias_curves(answers: PairedAnswers) -> list[SweepCurve]:
             answers.scores[role],
             answers.pairing.truth,
             answers.of_old,
-            answers.right["old"],
+            answers.to_keep,
             limit,
         )
         for role in CURVES

@@ -13,9 +13,10 @@ from mptctl.errors import DataError
 from mptctl.evaluation.flip_report import Weighted, WeightedRate
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.weight_column import Weights
-from mptctl.evaluation.rates import Interval
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.rates import Interval, negative_flips
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
+from mptctl.files.explained import shown
 
 FloatArray = NDArray[np.float64]
 # Of the bootstrap: an end of an interval then lies within some 3 % of its distance from the value.
@@ -68,7 +69,7 @@ def weighted_rates(answers: PairedAnswers, column: str) -> Weighted:
         ends = bootstrap_interval((inside, squares), (rest, others), largest)
         return WeightedRate(value=float(inside / (inside + rest)), ci95=ends)
 
-    every, flipped = np.ones_like(old), old & ~new
+    every, flipped = np.ones_like(old), negative_flips(old, new)
     return Weighted(
         column=column,
         total=total,

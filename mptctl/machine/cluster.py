@@ -22,6 +22,8 @@ from mptctl.machine.signals import StopRequest, interruptible
 OBJECT_STORE_BYTES = 80 * 2**20
 # A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
 START_ATTEMPTS = 3
+# How often a run or trial whose process dies is gone on with in another one.
+MAX_RESTARTS = 3
 # Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as any other
 # training, and Ctrl-C is ours.
 ENVIRONMENT = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta
-from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.metrics_log import MetricsLine, came_to_end, read_metrics
 from mptctl.models.run_folder import RunDir
 
 
@@ -40,7 +40,7 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     file = path.resolve()
     run = RunDir(file.parent)
     lines = _lines(run)
-    if lines and lines[-1].event != "done":
+    if lines and not came_to_end(lines):
         total = next((line.total_steps for line in reversed(lines) if line.total_steps is not None), None)
         at = "" if total is None else f", stopped at step {lines[-1].step:,} of {total:,}"
         sentence = f"{path}: its run is not finished (epoch {lines[-1].epoch} of {optim.epochs}{at})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -78,6 +79,11 @@ def read_metrics(path: Path) -> list[MetricsLine]:
             "train the run again"
         ) from error
     return parse_metrics(content, path)
+
+
+def came_to_end(lines: Sequence[MetricsLine]) -> bool:
+    """Whether a run is finished, as its log says: a run that is resumed takes the last line out again."""
+    return bool(lines) and lines[-1].event == "done"
 
 
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:

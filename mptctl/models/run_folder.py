@@ -15,7 +15,7 @@ from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
-from mptctl.models.metrics_log import read_metrics
+from mptctl.models.metrics_log import came_to_end, read_metrics
 from mptctl.models.ownership import RUN, Existing, remove_own
 from mptctl.names import METHOD_NAMES
 
@@ -85,7 +85,7 @@ class RunDir:
             raise CheckpointError(
                 f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
             ) from error
-        ended = lines[-1].event == "done" if lines else not self.metrics.exists()
+        ended = came_to_end(lines) if lines else not self.metrics.exists()
         return ended and self.best.is_file()
 
     def refuse_unusable(self, existing: Existing) -> None:

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
+from mptctl.files.explained import nearest
 from mptctl.files.typed import NOTHING, Plain, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
-from mptctl.recipe.validation import nearest, recipe_keys, validate_recipe
+from mptctl.recipe.validation import recipe_keys, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from mptctl.errors import UsageError, some
+from mptctl.errors import UsageError
+from mptctl.files.explained import explain, nearest
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
@@ -35,8 +36,6 @@ ALSO_CALLED = {
     "wd": "optim.weight_decay",
     "workers": "data.threads",
 }
-# Names that a message holds at most.
-MOST_NAMED = 12
 
 
 def validate_recipe(content: object, where: str) -> Recipe:
@@ -79,9 +78,7 @@ def _validated(content: object, what: str) -> Recipe:
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{what}: {_explain(key, first)}") from error
+        raise UsageError(f"{what}: {explain(error, Recipe, _nearest_key)}") from error
 
 
 def recipe_keys() -> dict[str, Any]:
@@ -143,29 +140,6 @@ def may_change_between_starts() -> frozenset[str]:
     )
 
 
-def _explain(key: str, problem: Any) -> str:
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {key}{_nearest_key(key)}"
-    got = problem.get("input")
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    if problem["type"] == "value_error":
-        return message
-    if problem["type"] == "literal_error" and isinstance(got, str):
-        field = recipe_keys().get(key)
-        choices = [c for c in get_args(field.annotation) if isinstance(c, str)] if field else []
-        return f"{key}: no such value: {_shown(got)}{nearest(got, choices)}"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {_shown(got)}"
-
-
-def _shown(value: object) -> str:
-    """A value of a recipe as a message may hold it: short."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python writes no integer of more than 4,300 digits
-        return "a number of very many digits"
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _nearest_key(key: str) -> str:
     """The end of a message on an unknown key: the key of that name elsewhere, the most alike, or the groups."""
     group, dot, name = key.partition(".")
@@ -176,18 +150,3 @@ def _nearest_key(key: str) -> str:
     return nearest(
         key, [each for each in recipe_keys() if each.startswith(f"{group}.")] or list(Recipe.model_fields)
     )
-
-
-def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
-    """The end of a message on an unknown name: the one that was probably meant, or those that there are.
-
-    Args:
-        name: that there is not.
-        names: that there are.
-        lists: the command that lists all of them, where they may be too many for a message.
-    """
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {close[0]}?"
-    how = f"; {lists} lists them" if lists and len(names) > MOST_NAMED else ""
-    return f"; valid: {some(names, MOST_NAMED)}{how}"

@@ -15,6 +15,7 @@ from mptctl.data.own_split import extend_split
 from mptctl.data.split import Split
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.errors import DataError, UsageError, some
+from mptctl.evaluation.rates import negative_flips
 from mptctl.inference.few_shot import features_of
 from mptctl.inference.named_models import named_checkpoints
 from mptctl.machine.facts import git_commit, versions
@@ -197,7 +198,7 @@ def _counts(
         "right": int(was.sum()),
         "new_right": int((now & new).sum()),
         "new_samples": int(new.sum()),
-        "val_flips": int((was & ~now).sum()),
+        "val_flips": int(negative_flips(was, now).sum()),
         "val_errors": int((asked & ~now).sum()),
         "val_samples": int(asked.sum()),
         "val_samples_old": int((asked & ~new).sum()),

@@ -16,6 +16,7 @@ from mptctl.data.classes import label_map
 from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
+from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.files import output_file, scratch_folder, write_atomically
 from mptctl.inference.named_models import named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
@@ -212,7 +213,7 @@ def _compare(
         )
     answers_before, answers_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
-    was, now = answers_before == truth, answers_after == truth
+    counts = flip_counts(answers_before == truth, answers_after == truth)
     tolerance = request.tolerance
     if tolerance is None and request.quantize is None:
         tolerance = TOLERANCE
@@ -227,10 +228,10 @@ def _compare(
         max_difference=_largest_difference(before, after),
         tolerance=tolerance,
         answers_differ=int((answers_before != answers_after).sum()),
-        right_before=int(was.sum()),
-        right_after=int(now.sum()),
-        negative_flips=int((was & ~now).sum()),
-        positive_flips=int((~was & now).sum()),
+        right_before=counts.old_right,
+        right_after=counts.total - counts.new_wrong,
+        negative_flips=counts.negative_flips,
+        positive_flips=counts.positive_flips,
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from mptctl.evaluation.bias.held_out import FloatArray, HeldOut
 from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.statistics import upper_bounds
+from mptctl.models.validation import Validation
 from mptctl.release.adjust_report import AdjustFigures
 
 
@@ -42,7 +43,7 @@ def figures(
     )
 
 
-def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | None]:
+def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | int | None]:
     """What a checkpoint and its metrics say of the whole validation part, by the names that a trained run has.
 
     Args:
@@ -51,16 +52,10 @@ def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[st
         known_old: there is an old model; else nothing is said of flips.
     """
     wrong = samples.wrong(biases)
-    flips = int((wrong & samples.of_old & samples.old_right).sum()) if known_old else None
-    n, n_old = len(samples), samples.n_old
-    errors, errors_old = int(wrong.sum()), int(wrong[samples.of_old].sum())
-    return {
-        "val_error": errors / n,
-        "val_error_old": errors_old / n_old if n_old else None,
-        "val_nfr": None if flips is None or not n_old else flips / n_old,
-        "val_errors": errors,
-        "val_samples": n,
-        "val_errors_old": errors_old,
-        "val_samples_old": n_old,
-        "val_flips": flips,
-    }
+    return Validation(
+        errors=int(wrong.sum()),
+        samples=len(samples),
+        errors_old=int(wrong[samples.of_old].sum()),
+        samples_old=samples.n_old,
+        flips=int((wrong & samples.to_keep).sum()) if known_old else None,
+    ).figures()

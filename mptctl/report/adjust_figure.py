@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mptctl.evaluation.bias.choice import BiasChoice, Walk
 from mptctl.evaluation.bias.mixture import Mixture
-from mptctl.files import writing
 from mptctl.release.adjust_report import AdjustReport
-from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, style
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
 
 # More steps of a curve than a figure can show.
 POINTS = 400
@@ -66,14 +63,6 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
         axes.set_ylim(bottom=0)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=2)
     return figure
-
-
-def save_adjustment(path: Path, report: AdjustReport, choice: BiasChoice, mixture: Mixture | None) -> None:
-    """Write the figure as SVG or PNG, by its name. Raises StorageError where it cannot be."""
-    suffix = path.suffix.lower().lstrip(".")
-    figure = draw_adjustment(report, choice, mixture)
-    with style(), writing(path) as stream:
-        figure.savefig(stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix))
 
 
 def _curve(axes: Axes, walk: Walk) -> None:

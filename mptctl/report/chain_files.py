@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib
-
-from mptctl.files import FilesTogether, OpenOutput
+from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import MARKDOWN_MARK
 from mptctl.report.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
 from mptctl.report.flips_markdown import escape
 from mptctl.report.numbers import format_count, format_interval
-from mptctl.report.svg import figure_metadata, style
+from mptctl.report.svg import save_figure
 from mptctl.studies.chain import ChainReport, ChainRow
 
 
@@ -35,7 +33,9 @@ class ChainFiles:
                 with files.open(self.markdown) as stream:
                     stream.write(f"{MARKDOWN_MARK}\n{render_markdown(report)}".encode())
             if self.figure is not None:
-                _save_figure(report, self.figure, files.open)
+                from mptctl.report.chain_figure import draw_chain
+
+                save_figure(draw_chain(report), self.figure, files.open)
         return [path for path in (self.markdown, self.figure) if path is not None]
 
 
@@ -68,14 +68,3 @@ def _cell(row: ChainRow, column: Column) -> str:
     rate = getattr(row, column)
     interval = format_interval(rate.ci95).removesuffix(" %")
     return f"{value_text(rate)} ({interval}; {format_count(rate)})"
-
-
-def _save_figure(report: ChainReport, path: Path, open_output: OpenOutput) -> None:
-    from mptctl.report.chain_figure import draw_chain
-
-    suffix = path.suffix.lower().removeprefix(".")
-    # The same bytes from the same numbers.
-    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), open_output(path) as stream:
-        draw_chain(report).savefig(
-            stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
-        )

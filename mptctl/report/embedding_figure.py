@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -12,10 +11,9 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mptctl.files import writing
 from mptctl.inference.embedding import Embedding
 from mptctl.report.numbers import percent
-from mptctl.report.svg import INK, figure_metadata, style
+from mptctl.report.svg import INK, style
 
 MARKS = {"old classes": "o", "new classes": "^"}
 PANEL = 3.1  # inches, each way
@@ -27,20 +25,6 @@ MOST_NAMED = 20
 GRID, TINT = 400, 0.25
 # More points than this would make an SVG of megabytes: they become a picture in it.
 MOST_VECTORS = 2_000
-
-
-def save_embeddings(embeddings: Mapping[str, Embedding], path: Path) -> None:
-    """Draw and write the figure, as the path's suffix says: ``.png`` or ``.svg``.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    # The same bytes from the same numbers.
-    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), writing(path) as stream:
-        draw_embeddings(embeddings).savefig(
-            stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
-        )
 
 
 def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:

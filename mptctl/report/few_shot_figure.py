@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mptctl.files import writing
 from mptctl.inference.discriminability import SHOTS, Discriminability
-from mptctl.report.svg import LOST, NEW, OLD, figure_metadata, style
+from mptctl.report.svg import LOST, NEW, OLD, style
 
 PANEL = (3.6, 2.9)  # inches
-
-
-def save_discriminability(runs: Sequence[Discriminability], path: Path) -> None:
-    """Draw and write the figure, as the path's suffix says: ``.png`` or ``.svg``.
-
-    Raises:
-        StorageError: it cannot be written.
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    # The same bytes from the same numbers.
-    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), writing(path) as stream:
-        draw_discriminability(runs).savefig(
-            stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
-        )
 
 
 def draw_discriminability(runs: Sequence[Discriminability]) -> Figure:

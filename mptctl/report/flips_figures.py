@@ -15,7 +15,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files import OpenOutput, writing
 from mptctl.report.numbers import percent
 from mptctl.report.reliability import Panel, draw_reliability
-from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, figure_metadata, short, style
+from mptctl.report.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, short, style
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
 FLOW_CLASSES = 8
@@ -42,10 +42,7 @@ def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = wri
     for name, figure in draw_figures(report).items():
         for suffix in ("png", "svg"):
             path = folder / f"{name}.{suffix}"
-            with style(), open_output(path) as stream:
-                figure.savefig(
-                    stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
-                )
+            save_figure(figure, path, open_output)
             paths.append(path)
     return paths
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from mptctl.errors import visible
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.reading.columns import shown
 from mptctl.evaluation.slices.source import slice_name
+from mptctl.files.explained import shown
 from mptctl.report.causes_wording import cause_lines
 from mptctl.report.numbers import format_count, format_interval, percent, q_value
 from mptctl.report.wording import model_lines, rate_lines, slices_sentence, verdict

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.reading.columns import shown
+from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.flips_tables import causes_table, classes_table, heading, pairs_table, slices_table
 from mptctl.report.numbers import format_count, format_interval, of_count, percent

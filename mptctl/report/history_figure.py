@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from mptctl.evaluation.gate.history import Release
-from mptctl.files import writing
-from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, figure_metadata, style
+from mptctl.report.svg import FAINT, FRESH, INK, LOST, NEW, OLD, style
 
 COLOURS = {"passed": NEW, "failed": LOST, "undecided": FRESH, "ungated": OLD}
 # Dates that stand below the axis without touching each other.
@@ -41,16 +37,3 @@ def draw_history(releases: list[Release]) -> Figure:
         ]
         figure.legend(handles=handles, loc="outside upper right", ncols=4, labelcolor=INK)
     return figure
-
-
-def save_history(releases: list[Release], path: Path) -> None:
-    """Write the figure as the ending says; the same bytes from the same releases.
-
-    Raises:
-        StorageError, UsageError: it cannot be written.
-    """
-    suffix = path.suffix.lower().removeprefix(".")
-    with style(), matplotlib.rc_context({"svg.hashsalt": "mptctl"}), writing(path) as stream:
-        draw_history(releases).savefig(
-            stream, format=suffix, dpi=200, facecolor="white", metadata=figure_metadata(suffix)
-        )

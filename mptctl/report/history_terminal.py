@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mptctl.evaluation.gate.history import Release
-from mptctl.evaluation.reading.columns import shown
+from mptctl.files.explained import shown
 from mptctl.report.numbers import format_interval, percent
 from mptctl.report.tables import make_table
 

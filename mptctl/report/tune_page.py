@@ -10,7 +10,7 @@ from mptctl.files import replacing
 from mptctl.report.numbers import format_count, percent
 from mptctl.report.page import inline_figure
 from mptctl.report.provenance import Provenance
-from mptctl.report.svg import SIZE, figure_metadata, style
+from mptctl.report.svg import SIZE, save_figure, style
 from mptctl.report.tables_page import Cell, PageTable, TablesPage
 from mptctl.report.tune_figures import draw_against, draw_over_k, measured_trials
 from mptctl.report.tune_terminal import how_sure, keeps, sentences
@@ -26,12 +26,12 @@ def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | 
     if not measured_trials(report):
         return []
     png, page = folder / "tune.png", folder / "tune.html"
-    with style(), replacing(png) as stream:
+    with style():
         figure = Figure(figsize=(2 * SIZE[0], SIZE[1]))
         left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
         draw_over_k(left, report)
         draw_against(right, report)
-        figure.savefig(stream, format="png", dpi=200, facecolor="white", metadata=figure_metadata("png"))
+    save_figure(figure, png, replacing)
     with replacing(page) as stream:
         stream.write(render_tune_html(report, provenance).encode())
     return [png, page]

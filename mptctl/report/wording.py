@@ -9,9 +9,10 @@ from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
 from mptctl.evaluation.pairing.sanity import IDENTICAL
 from mptctl.evaluation.rates import Rate
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
+from mptctl.files.explained import shown
 from mptctl.names import SortKey
 from mptctl.report.numbers import NOT_DEFINED, format_interval, p_value, percent, points
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.paired_bootstrap import FloatArray, interval, observed, redraw
-from mptctl.recipe.validation import nearest
+from mptctl.files.explained import nearest
 from mptctl.studies.comparison import COLUMNS, Column, Difference
 from mptctl.studies.groups import Group
 

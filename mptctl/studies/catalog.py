@@ -8,9 +8,9 @@ from pydantic import Field
 
 from mptctl.errors import UsageError
 from mptctl.files import Model
+from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names
 from mptctl.recipe.reading import LISTS, preset_folder
-from mptctl.recipe.validation import nearest
 from mptctl.studies.study_file import load_study, study_names
 
 

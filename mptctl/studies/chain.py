@@ -13,7 +13,7 @@ from pydantic import Field
 
 from mptctl.errors import CheckpointError
 from mptctl.evaluation.pairing.paired_answers import flip_counts
-from mptctl.evaluation.rates import Rate
+from mptctl.evaluation.rates import Rate, negative_flips
 from mptctl.evaluation.statistics import rate
 from mptctl.files import Model
 from mptctl.names import METHOD_NAMES, Role
@@ -92,7 +92,7 @@ def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
         One entry for each generation from 1 on. The new and the lasting ones are its flips against generation 0, the
         lasting and the healed ones those of the generation before.
     """
-    broken = [right[0] & ~now for now in right]
+    broken = [negative_flips(right[0], now) for now in right]
     return [
         FlipsOfFirst(
             new=int((now & ~before).sum()),

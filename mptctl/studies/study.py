@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mptctl.data.split import Split
 from mptctl.errors import MptctlError, Stopped, StorageError, UsageError, some
-from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
@@ -31,8 +31,6 @@ from mptctl.studies.study_state import Standing, make_splits, standings
 if TYPE_CHECKING:
     from mptctl.studies.study_pool import WorkerPool
 
-# How often a run whose process dies is gone on with in another one.
-MAX_RESTARTS = 3
 # Seconds between two looks at the runs.
 LOOK_EVERY = 0.5
 # What a run root holds beside its lock is looked at run by run, not as a whole.

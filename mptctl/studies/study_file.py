@@ -13,13 +13,12 @@ from typing import Any
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError
-from mptctl.files import Model
+from mptctl.files.explained import explain, nearest
 from mptctl.files.typed import Typed
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
-from mptctl.recipe.validation import nearest
 from mptctl.studies.study_pieces import ENSEMBLE, OLD, OldModel, RecipeChange, StudySplit, Update
 from mptctl.training.request import MOST_MEMBERS
 
@@ -199,7 +198,7 @@ def load_study(name_or_file: str) -> Study:
     try:
         file = StudyFile.model_validate(read_mapping(path, where, StudyFile.model_fields))
     except ValidationError as error:
-        raise UsageError(f"{where}: {_explain(error)}") from error
+        raise UsageError(f"{where}: {explain(error, StudyFile)}") from error
     return settle(path.stem, file, where, path.parent)
 
 
@@ -288,28 +287,3 @@ def _dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield from _dotted(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def _explain(error: ValidationError) -> str:
-    """The first problem of a study's file, with the nearest valid name."""
-    problems = error.errors()
-    # A key with a slip in it is unknown, and the one that was meant is missing; the former says more.
-    first = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
-    place = first["loc"]
-    key = ".".join(str(part) for part in place)
-    if first["type"] == "extra_forbidden":
-        inner: dict[str, type[Model]] = {
-            "split": StudySplit, "new": RecipeChange, "updates": Update, "old_models": OldModel,
-        }  # fmt: skip
-        model: type[Model] = inner[str(place[0])] if len(place) > 1 else StudyFile
-        return f"unknown key {key}{nearest(str(place[-1]), list(model.model_fields))}"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "value_error":
-        return message
-    got = first.get("input")
-    meant = ""
-    if first["type"] == "literal_error":
-        meant = nearest(str(got), re.findall(r"'([^']+)'", str(first.get("ctx", {}).get("expected"))))
-    if first["type"] == "missing":
-        return f"{key}: is missing"
-    return f"{key}: {message[:1].lower()}{message[1:]}, got {str(got)[:40]!r}{meant}"

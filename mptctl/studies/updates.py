@@ -15,6 +15,7 @@ from mptctl.evaluation.paired_bootstrap import BiasAtError, CountedUpdate
 from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
+from mptctl.models.metrics_log import came_to_end
 from mptctl.names import Part, Role
 from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
@@ -222,7 +223,7 @@ def _against(run: RunAnswers, replaced: Path, part: Part, device: str, progress:
 def unfinished(run: Path) -> str | None:
     """How far a run came that did not come to its end; None for one that did, or does not say."""
     lines = metrics_of(run)
-    if not lines or lines[-1].event == "done":
+    if not lines or came_to_end(lines):
         return None
     return f"its run is not finished (epoch {lines[-1].epoch})"
 

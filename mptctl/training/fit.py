@@ -21,6 +21,7 @@ from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.networks import set_training_mode
+from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.meter import MetricsLogger
 from mptctl.training.observer import Observer
@@ -29,7 +30,6 @@ from mptctl.training.result import FitResult
 from mptctl.training.resume import training_state
 from mptctl.training.run import Run, RunContext, RunState, Student
 from mptctl.training.step import train_step
-from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
 SYNC_EVERY = 10

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from mptctl.methods.method import COUNTS
 from mptctl.models.metrics_log import MetricsLine, append_metrics
+from mptctl.models.validation import VALIDATION_COUNTS, Validation
 from mptctl.training.observer import Observer
 from mptctl.training.run import RunContext, RunState
 from mptctl.training.tensorboard import TensorBoardFile
-from mptctl.training.validate import VALIDATION_COUNTS, Validation
 
 # Seconds between two lines of progress; each one waits for the device once.
 PROGRESS_SECONDS = 1.0

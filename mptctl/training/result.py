@@ -9,7 +9,7 @@ from pydantic import Field
 from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
-from mptctl.training.validate import Validation
+from mptctl.models.validation import Validation
 
 
 class TrainSummary(Model):

@@ -12,9 +12,9 @@ from mptctl.methods.rows import budget_of
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
 from mptctl.models.run_folder import RunDir
+from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
-from mptctl.training.validate import NOT_VALIDATED, Validation
 
 # Keys by which a run may be made longer where nothing that is done depends on them.
 LENGTH = ("optim.epochs", "optim.max_steps")

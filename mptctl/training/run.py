@@ -14,13 +14,14 @@ from mptctl.methods.method import Method
 from mptctl.models.bias_path import BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.models.run_folder import RunDir
+from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import BiasControl
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.validate import NOT_VALIDATED, Validation, Validator
+from mptctl.training.validate import Validator
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.split import Split
-from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.rates import Counts, negative_flips
 from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.inference.forward import forward
 from mptctl.models.checkpoint import load_checkpoint
@@ -60,7 +60,7 @@ def _flipped_by_one(models: list[Teacher], baseline: Baseline, num_old: int) -> 
     for batch, answers in forward(models, baseline.val):
         old = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
         right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
-        one, other = (right & ~is_top1_correct(answer, batch.labels) for answer in answers)
+        one, other = (negative_flips(right, is_top1_correct(answer, batch.labels)) for answer in answers)
         first += int((one & ~other).sum())
         second += int((other & ~one).sum())
     return first, second

@@ -10,7 +10,7 @@ from typing import Any
 
 from mptctl.errors import GateFailed, Stopped
 from mptctl.files import write_atomically
-from mptctl.machine.cluster import quiet, ray_cluster, silence_stdout
+from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
@@ -22,8 +22,6 @@ from mptctl.tune.second_best import compare_best_two
 from mptctl.tune.space import TrialSettings, name_of, recipe_of
 from mptctl.tune.tune_report import Trial, TuneReport
 
-# How often a trial whose process dies is started again.
-MAX_RESTARTS = 3
 # ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
 ASHA_REDUCTION = 3
 

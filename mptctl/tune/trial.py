@@ -18,12 +18,12 @@ from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
+from mptctl.models.validation import Validation
 from mptctl.recipe import Recipe
 from mptctl.training.lockstep import train_in_lockstep
 from mptctl.training.request import RunRequest
 from mptctl.training.result import FitResult
 from mptctl.training.train import train
-from mptctl.training.validate import Validation
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
@@ -102,7 +102,7 @@ def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
         for settings in together:
             folder = RunDir(plan.folder / name_of(settings))
             wait_until_free(folder.path)
-            if not is_finished(folder):
+            if not folder.is_finished():
                 (folder.path / ERROR_NAME).unlink(missing_ok=True)
                 left.append(settings)
         observers = [_Reporter(plan, name_of(settings), started, len(together)) for settings in left]
@@ -131,11 +131,6 @@ def _failed(plan: TrialPlan, name: str, started: float, error: Exception) -> dic
     text, kind = one_line(error), type(error).__name__
     message = text if isinstance(error, MptctlError) or text == kind else f"{kind}: {text}"
     return {"trial": name, "error": message[:500], "seconds": time.monotonic() - started, **_worst()}
-
-
-def is_finished(folder: RunDir) -> bool:
-    """Whether a run folder holds a run that came to its end."""
-    return folder.best.exists() and any(line.event == "done" for line in read_metrics(folder.metrics))
 
 
 def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:

@@ -7,8 +7,8 @@ import json
 import pytest
 import yaml
 
+from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names, validate_recipe
-from mptctl.recipe.validation import nearest
 from mptctl.studies.study_file import StudyFile, load_study, study_names
 from tests.common import CommandLine
 

@@ -27,7 +27,7 @@ LINES = [
     ("evaluate", "Missing argument 'OLD'; mptctl evaluate --help"),
     ("train-baseline mpt-nobais --run-root ROOT", "no such method: mpt-nobais; did you mean mpt-"),
     ("train-baseline pct-kl --k 2 --run-root ROOT", "--k 2: pct-kl has no k"),
-    ("train-mpt --k -1 --run-root ROOT", "method.k: input should be greater than or equal to 0, got -1"),
+    ("train-mpt --k -1 --run-root ROOT", "method.k: must be greater than or equal to 0, got -1"),
     ("train-old --set optim.leraning_rate=1 --run-root ROOT", "did you mean optim.lr?"),
     ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
     ("train-old --set optim.schedule=cosin --run-root ROOT", "no such value: 'cosin'; did you mean cosine?"),

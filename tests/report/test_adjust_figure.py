@@ -10,8 +10,9 @@ import pytest
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.mixture import WEIGHTS, mix_old_in
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
-from mptctl.report.adjust_figure import draw_adjustment, save_adjustment
+from mptctl.report.adjust_figure import draw_adjustment
 from mptctl.report.adjust_terminal import describe_adjustment
+from mptctl.report.svg import save_figure
 from tests.evaluation.made_up import made_up
 
 SAMPLES = made_up(1000, 0, uneven=1.0)
@@ -46,9 +47,10 @@ def test_curves_choice_and_limit(budget: Budget, tmp_path: Path) -> None:
     assert ("up to its upper bound" in drawn) == (budget.max_nfr is not None)
     # An old model that says what the new one says among old classes changes nothing, whatever its weight.
     assert mixture.errors == [errors] * len(WEIGHTS)
-    for name in ("front.svg", "front.PNG"):
-        save_adjustment(tmp_path / name, report, choice, None)
+    for name in ("front.svg", "again.svg", "front.PNG"):
+        save_figure(draw_adjustment(report, choice, None), tmp_path / name)
     assert (tmp_path / "front.svg").read_bytes().startswith(b"<?xml")
+    assert (tmp_path / "front.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
     assert (tmp_path / "front.PNG").read_bytes().startswith(b"\x89PNG")
     said = describe_adjustment(report)
     assert any("validation pictures of old classes" in line for line in said)

@@ -64,7 +64,7 @@ def _fit(samples: HeldOut, price: float) -> tuple[FloatArray, FloatArray]:
         gap = samples.logits[rows, best_new] - samples.logits[rows, best_old]
     # What it costs that a sample goes over from its best new class to its best old one.
     change = (best_old != samples.truth).astype(np.float64) - (best_new != samples.truth)
-    cost = change * (1 + price * (samples.of_old & samples.old_right))
+    cost = change * (1 + price * samples.to_keep)
     moving = (gap > 0) & np.isfinite(gap)
     common = np.where(samples.is_new, _cheapest(gap, cost, np.flatnonzero(moving)), 0.0)
     own = common.copy()

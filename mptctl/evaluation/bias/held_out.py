@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,11 @@ class HeldOut:
 
     def __len__(self) -> int:
         return len(self.truth)
+
+    @cached_property
+    def to_keep(self) -> BoolArray:
+        """(N,) samples of old classes that the old model got right: a wrong answer to one of them is a flip."""
+        return self.of_old & self.old_right
 
     @property
     def n_old(self) -> int:
@@ -74,7 +80,7 @@ class HeldOut:
     def counts(self, biases: FloatArray) -> tuple[int, int]:
         """Errors and negative flips once (C,) `biases` are taken off the logits."""
         wrong = self.wrong(biases)
-        return int(wrong.sum()), int((wrong & self.of_old & self.old_right).sum())
+        return int(wrong.sum()), int((wrong & self.to_keep).sum())
 
     def steps(self, direction: FloatArray) -> BiasSteps:
         """Wrong answers as a multiple of a direction is taken off the logits, from 0 on.
@@ -102,7 +108,7 @@ class HeldOut:
             np.append(np.full(begins.size, -1), np.ones(ends.size, dtype=np.int64)),
             before,
             self.of_old,
-            self.old_right,
+            self.to_keep,
         )
 
 

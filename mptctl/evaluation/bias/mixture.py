@@ -40,5 +40,5 @@ def mix_old_in(samples: HeldOut, old_logits: FloatArray) -> Mixture:
             logits[:, ~samples.is_new] = together + np.log((1 - weight) * own + weight * theirs)
         wrong = logits.argmax(axis=1) != samples.truth
         errors.append(int(wrong.sum()))
-        flips.append(int((wrong & samples.of_old & samples.old_right).sum()))
+        flips.append(int((wrong & samples.to_keep).sum()))
     return Mixture(errors, flips)

@@ -35,7 +35,7 @@ def sweep_bias(
     scores: Scores,
     truth: NDArray[np.int64],
     of_old: NDArray[np.bool_],
-    old_right: NDArray[np.bool_],
+    to_keep: NDArray[np.bool_],
     new_error: float,
 ) -> SweepCurve | None:
     """Rates of one model over every bias from zero to the one that leaves no answer to be taken.
@@ -48,13 +48,15 @@ def sweep_bias(
 
     Args:
         scores: of the model whose logits are biased; minus infinities may be among them, NaN may not.
-        truth: (N,) true labels. of_old: (N,) samples of old classes. old_right: (N,) right old answers.
+        truth: (N,) true labels.
+        of_old: (N,) samples of old classes.
+        to_keep: (N,) of these, the ones that the old model got right.
         new_error: error on all samples of the model that is judged, as a fraction.
 
     Returns:
         None where no bias changes an answer.
     """
-    steps = _steps_of_sweep(scores, truth, of_old, old_right)
+    steps = _steps_of_sweep(scores, truth, of_old, to_keep)
     if steps is None:
         return None
     n, n_old = len(truth), int(of_old.sum())
@@ -90,7 +92,7 @@ def count_steps(
     change: NDArray[np.int64],
     before: NDArray[np.bool_],
     of_old: NDArray[np.bool_],
-    old_right: NDArray[np.bool_],
+    to_keep: NDArray[np.bool_],
 ) -> BiasSteps:
     """Wrong answers as a bias grows, from the places where an answer changes.
 
@@ -99,7 +101,7 @@ def count_steps(
         sample: (E,) whose answer that is.
         change: (E,) 1 where it becomes wrong, -1 where it becomes right, 0 where it stays what it was.
         before: (N,) wrong answers without a bias.
-        of_old: (N,) samples of old classes. old_right: (N,) right old answers.
+        of_old: (N,) samples of old classes. to_keep: (N,) of these, the ones that the old model got right.
     """
     order = np.argsort(at, kind="stable")
     bias, sample, change = at[order], sample[order], change[order]
@@ -111,11 +113,11 @@ def count_steps(
         start = int((before & among).sum())
         return np.append(start, start + np.cumsum(change * among[sample])[ends])
 
-    return BiasSteps(np.append(0.0, bias[ends]), wrong(of_old & old_right), wrong(of_old), wrong(~of_old))
+    return BiasSteps(np.append(0.0, bias[ends]), wrong(to_keep), wrong(of_old), wrong(~of_old))
 
 
 def _steps_of_sweep(
-    scores: Scores, truth: NDArray[np.int64], of_old: NDArray[np.bool_], old_right: NDArray[np.bool_]
+    scores: Scores, truth: NDArray[np.int64], of_old: NDArray[np.bool_], to_keep: NDArray[np.bool_]
 ) -> BiasSteps | None:
     """The steps of one bias for all new classes; None where no bias changes an answer."""
     crossing = _crossings(scores)
@@ -126,7 +128,7 @@ def _steps_of_sweep(
     wrong_old = scores.old_answer != truth
     before = np.where(crossing > 0, wrong_new, wrong_old)
     change = wrong_old[moving].astype(np.int64) - wrong_new[moving]
-    return count_steps(crossing[moving], moving, change, before, of_old, old_right)
+    return count_steps(crossing[moving], moving, change, before, of_old, to_keep)
 
 
 def _crossings(scores: Scores) -> FloatArray:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -15,8 +14,8 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.limits import LIMITS, Limits
-from mptctl.evaluation.reading.columns import first, shown
-from mptctl.files import Model, read_bounded
+from mptctl.files import read_bounded
+from mptctl.files.explained import explain, shown
 from mptctl.files.names_file import read_named_lines
 from mptctl.files.typed import Typed
 
@@ -175,19 +174,10 @@ class GateFile(Typed):
         return found
 
 
-_KEYS: Mapping[str, type[Model]] = {
-    "limits": FileLimits,
-    "slices": SliceLimits,
-    "must_keep": MustKeep,
-    "waivers": Waiver,
-}
-
-
-# What is said of values of the wrong form, where the library would name classes of this program.
-_MEANT = {
+# What values of the wrong form must be.
+_FORMS = {
     "dict_type": "must be a mapping of columns to values, such as country: de",
     "list_type": "must be a list, such as [test/00042]",
-    "string_type": "must be text",
 }
 
 
@@ -213,7 +203,7 @@ def read_gate_file(path: Path) -> GateFile:
     try:
         found = GateFile.model_validate(content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {_explain(error)}") from error
+        raise UsageError(f"{path}: {explain(error, GateFile, forms=_FORMS)}") from error
     found._name = str(path)
     _check_ranges(path, found)
     if found.must_keep.file is None:
@@ -239,21 +229,3 @@ def _check_ranges(path: Path, found: GateFile) -> None:
     except UsageError as error:
         option, _, said = str(error).removeprefix("--").partition(" ")
         raise UsageError(f"{path}: {where}{option.replace('-', '_')} {said}") from error
-
-
-def _explain(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    place: Sequence[int | str] = problem["loc"]
-    where = "".join(f"[{p}]" if isinstance(p, int) else f".{shown(p)}" for p in place).removeprefix(".")
-    if problem["type"] == "extra_forbidden":
-        keys = list(_KEYS.get(str(place[0]) if len(place) > 1 else "", GateFile).model_fields)
-        close = difflib.get_close_matches(str(place[-1]), keys, 1, cutoff=0.5)
-        return f"unknown key {where}; " + (
-            f"did you mean {close[0]}?" if close else f"valid: {', '.join(keys)}"
-        )
-    keys = list(_KEYS.get(str(place[0]), GateFile).model_fields)
-    meant = {**_MEANT, "model_type": f"must be a mapping of keys such as {first(keys)}"}
-    said = meant.get(problem["type"]) or str(problem["msg"]).removeprefix("Value error, ")
-    said = said.partition(", unable to parse")[0].replace("Input should be", "must be")
-    got = "" if problem["type"] in ("missing", "value_error") else f", got {shown(repr(problem['input']))}"
-    return f"{where}: {said[:1].lower()}{said[1:]}{got}"

@@ -9,9 +9,10 @@ from mptctl.errors import DataError, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
 from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
 from mptctl.evaluation.limits import Limits
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.slices.source import SliceSource, slice_name
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
+from mptctl.files.explained import shown
 
 
 def today_in_utc() -> date:

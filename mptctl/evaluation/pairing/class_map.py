@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.flip_report import MappedClass
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 from mptctl.evaluation.reading.table import ArrayTable, FileTable, Table
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
+from mptctl.files.explained import shown
 
 # Models that speak the names of OLD; all others speak those of NEW.
 OLD_ROLES = frozenset({"old", "noise_floor"})

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.pairing.weight_column import Weights
-from mptctl.evaluation.reading.columns import NAMED, first, shown
+from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.table import SAMPLED, quoted
 from mptctl.evaluation.reading.workspace import WATCHED, Workspace, current
+from mptctl.files.explained import shown
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mptctl.evaluation.pairing.pairs import Pairing
 from mptctl.evaluation.pairing.scores import Scores, score
-from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.rates import Counts, negative_flips
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -67,7 +67,7 @@ class PairedAnswers:
     @cached_property
     def flipped(self) -> BoolArray:
         """(N,) of these, the ones that the new model gets wrong: the negative flips."""
-        return self.to_keep & ~self.right["new"]
+        return negative_flips(self.to_keep, self.right["new"])
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
@@ -101,16 +101,8 @@ class PairedAnswers:
 
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
-        cells = self.pairing.cells
-        old, new, n = (
-            part[self.cells_of_old] for part in (cells.right["old"], cells.right[replacement], cells.n)
-        )
-        return Counts(
-            both_right=int(n[old & new].sum()),
-            negative_flips=int(n[old & ~new].sum()),
-            positive_flips=int(n[~old & new].sum()),
-            both_wrong=int(n[~old & ~new].sum()),
-        )
+        cells, kept = self.pairing.cells, self.cells_of_old
+        return flip_counts(cells.right["old"][kept], cells.right[replacement][kept], cells.n[kept])
 
     def changed(self, replacement: str = "new") -> int:
         """How many samples of old classes the model in a role answers in another way than the old one."""
@@ -124,13 +116,22 @@ class PairedAnswers:
         return int(cells.n[wrong & self.cells_of_old].sum()), int(cells.n[wrong].sum())
 
 
-def flip_counts(old: BoolArray, new: BoolArray) -> Counts:
-    """The flip table of (N,) right answers of an old model and of its replacement."""
+def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Counts:
+    """The flip table of right answers of an old model and of its replacement.
+
+    Args:
+        old, new: (N,) which answers are right.
+        n: (N,) how many samples each of them stands for; None: one.
+    """
+
+    def samples(cells: BoolArray) -> int:
+        return int((cells if n is None else n[cells]).sum())
+
     return Counts(
-        both_right=int((old & new).sum()),
-        negative_flips=int((old & ~new).sum()),
-        positive_flips=int((~old & new).sum()),
-        both_wrong=int((~old & ~new).sum()),
+        both_right=samples(old & new),
+        negative_flips=samples(negative_flips(old, new)),
+        positive_flips=samples(negative_flips(new, old)),
+        both_wrong=samples(~old & ~new),
     )
 
 

@@ -10,18 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, some
+from mptctl.files.explained import shown
 
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 WRITE = "write integers or text"
 # How many names, ids or rows a message gives.
 NAMED = 3
-
-
-def shown(name: str, length: int = 60) -> str:
-    """A name as a message may hold it: on one line, without terminal escapes, and never long."""
-    if not name.isprintable():
-        name = ascii(name)[1:-1]
-    return name if len(name) <= length else f"{name[: length - 3]}..."
 
 
 def first(names: Iterable[str]) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import COLUMNS, as_text, check_headers, first, shown
+from mptctl.evaluation.reading.columns import COLUMNS, as_text, check_headers, first
+from mptctl.files.explained import shown
 
 
 def read_csv(path: Path) -> dict[str, NDArray[Any]]:

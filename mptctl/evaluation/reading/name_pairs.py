@@ -9,9 +9,10 @@ from pathlib import Path
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.arrow import register
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files import read_bounded
+from mptctl.files.explained import shown
 
 # Room for a quarter of a million classes.
 MOST_BYTES = 2**24

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mptctl.errors import DataError, MptctlError, StorageError, one_line
-from mptctl.evaluation.reading.columns import COLUMNS, as_text, first, shown
+from mptctl.evaluation.reading.columns import COLUMNS, as_text, first
 from mptctl.evaluation.reading.readers import READERS, headers
 from mptctl.evaluation.reading.table import number_kind
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
+from mptctl.files.explained import shown
 
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.readers import Columns

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import DataError, one_line
-from mptctl.evaluation.reading.columns import COLUMNS, check_headers, shown
+from mptctl.evaluation.reading.columns import COLUMNS, check_headers
 from mptctl.evaluation.reading.table import SAMPLED, FileTable, IdKind, quoted
 from mptctl.evaluation.reading.workspace import current
+from mptctl.files.explained import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.arrow import text_array
-from mptctl.evaluation.reading.columns import NAMED, as_text, first, shown
+from mptctl.evaluation.reading.columns import NAMED, as_text, first
 from mptctl.evaluation.reading.npz_file import read_npz
 from mptctl.evaluation.reading.readers import find_parts, headers
 from mptctl.evaluation.reading.scan import not_whole
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import current
+from mptctl.files.explained import shown
 
 
 class SideTable:

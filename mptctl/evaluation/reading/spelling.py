@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions, labels_beyond, refused_labels
+from mptctl.files.explained import shown
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 # Digits up to which a number is written out to be compared: more than the longest integer type has.

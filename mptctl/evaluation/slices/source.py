@@ -15,11 +15,12 @@ import numpy as np
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.arrow import register
-from mptctl.evaluation.reading.columns import first, shown
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import current
 from mptctl.evaluation.slices.derived_columns import BRIGHTNESS, SIZE, SUPERCLASS, OwnColumns
+from mptctl.files.explained import shown
 
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run", BRIGHTNESS: "pictures of a run"}
 # Chosen: more parts than that are no slices, but ids or measurements.

@@ -27,9 +27,8 @@ def curve_of(
     pairing = pair({"new": model})
     scores = score(pairing, "new", frozenset(old))
     assert scores is not None
-    return sweep_bias(
-        "m", "new", scores, pairing.truth, np.isin(labels, [int(c) for c in old]), old_right, limit
-    )
+    of_old = np.isin(labels, [int(c) for c in old])
+    return sweep_bias("m", "new", scores, pairing.truth, of_old, of_old & old_right, limit)
 
 
 def rates(logits: Logits, labels: Labels, old: str, old_right: NDArray[np.bool_], bias: float) -> SweepPoint:
