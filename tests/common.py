@@ -23,8 +23,8 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, load_recipe
+from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.train import train
 
 

@@ -19,8 +19,8 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe, Recipe
+from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.train import train
 from tests.common import CPU, CommandLine, Done, Log, MakeLoader, Train, make_folder
 from tests.crashed_workers import pytest_configure as pytest_configure

@@ -24,8 +24,8 @@ from mptctl.evaluation.paired_bootstrap import (
     rates_of_draws,
 )
 from mptctl.names import Part
-from mptctl.studies.equal_error import at_equal_error
 from mptctl.studies.groups import group_updates
+from mptctl.studies.post_hoc_bias import at_equal_error
 from mptctl.studies.updates import find_updates
 
 Rows = NDArray[np.int64]

@@ -36,7 +36,7 @@ MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, 
 @prints(
     {
         "--json": "mptctl.evaluation.flip_report:FlipReport",
-        "OLD NEW1 NEW2 ... --json": "mptctl.evaluation.flip_reports:FlipReports",
+        "OLD NEW1 NEW2 ... --json": "mptctl.evaluation.flip_report:FlipReports",
         "MODEL --json": "mptctl.evaluation.calibration.report:CalibrationReport",
     }
 )

@@ -61,7 +61,7 @@ def conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
     from mptctl.errors import GateFailed, some
 
     if as_json:
-        from mptctl.evaluation.flip_reports import FlipReports
+        from mptctl.evaluation.flip_report import FlipReports
 
         typer.echo(FlipReports(reports=list(reports.values())).model_dump_json())
     else:

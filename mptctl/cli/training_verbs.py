@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_OLD, DEFAULT_REF = "old", "ref"
 
 prints_run = prints(
-    {"--json": "mptctl.training.result:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
+    {"--json": "mptctl.training.observer:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
 )
 
 

@@ -6,15 +6,42 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA, criterion_from_recipe, with_margin
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
 from mptctl.methods.rows import ROWS, start_epoch
-from mptctl.methods.topk import topk_lm_distance
 from mptctl.names import Distance, MethodName
 from mptctl.recipe import CriterionRecipe, MethodRecipe, validate_criterion, validate_method
+
+
+def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
+    """Half the squared difference of the logits over the teacher's K largest ones, by the number of classes.
+
+    Both sides are zero outside the K classes that the teacher holds largest, per sample; the mean is still over
+    all classes (Zhao et al., TPAMI 2024, top-K distillation).
+
+    Args:
+        student: (N, C) logits.
+        teacher: (N, C) logits.
+        top_k: K, at most C are taken.
+
+    Returns:
+        (N,), one distance per sample; zeros where C is 0.
+
+    Raises:
+        ValueError: the shapes differ.
+    """
+    if student.shape != teacher.shape:
+        raise ValueError(f"student {tuple(student.shape)} and teacher {tuple(teacher.shape)} differ in shape")
+    num_classes = student.shape[1]
+    largest = teacher.topk(min(top_k, num_classes), dim=1).indices
+    difference = student.gather(1, largest) - teacher.gather(1, largest)
+    return 0.5 * difference.square().sum(dim=1) / max(num_classes, 1)
+
 
 # Weight of each distillation where the recipe names none (the paper's settings).
 LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.logit_sections import SweepPoint
+from mptctl.evaluation.flip_report import FlipReport, SweepPoint
 from mptctl.report.numbers import format_count, percent
 from mptctl.report.reliability import FEW, Panel
 

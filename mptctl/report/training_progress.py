@@ -12,9 +12,8 @@ from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.numbers import duration
 from mptctl.report.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.fit import LONG_RUN, LONG_WAIT
-from mptctl.training.observer import Observer
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.observer import Silent as Silent
-from mptctl.training.result import FitResult
 
 
 def observer() -> Observer:

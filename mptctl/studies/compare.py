@@ -28,7 +28,6 @@ from mptctl.studies.comparison import (
     OldModels,
     Spread,
 )
-from mptctl.studies.equal_error import at_equal_error, at_test_error_of
 from mptctl.studies.groups import (
     Group,
     count_once,
@@ -37,7 +36,7 @@ from mptctl.studies.groups import (
     refuse_other_splits,
     several_old_models,
 )
-from mptctl.studies.post_hoc_bias import take_bias_off
+from mptctl.studies.post_hoc_bias import at_equal_error, at_test_error_of, take_bias_off
 from mptctl.studies.updates import Update, find_updates
 
 # What of an old model's calibration has a mean over seeds.

@@ -23,10 +23,9 @@ from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.networks import set_training_mode
 from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
-from mptctl.training.meter import MetricsLogger
-from mptctl.training.observer import Observer
+from mptctl.training.metrics_logger import MetricsLogger
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.optim import learning_rate
-from mptctl.training.result import FitResult
 from mptctl.training.resume import training_state
 from mptctl.training.run import Run, RunContext, RunState, Student
 from mptctl.training.step import train_step

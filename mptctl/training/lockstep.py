@@ -16,13 +16,11 @@ from mptctl.machine.signals import stop_on_signals
 from mptctl.recipe import batch_differences, change_recipe
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.fit import fit_by_steps
-from mptctl.training.observer import Observer
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.parts import SharedParts
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.run import Run
-from mptctl.training.threads import with_own_threads
-from mptctl.training.torch_settings import torch_settings
+from mptctl.training.torch_settings import torch_settings, with_own_threads
 from mptctl.training.train import begin, hold
 
 Ended = FitResult | Exception

@@ -1,11 +1,80 @@
-"""Who wants to know how a run goes: the terminal, a sweep, a test."""
+"""Who wants to know how a run goes (the terminal, a sweep, a test), and what they are told when it has ended."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+from pydantic import Field
+
+from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
-from mptctl.training.result import FitResult
+from mptctl.models.run_folder import RunDir
+from mptctl.models.validation import Validation
+
+
+class TrainSummary(Model):
+    """The object that the training commands print with ``--json``."""
+
+    run: str = Field(description="the run folder")
+    best: str = Field(description="the checkpoint that evaluate takes")
+    steps: int = Field(description="optimizer steps done in all")
+    val_error: float | None = Field(description="validation error of the last epoch, a fraction")
+    val_error_old: float | None = Field(description="the same on old classes")
+    val_nfr: float | None = Field(description="validation NFR of the last epoch, where there is an old model")
+    best_val_error: float | None = Field(
+        description="validation error of `best`; null without a validation part"
+    )
+    best_epoch: int | None = Field(
+        None, description="epoch of `best`, counted from 1; null without a validation part"
+    )
+    adjusted: str | None = Field(
+        None, description="the checkpoint that keeps --max-nfr, which evaluate takes; null without a budget"
+    )
+    seconds: float = Field(description="of this process")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a run came to.
+
+    Attributes:
+        run: its folder.
+        steps: optimizer steps done in all.
+        validation: of the last epoch.
+        trained: those of this process.
+        epochs: of the whole run.
+        best: the epoch of ``best.pt``; None without a validation part.
+        best_error: validation error of ``best.pt``; None without a validation part.
+        seconds: of this process.
+        data: what held the pictures up, and which setting moves it; None where that is not worth a word.
+    """
+
+    run: RunDir
+    steps: int
+    trained: int
+    epochs: int
+    validation: Validation
+    best: MetricsLine | None
+    best_error: float | None
+    seconds: float
+    data: str | None
+
+    def summary(self) -> TrainSummary:
+        """The same as plain values."""
+        return TrainSummary(
+            run=str(self.run.path),
+            best=str(self.run.best),
+            steps=self.steps,
+            **{
+                key: value
+                for key, value in self.validation.figures().items()
+                if key in TrainSummary.model_fields
+            },
+            best_val_error=self.best_error,
+            best_epoch=None if self.best is None else self.best.epoch,
+            seconds=round(self.seconds, 3),
+        )
 
 
 class Observer(Protocol):

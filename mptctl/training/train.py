@@ -17,14 +17,12 @@ from mptctl.models.run_folder import RunDir
 from mptctl.training.assemble import OWN, assemble
 from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import fit
-from mptctl.training.observer import Observer
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.parts import OwnParts
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.resume import was_never_saved
 from mptctl.training.run import Run
-from mptctl.training.threads import with_own_threads
-from mptctl.training.torch_settings import torch_settings
+from mptctl.training.torch_settings import torch_settings, with_own_threads
 
 
 def train(request: RunRequest, observer: Observer) -> FitResult:

@@ -21,8 +21,8 @@ from mptctl.models.run_folder import RunDir
 from mptctl.models.validation import Validation
 from mptctl.recipe import Recipe
 from mptctl.training.lockstep import train_in_lockstep
+from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.train import train
 from mptctl.tune.choice import objective
 from mptctl.tune.folder import ERROR_NAME

@@ -23,7 +23,7 @@ import mptctl.report.chain_figure
 import mptctl.report.comparison_page  # noqa: F401
 from mptctl.data.split import load_split
 from mptctl.files import storage_error
-from mptctl.machine.ray_folder import ray_folder
+from mptctl.machine.cluster import ray_folder
 from mptctl.models.checkpoint import load_checkpoint
 from tests.common import CommandLine
 from tests.faults.process import can_mount, run_forked, small_disk

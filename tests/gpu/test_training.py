@@ -23,9 +23,9 @@ from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.lockstep import train_in_lockstep
+from mptctl.training.observer import FitResult
 from mptctl.training.optim import build_optimizer
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import UsageError
-from mptctl.machine.cluster import quiet, ray_cluster
-from mptctl.machine.ray_folder import INNER, ray_folder
+from mptctl.machine.cluster import INNER, quiet, ray_cluster, ray_folder
 from mptctl.machine.signals import StopRequest
 from tests.common import environment
 

@@ -19,7 +19,7 @@ from mptctl.methods.autograd import AutogradMethod
 from mptctl.methods.criteria import CRITERIA
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.rows import distance_of, mpt_method, refuse_if_never_on
-from mptctl.methods.topk import topk_lm_distance
+from mptctl.methods.table import topk_lm_distance
 from mptctl.names import METHOD_NAMES, MethodName, Role
 from mptctl.recipe import MethodRecipe, Recipe, load_recipe
 

@@ -20,8 +20,8 @@ from mptctl.names import Role
 from mptctl.recipe import Recipe
 from mptctl.teachers.ensemble import Teachers
 from mptctl.training.lockstep import Ended, refuse_other_batches, train_in_lockstep
+from mptctl.training.observer import FitResult
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 from mptctl.training.train import train
 from tests.common import Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
 

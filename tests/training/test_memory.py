@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mptctl.recipe import load_recipe
-from mptctl.training.memory import step_bytes
+from mptctl.training.estimate import step_bytes
 
 
 def test_weights_gradients_and_state_are_counted_and_a_batch_twice_as_large_keeps_twice_as_much() -> None:

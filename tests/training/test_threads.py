@@ -13,9 +13,9 @@ from mptctl.data.split import Split
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_key, threads_file
 from mptctl.recipe import change_recipe, load_recipe
-from mptctl.training import threads
+from mptctl.training import torch_settings
 from mptctl.training.request import RunRequest
-from mptctl.training.threads import fastest, time_threads, with_own_threads
+from mptctl.training.torch_settings import fastest, time_threads, with_own_threads
 from tests.common import CPU, Train, short_recipe
 
 needs_two_cores = pytest.mark.skipif(usable_cores() < 2, reason="one core leaves nothing to find")
@@ -39,8 +39,8 @@ def request_of(digits: Split) -> RunRequest:
 
 def made_up(monkeypatch: pytest.MonkeyPatch, step: dict[int, float], answer: float = 0.0) -> None:
     """Steps that take so many seconds by number of threads, and answers that take ``answer`` seconds a batch."""
-    monkeypatch.setattr(threads, "step_seconds", lambda recipe, *_: step[recipe.runtime.threads])
-    monkeypatch.setattr(threads, "answer_seconds", lambda recipe, *_: answer / recipe.optim.batch_size)
+    monkeypatch.setattr(torch_settings, "step_seconds", lambda recipe, *_: step[recipe.runtime.threads])
+    monkeypatch.setattr(torch_settings, "answer_seconds", lambda recipe, *_: answer / recipe.optim.batch_size)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_run_is_timed_once_and_its_recipe_says_what_was_found(
     assert note.startswith(f"threads: {kept.threads}; milliseconds of a step with ")
     assert torch.get_num_threads() == 1  # as before the run
 
-    nobody_says.setattr(threads, "time_threads", lambda *_: pytest.fail("timed again"))
+    nobody_says.setattr(torch_settings, "time_threads", lambda *_: pytest.fail("timed again"))
     again, _ = with_own_threads(request_of, CPU)
     assert again.recipe == written
 
@@ -129,7 +129,7 @@ def test_where_something_else_computes_what_is_found_is_for_this_run_alone(
 def test_nothing_is_timed_where_somebody_has_said_how_many(
     said: str, nobody_says: pytest.MonkeyPatch, request_of: RunRequest
 ) -> None:
-    nobody_says.setattr(threads, "time_threads", lambda *_: pytest.fail("timed"))
+    nobody_says.setattr(torch_settings, "time_threads", lambda *_: pytest.fail("timed"))
     if said == "environment":
         nobody_says.setenv("OMP_NUM_THREADS", "1")
     if said == "torchrun":

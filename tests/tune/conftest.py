@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mptctl.machine.ray_folder import INNER
+from mptctl.machine.cluster import INNER
 from mptctl.tune.tune_report import TuneReport
 from tests.common import digits_with_teachers
 from tests.forked import Forked

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.machine.ray_folder import INNER
+from mptctl.machine.cluster import INNER
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import load_recipe
 from mptctl.tune.tune_report import TuneReport

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.logit_sections import SweepCurve, SweepPoint
+from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.pairing.scores import FloatArray, Scores
 
 # Steps of a curve that a report keeps: more than a figure can show. The minimum is taken over all of them.

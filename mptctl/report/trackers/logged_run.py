@@ -18,9 +18,8 @@ from mptctl.recipe import Recipe
 from mptctl.report.trackers.background import Background, attach
 from mptctl.report.trackers.tracker import Entry
 from mptctl.report.training_progress import observer
-from mptctl.training.observer import Observer
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.result import FitResult
 
 # In the run folder: what each tracker calls the run, so that whatever comes later is added there.
 KNOWN_AS = "trackers.json"

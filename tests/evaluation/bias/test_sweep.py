@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mptctl.evaluation.bias.sweep import POINTS, sweep_bias
-from mptctl.evaluation.logit_sections import SweepCurve, SweepPoint
+from mptctl.evaluation.flip_report import SweepCurve, SweepPoint
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading.predictions import build_predictions

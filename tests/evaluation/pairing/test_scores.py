@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.margins import margin_summary
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.scores import score
 from mptctl.evaluation.reading import predictions
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
+from mptctl.evaluation.report_sections import margin_summary
 
 
 @pytest.mark.parametrize("block", [1, 7, 2**20])
