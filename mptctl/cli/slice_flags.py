@@ -19,8 +19,8 @@ By = Annotated[
     typer.Option(
         "--by",
         metavar="COLUMN",
-        help="Flips by a column of --metadata, OLD or NEW; by class; by superclass; by confidence of OLD; by size or "
-        "brightness of a run's pictures; a,b crosses two. Repeatable.",
+        help="Flips by a column of --metadata, OLD or NEW; by class; by superclass; by confidence of OLD; by size "
+        "of a run's pictures; a,b crosses two. Repeatable.",
     ),
 ]
 Metadata = Annotated[

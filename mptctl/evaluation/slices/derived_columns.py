@@ -1,4 +1,4 @@
-"""Columns that a comparison makes itself: class, superclass, confidence, size and brightness of pictures."""
+"""Columns that a comparison makes itself: class, superclass, confidence, and size of pictures."""
 
 from __future__ import annotations
 
@@ -22,24 +22,20 @@ from mptctl.evaluation.reading.workspace import current
 # What is always there, with logits of the old model for the second.
 CLASS, CONFIDENCE = "class", "confidence"
 # What is there with a file of superclasses, and where the pictures are a split's.
-SUPERCLASS, SIZE, BRIGHTNESS = "superclass", "size", "brightness"
-# Bands of brightness, of 0 to 255: fixed, so that slices of one release are those of the next.
-BRIGHTNESS_EDGES = (0, 64, 128, 192, 255)
+SUPERCLASS, SIZE = "superclass", "size"
 
 
 @dataclass(frozen=True)
-class PictureFacts:
-    """What pictures are like.
+class PictureSizes:
+    """The sizes of pictures.
 
     Attributes:
         ids: (N,) samples.
         sides: (N,) shorter side, pixels.
-        brightness: (N,) mean of the picture's grey values, 0 to 255.
     """
 
     ids: NDArray[np.str_]
     sides: NDArray[np.int64]
-    brightness: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class OwnColumns:
 
     answers: PairedAnswers
     superclasses: Mapping[str, str] | None = None
-    pictures: Callable[[], PictureFacts] | None = None
+    pictures: Callable[[], PictureSizes] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -63,12 +59,12 @@ class OwnColumns:
             CLASS,
             *[CONFIDENCE] * ("old" in self.answers.scores),
             *[SUPERCLASS] * (self.superclasses is not None),
-            *[SIZE, BRIGHTNESS] * (self.pictures is not None),
+            *[SIZE] * (self.pictures is not None),
         ]
 
     @property
     def reserved(self) -> list[str]:
-        """Those that no file may have too: size and brightness give way to a column of a file."""
+        """Those that no file may have too: size gives way to a column of a file."""
         return [CLASS, CONFIDENCE, *[SUPERCLASS] * (self.superclasses is not None)]
 
     def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
@@ -89,9 +85,9 @@ class OwnColumns:
         if SUPERCLASS in columns:
             joins += f" JOIN {self._superclasses(columns[SUPERCLASS])} AS super ON super.name = old.label"
             values[SUPERCLASS] = "super.common"
-        if SIZE in columns or BRIGHTNESS in columns:
+        if SIZE in columns:
             joins += f" JOIN {self._pictures()} AS seen ON seen.id = old.id::VARCHAR"
-            values |= {name: f"seen.{name}" for name in (SIZE, BRIGHTNESS) if name in columns}
+            values[SIZE] = "seen.size"
         return values, joins
 
     def _bands(self, asks: str) -> str:
@@ -118,8 +114,7 @@ class OwnColumns:
         found = self.pictures()
         power = 2 ** np.floor(np.log2(np.maximum(found.sides, 1))).astype(np.int64)
         size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
-        brightness = _band(found.brightness, BRIGHTNESS_EDGES)
-        return register(current(), {"id": found.ids, "size": size, "brightness": brightness})
+        return register(current(), {"id": found.ids, "size": size})
 
 
 def read_superclasses(path: Path) -> dict[str, str]:

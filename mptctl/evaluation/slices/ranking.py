@@ -11,7 +11,7 @@ import numpy as np
 
 from mptctl.evaluation.flip_report import SliceRow
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.slices.derived_columns import PictureFacts
+from mptctl.evaluation.slices.derived_columns import PictureSizes
 from mptctl.evaluation.slices.source import Slice, SliceSource
 from mptctl.evaluation.statistics import exact_interval, exact_interval_if_any, lost_share, nfr
 
@@ -32,7 +32,7 @@ class SliceRequest:
         min_slice: samples of old classes below which a slice is counted, and not ranked.
         fdr: Benjamini and Hochberg, or Benjamini and Yekutieli.
         superclasses: by class; for the column `superclass`.
-        pictures: looks at the pictures; for the columns `size` and `brightness`.
+        pictures: looks at the pictures; for the column `size`.
     """
 
     by: Sequence[tuple[str, ...]] = ()
@@ -40,7 +40,7 @@ class SliceRequest:
     min_slice: int = MIN_SLICE
     fdr: Fdr = "bh"
     superclasses: Mapping[str, str] | None = None
-    pictures: Callable[[], PictureFacts] | None = None
+    pictures: Callable[[], PictureSizes] | None = None
 
 
 def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[list[SliceRow], int]:

@@ -19,10 +19,10 @@ from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.side_table import SideTable, side_headers
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import current
-from mptctl.evaluation.slices.derived_columns import BRIGHTNESS, SIZE, SUPERCLASS, OwnColumns
+from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, OwnColumns
 from mptctl.files.explained import shown
 
-NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run", BRIGHTNESS: "pictures of a run"}
+NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run"}
 # Chosen: more parts than that are no slices, but ids or measurements.
 MOST_SLICES = 10_000
 # Chosen: ids that a query names one by one; more of them are a table.
