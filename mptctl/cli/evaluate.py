@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +16,11 @@ from mptctl.cli import report_flags as out
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.evaluate_many import conclude_updates, refuse_flags
 from mptctl.cli.flip_outputs import (
-    add_to_history,
     check_outputs,
     log_flips,
     print_annotations,
     print_comparison,
+    write_comparison,
 )
 from mptctl.cli.json_models import prints
 from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
@@ -28,6 +29,7 @@ from mptctl.names import LOGGED_FLIPS, SortKey
 
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.limits import Limits
 
 TABLES = "Tables and memory"
 MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, pattern, or folder of parts)"
@@ -169,7 +171,7 @@ def evaluate(
         return
     import signal
 
-    from mptctl.errors import Stopped, UsageError
+    from mptctl.errors import Stopped
     from mptctl.evaluation.evaluate import compare
     from mptctl.evaluation.gate.gate_file import read_gate_file
     from mptctl.evaluation.gate.rules import today_in_utc
@@ -212,20 +214,15 @@ def evaluate(
     )
     rules = read_gate_file(gate_file) if gate_file is not None else None
     mapped = read_class_map(class_map) if class_map is not None else None
-    if confidence is not None and not limits.given() and rules is None:
-        raise UsageError(
-            f"--confidence {confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
-        )
     keys = slices.columns(by)
-    if metadata is not None and not keys and rules is None and weight is None:
-        raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
+    if rules is None:
+        _refuse_flags_without_use(limits, keys, metadata if weight is None else None, superclasses)
     above = read_superclasses(superclasses) if superclasses is not None else None
-    if superclasses is not None and not any("superclass" in key for key in keys) and rules is None:
-        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
     labels = read_old_classes(old_classes)
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
     # In a pipe nothing is said of rows: a log of pictures is worth a line each half minute, one of rows is not.
     watched = sys.stderr is not None and sys.stderr.isatty()
+    worst = max(gallery, LOGGED_FLIPS if trackers else 0, MOST_FLIPS if report is not None else 0)
     stop, today = StopRequest(), today_in_utc()
     results: dict[str, FlipReport] = {}
     try:
@@ -252,20 +249,13 @@ def evaluate(
                     limits=limits,
                     class_map=mapped,
                     slicing=SliceRequest(
-                        keys,
-                        slices.files(found.models, metadata),
-                        min_slice,
-                        fdr,
-                        superclasses=above,
-                        pictures=pictures,
+                        keys, slices.files(found.models, metadata), min_slice, fdr, above, pictures
                     ),
                     weight=weight,
                     gate_file=rules,
                     today=today,
                     nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
-                    worst=max(
-                        gallery, LOGGED_FLIPS if trackers else 0, MOST_FLIPS if report is not None else 0
-                    ),
+                    worst=worst,
                     validation=validation_part(found, new, run_root, device=device, progress=progress),
                     identical=found.identical,
                     unfinished=found.unfinished,
@@ -277,12 +267,7 @@ def evaluate(
                     log_flips(whole, trackers, new, run_root)
                 results[new] = result = whole.model_copy(update={"worst_flips": whole.worst_flips[:gallery]})
                 # Of several updates none is written: `refuse_flags` saw to that.
-                for path in files.write(
-                    result, found.models, data_root, found.split, whole.worst_flips, sources
-                ):
-                    typer.echo(f"wrote {path}", err=True)
-                if append_history is not None:
-                    add_to_history(append_history, result, today)
+                write_comparison(files, result, whole.worst_flips, found, data_root, sources, today)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error
     if len(results) > 1:
@@ -292,6 +277,22 @@ def evaluate(
     if github:
         print_annotations(result)
     result.gate.require_passed()
+
+
+def _refuse_flags_without_use(
+    limits: Limits, keys: Sequence[Sequence[str]], metadata: Path | None, superclasses: Path | None
+) -> None:
+    """UsageError where a flag has nothing that it is for; without a gate file, which may need each of them."""
+    from mptctl.errors import UsageError
+
+    if limits.confidence is not None and not limits.given():
+        raise UsageError(
+            f"--confidence {limits.confidence:g}: says how sure a limit must be; give one, such as --max-nfr 2"
+        )
+    if metadata is not None and not keys:
+        raise UsageError("--metadata: is for --by or --gate; name a column of it, such as --by country")
+    if superclasses is not None and not any("superclass" in key for key in keys):
+        raise UsageError("--superclasses: is for --by superclass or --gate; give one of them")
 
 
 def _fraction(percent: float | None) -> float | None:

@@ -11,8 +11,10 @@ import typer
 from mptctl.names import LOGGED_FLIPS, SortKey, TrackerName
 
 if TYPE_CHECKING:
-    from mptctl.evaluation.flip_report import FlipReport
+    from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+    from mptctl.inference.named_models import NamedModels
     from mptctl.report.flips_files import FlipFiles
+    from mptctl.report.provenance import Gathering
 
 
 def check_outputs(
@@ -67,7 +69,33 @@ def print_comparison(
         print_report(for_people(report), Console(), sort, rows, full=full)
 
 
-def add_to_history(path: Path, report: FlipReport, today: date) -> None:
+def write_comparison(
+    files: FlipFiles,
+    report: FlipReport,
+    flips: list[FlippedSample],
+    found: NamedModels,
+    data_root: Path | None,
+    sources: Gathering | None,
+    today: date,
+) -> None:
+    """Write the files that were asked for, add to the history, and say so.
+
+    Args:
+        files: those that were asked for.
+        report: with the flips of the gallery.
+        flips: those of the page's list, which may be more.
+        found: the models.
+        data_root: where the pictures lie.
+        sources: of the page's provenance.
+        today: of the history.
+    """
+    for path in files.write(report, found.models, data_root, found.split, flips, sources):
+        typer.echo(f"wrote {path}", err=True)
+    if files.history is not None:
+        _add_to_history(files.history, report, today)
+
+
+def _add_to_history(path: Path, report: FlipReport, today: date) -> None:
     """Add a comparison to a history, and say so; one that is there already is not added again."""
     from mptctl.evaluation.gate.history import append_release, release_of
 
