@@ -25,8 +25,8 @@ from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage
 from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.lockstep_sharing import KnownAnswers, SharedTeachers
 from mptctl.training.optim import build_optimizer, in_memory_order
-from mptctl.training.parts import KnownAnswers, SharedTeachers
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 

@@ -18,7 +18,7 @@ from mptctl.evaluation.flips import (
     worst_flips,
 )
 from mptctl.evaluation.gate.gate_file import GateFile
-from mptctl.evaluation.gate.rules import judge, today_in_utc
+from mptctl.evaluation.gate.rules import evaluate_gate, today_in_utc
 from mptctl.evaluation.gate.two_readings import judge_both
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
@@ -26,7 +26,7 @@ from mptctl.evaluation.pairing.class_map import ClassMap
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses, choose_old_classes, pair, unanswered_labels
 from mptctl.evaluation.pairing.sanity import (
-    doubts,
+    comparison_warnings,
     idle_models,
     probabilities,
     same_answers,
@@ -183,12 +183,12 @@ def _report(
     own = OwnColumns(answers, slicing.superclasses, slicing.pictures)
     slices = SliceSource(own, slicing.files, keys)
     ranked, small = rank(slices, slicing, counts)
-    gate, waived = judge(slices, gate_file, limits, today, identical=identical, unfinished=unfinished)
+    gate, waived = evaluate_gate(slices, gate_file, limits, today, identical=identical, unfinished=unfinished)
 
     def judged_again(narrow: PairedAnswers) -> Gate:
         rules = dict.fromkeys(gate_file.keys(), "--gate: the column")
         source = SliceSource(OwnColumns(narrow, slicing.superclasses, slicing.pictures), slicing.files, rules)
-        return judge(source, gate_file, limits, today, identical=identical, unfinished=unfinished)[0]
+        return evaluate_gate(source, gate_file, limits, today, identical=identical, unfinished=unfinished)[0]
 
     both = judge_both(answers, silent, gate, judged_again)
     if both is not None:
@@ -251,7 +251,7 @@ def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     choices = len(answers.pairing.models["old"].classes or answers.old_classes)
     return [
         *[alike] * (same_answers(answers.pairing) and not identical),
-        *doubts(answers.counts(), choices),
+        *comparison_warnings(answers.counts(), choices),
         *unrelated(answers.pairing, answers.cells_of_old),
         *probabilities(answers.pairing.models.values()),
         *idle_models(answers.pairing),

@@ -15,7 +15,7 @@ from typing import Any
 from mptctl.errors import MptctlError, UsageError, one_line
 from mptctl.files.scratch import PREFIX, scratch_folder, temporary_directory
 from mptctl.machine.facts import usable_cores
-from mptctl.machine.left_behind import nothing_left_behind
+from mptctl.machine.ray_watchdog import nothing_left_behind
 from mptctl.machine.signals import StopRequest, interruptible
 
 # Ray makes its own folder with mode 0777, hence one below ours.

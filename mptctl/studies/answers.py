@@ -28,7 +28,7 @@ from mptctl.studies.answers_file import (
 from mptctl.studies.answers_file import PartAnswers as PartAnswers
 from mptctl.studies.answers_file import RunAnswers as RunAnswers
 from mptctl.studies.run_folders import find_by_digest
-from mptctl.studies.work import RunWork, count_run, steps_of
+from mptctl.studies.training_cost import RunWork, count_run, steps_of
 
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions

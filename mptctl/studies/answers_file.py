@@ -20,7 +20,7 @@ from mptctl.evaluation.paired_bootstrap import WrongByBias
 from mptctl.files import Model, write_atomically
 from mptctl.names import Part
 from mptctl.recipe import Recipe, load_recipe, may_change_between_starts
-from mptctl.studies.work import RunWork
+from mptctl.studies.training_cost import RunWork
 
 ANSWERS_NAME = "answers.npz"
 SCHEMA_VERSION = 2

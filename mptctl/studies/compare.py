@@ -11,7 +11,6 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES
 from mptctl.names import Part
-from mptctl.studies.against import difference_to, is_noise, redraw_groups, refuse_unknown_row, row_of_name
 from mptctl.studies.answers import Progress, RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
@@ -37,6 +36,13 @@ from mptctl.studies.groups import (
     several_old_models,
 )
 from mptctl.studies.post_hoc_bias import at_equal_error, at_test_error_of, take_bias_off
+from mptctl.studies.row_differences import (
+    difference_to,
+    is_noise,
+    redraw_groups,
+    refuse_unknown_row,
+    row_of_name,
+)
 from mptctl.studies.updates import Update, find_updates
 
 # What of an old model's calibration has a mean over seeds.

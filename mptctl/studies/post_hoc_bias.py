@@ -9,10 +9,10 @@ import numpy as np
 
 from mptctl.errors import DataError
 from mptctl.evaluation.paired_bootstrap import largest_bias
-from mptctl.studies.against import row_of_name
 from mptctl.studies.answers import PartAnswers, RunAnswers
 from mptctl.studies.comparison import BIAS_ROW
 from mptctl.studies.groups import Group
+from mptctl.studies.row_differences import row_of_name
 from mptctl.studies.updates import Update
 
 

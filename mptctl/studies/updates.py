@@ -19,7 +19,7 @@ from mptctl.models.metrics_log import came_to_end
 from mptctl.names import Part, Role
 from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
-from mptctl.studies.work import metrics_of
+from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
 # What samples of a part are called.

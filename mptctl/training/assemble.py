@@ -30,8 +30,8 @@ from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import expected_decline
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.lockstep_sharing import OwnParts
 from mptctl.training.optim import build_optimizer
-from mptctl.training.parts import OwnParts
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume

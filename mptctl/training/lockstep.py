@@ -16,8 +16,8 @@ from mptctl.machine.signals import stop_on_signals
 from mptctl.recipe import batch_differences, change_recipe
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.fit import fit_by_steps
+from mptctl.training.lockstep_sharing import SharedParts
 from mptctl.training.observer import FitResult, Observer
-from mptctl.training.parts import SharedParts
 from mptctl.training.request import RunRequest
 from mptctl.training.run import Run
 from mptctl.training.torch_settings import torch_settings, with_own_threads

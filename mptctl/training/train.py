@@ -17,8 +17,8 @@ from mptctl.models.run_folder import RunDir
 from mptctl.training.assemble import OWN, assemble
 from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import fit
+from mptctl.training.lockstep_sharing import OwnParts
 from mptctl.training.observer import FitResult, Observer
-from mptctl.training.parts import OwnParts
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import was_never_saved
 from mptctl.training.run import Run

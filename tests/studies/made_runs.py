@@ -20,7 +20,7 @@ from mptctl.studies.answers_file import (
     round_answers,
     write_answers,
 )
-from mptctl.studies.work import RunWork, TeacherWork
+from mptctl.studies.training_cost import RunWork, TeacherWork
 
 NUM_OLD, CLASSES = 3, 6
 # What one picture costs, and how many pictures a run is trained on.

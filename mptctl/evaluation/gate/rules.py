@@ -20,7 +20,7 @@ def today_in_utc() -> date:
     return datetime.now(UTC).date()
 
 
-def judge(
+def evaluate_gate(
     source: SliceSource,
     rules: GateFile,
     limits: Limits,

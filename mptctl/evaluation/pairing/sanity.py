@@ -80,7 +80,7 @@ def never_right(counts: Counts) -> str:
     )
 
 
-def doubts(counts: Counts, choices: int) -> list[str]:
+def comparison_warnings(counts: Counts, choices: int) -> list[str]:
     """Warnings where the old model is hardly ever right, or its right predictions are nearly all lost.
 
     Args:
@@ -118,7 +118,7 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     kept = int(cells.n[right & cells.right["new"]].sum())
     if (
         n < FEW or kept == n or n - kept >= NEARLY_ALL * n
-    ):  # of few nothing is known; of the last `doubts` speaks
+    ):  # of few nothing is known; of the last `comparison_warnings` speaks
         return []
     new = pairing.models["new"]
     share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)
