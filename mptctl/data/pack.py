@@ -36,7 +36,7 @@ from mptctl.files import locked_folder, remove_partial_files, storage_error, wri
 from mptctl.machine.facts import usable_cores
 
 # Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the size, as
-# cameras write it, is decoded in three quarters of the time that colour of full size takes; docs/data.md has both.
+# cameras write it, is decoded in three quarters of the time that colour of full size takes; docs/speed.md has both.
 QUALITY, CHROMA = 95, "4:2:0"
 # Of the other formats WebP alone is mostly lossy (RFC 9649, section 2.4).
 START_OF_WEBP = b"RIFF"
