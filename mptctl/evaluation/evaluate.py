@@ -247,7 +247,7 @@ def _with_slices(
 def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
     """Warnings that the numbers themselves give rise to."""
     n = len(answers.pairing)
-    alike = f"old and new answer all {n:,} samples alike, though they are not known to be one model"
+    alike = f"OLD and NEW predict all {n:,} samples alike, though they are not known to be one model"
     choices = len(answers.pairing.models["old"].classes or answers.old_classes)
     return [
         *[alike] * (same_answers(answers.pairing) and not identical),

@@ -144,7 +144,7 @@ class FlipMonitor:
             begin = len(self._answers)
             if begin + len(answers) > len(self._place):
                 raise DataError(
-                    f"new: {begin + len(answers)} answers for {len(self._place)} stored samples; call finish after "
+                    f"new: {begin + len(answers)} predictions for {len(self._place)} stored samples; call finish after "
                     "each validation, or give ids"
                 )
             places = list(range(begin, begin + len(answers)))
@@ -171,7 +171,7 @@ class FlipMonitor:
         missing = [name for name in old.ids.tolist() if self._place[name] not in found]
         if missing:
             raise DataError(
-                f"new: {len(missing)} of {len(old)} samples have no answer ({first(missing)}); validate on "
+                f"new: {len(missing)} of {len(old)} samples have no prediction ({first(missing)}); validate on "
                 "all of them, and in several processes give ids"
             )
         answers = np.array([found[self._place[name]] for name in old.ids.tolist()], dtype=np.str_)

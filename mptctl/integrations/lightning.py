@@ -72,7 +72,7 @@ def _returned(outputs: Any, batch: Any) -> Any:
     if not isinstance(outputs, dict):
         if outputs is None or getattr(outputs, "ndim", 1) == 0:
             raise UsageError(
-                "FlipCallback: validation_step returned no answers; let it return the logits, or give answers="
+                "FlipCallback: validation_step returned no predictions; let it return the logits, or give answers="
             )
         return outputs
     found = [name for name in ("logits", "preds", "pred") if name in outputs]

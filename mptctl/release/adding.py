@@ -180,7 +180,7 @@ def _constant(
     right = before.argmax(dim=1) == places
     if not right.any():
         raise DataError(
-            f"{request.run}: answers no validation picture right, so none can be kept; train it longer"
+            f"{request.run}: predicts no validation picture right, so none can be kept; train it longer"
         )
     lead = after[right, len(known) :].amax(dim=1).double() - before[right].amax(dim=1).double()
     return smallest_constant(lead.numpy(), LIMIT)

@@ -209,7 +209,7 @@ def _compare(
     before, after = logits["checkpoint"], logits["export"]
     if bad := int((~np.isfinite(after)).any(axis=1).sum()):
         raise NonFiniteError(
-            f"{target.name}: {bad} of {len(after)} answers are not finite; not written; export without --quantize"
+            f"{target.name}: {bad} of {len(after)} predictions are not finite; not written; export without --quantize"
         )
     answers_before, answers_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
@@ -243,5 +243,5 @@ def _refuse_difference(report: ExportReport) -> None:
     if report.tolerance is not None and not report.max_difference <= report.tolerance:
         raise GateFailed(
             f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the checkpoint's, "
-            f"--tolerance is {report.tolerance:g}; {report.answers_differ} of {report.pictures} answers differ"
+            f"--tolerance is {report.tolerance:g}; {report.answers_differ} of {report.pictures} predictions differ"
         )

@@ -100,7 +100,7 @@ CASES: dict[str, tuple[str, Callable[[], object], int, str]] = {
     "NUL": ("bad.csv", lambda: csv("bad.csv", ["a\0", *LABELS[1:]]), 4, "NUL"),
     "an answer in another form": ("bad.csv", lambda: csv("bad.csv", ["A", *LABELS[1:]]), 4, "'A' for 'a'"),
     "places for names": ("bad.csv", lambda: csv("bad.csv", ["0", *LABELS[1:]]), 4, "places in a list"),
-    "answers that nobody knows": ("bad.csv", lambda: csv("bad.csv", ["xx"] * 6), 4, "6 of 6 answers"),
+    "answers that nobody knows": ("bad.csv", lambda: csv("bad.csv", ["xx"] * 6), 4, "6 of 6 predictions"),
     "other labels": (
         "bad.csv",
         lambda: csv("bad.csv", LABELS, ["a", "a", "b", "b", "a", "a"]),

@@ -97,7 +97,7 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
     np.savez("narrow.npz", id=IDS, label=LABELS, pred=OLD, classes=[0, 1])
     np.savez("plain.npz", id=IDS, label=LABELS, pred=OLD)
     done = evaluate("old.npz", "narrow.npz", "better.npz", "--allow-identical")
-    assert "Note (narrow.npz): narrow.npz cannot answer 1 classes of the test set: 2." in " ".join(
+    assert "Note (narrow.npz): narrow.npz cannot predict 1 classes of the test set: 2." in " ".join(
         done.out.split()
     )
     both = " ".join(evaluate("plain.npz", "new.npz", "better.npz").out.split())

@@ -93,7 +93,7 @@ def test_old_and_new_run_compare_by_class_name(split: Split) -> None:
     assert (report.old.classes, report.new.classes) == (split.classes.num_old, len(split.classes.names))
     # Neither was trained: both guess, and always the same class.
     remark, doubt = report.warnings
-    assert "answer all 901 samples alike" in remark
+    assert "predict all 901 samples alike" in remark
     assert "hardly ever right" in doubt
     assert not report.identical
 

@@ -212,7 +212,11 @@ def test_limits_that_mean_nothing(limits: dict[str, float], message: str) -> Non
         ({"old_classes": {"cat", "dog"}}, DataError, "old_classes: a set, which is no array"),
         ({"ids": ["a"]}, DataError, "ids: 1 rows for 5 labels"),
         ({"ids": ["a", "a", "b", "c", "d"]}, DataError, "old: 1 ids stand there more than once (a)"),
-        ({"new": ["Cat", "dog", "dog", "dog", "emu"]}, DataError, "new: 1 of 5 answers are spelled unlike"),
+        (
+            {"new": ["Cat", "dog", "dog", "dog", "emu"]},
+            DataError,
+            "new: 1 of 5 predictions are spelled unlike",
+        ),
         ({"nfr_margin": 2}, UsageError, "nfr_margin=2: must lie between 0 and 1"),
     ],
 )

@@ -94,10 +94,10 @@ def test_what_does_not_fit_is_one_line() -> None:
     with pytest.raises(DataError, match=r"new: 2 rows for 1 ids"):
         watch.update(["cat", "dog"], ids=["a"])
     watch.update(NEW[:3], ids=["a", "b", "c"])
-    with pytest.raises(DataError, match=r"2 of 5 samples have no answer \(d, e\)"):
+    with pytest.raises(DataError, match=r"2 of 5 samples have no prediction \(d, e\)"):
         watch.finish()
     assert watch(NEW).nfr == 0.25  # what was left of the validation that failed is forgotten
-    with pytest.raises(DataError, match=r"new: 6 answers for 5 stored samples"):
+    with pytest.raises(DataError, match=r"new: 6 predictions for 5 stored samples"):
         watch.update([*NEW, "emu"])
     watch.reset()
     with pytest.raises(NonFiniteError, match="new: 1 of 1 rows"):

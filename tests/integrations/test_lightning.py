@@ -71,5 +71,5 @@ def test_flips_after_each_validation(returns: str, tmp_path: Any) -> None:
 
 
 def test_a_step_that_returns_nothing_is_said(tmp_path: Any) -> None:
-    with pytest.raises(Exception, match="validation_step returned no answers"):
+    with pytest.raises(Exception, match="validation_step returned no predictions"):
         fit(FlipMonitor(LABELS, OLD, say=None), "nothing", tmp_path)

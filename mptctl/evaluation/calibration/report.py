@@ -116,7 +116,7 @@ def _known(model: Predictions) -> tuple[NDArray[Any], NDArray[np.int64], NDArray
     """Logits (n, C), column of the true class (n,), and whether the answer is right, of samples of known classes."""
     if model.logits is None or model.classes is None:
         raise DataError(
-            f"{model.name}: has answers without `logits`, from which no confidence follows; write `logits`, (N, C)"
+            f"{model.name}: has predictions without `logits`, from which no confidence follows; write `logits`, (N, C)"
         )
     classes = np.array(model.classes, dtype=np.str_)
     order = np.argsort(classes)

@@ -52,9 +52,7 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
             "the fit diverges: on the validation samples the true class has no larger logit than classes have on "
             "average, and a higher temperature is always better",
         )
-    certain = (
-        "the fit diverges: nearly all validation answers are right, and a lower temperature is always better"
-    )
+    certain = "the fit diverges: nearly all validation predictions are right, and a lower temperature is always better"
     # Asked for itself, since far out the slope is lost in rounding.
     if not behind.any():
         return TemperatureFit(None, certain)

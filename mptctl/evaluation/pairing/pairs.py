@@ -144,7 +144,7 @@ def choose_old_classes(
             )
         if strange := sorted(labels - set(new.classes)):
             warnings.append(
-                f"{new.name} cannot answer {len(strange)} classes of the test set: {first(strange)}"
+                f"{new.name} cannot predict {len(strange)} classes of the test set: {first(strange)}"
             )
     return chosen, warnings
 

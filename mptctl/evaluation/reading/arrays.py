@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.columns import without_column
 
-GIVE = "give (N,) labels or answers, or (N, C) logits, as an array, a column or a list"
+GIVE = "give (N,) labels or predictions, or (N, C) logits, as an array, a column or a list"
 
 
 def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDArray[Any]:

@@ -33,7 +33,7 @@ class Predictions:
         name: the file or run that it came from.
         table: N rows: sample, true class, answer.
         logits: (N, C) in any float type, possibly mapped from a file; None where only answers are known.
-        classes: the labels that the model can answer, in the order of its logits; None where not known.
+        classes: the labels that the model can predict, in the order of its logits; None where not known.
         origin: ``checkpoint`` for a model of ours, ``file`` for a predictions file.
         counted: `classes` are the numbers of the logits' columns from 0, because nobody gave any.
     """
@@ -133,7 +133,7 @@ def refuse_one_column(logits: NDArray[Any], name: str) -> None:
     if logits.shape[1] == 1:
         raise DataError(
             f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros before "
-            "what goes into the sigmoid, or the answers as `pred`, (N,)"
+            "what goes into the sigmoid, or the predictions as `pred`, (N,)"
         )
 
 
@@ -227,14 +227,14 @@ def refused_labels(strange: list[str], labels: Counter[str], columns: int, name:
 
 def _check_classes(name: str, classes: tuple[str, ...] | None) -> None:
     if classes is not None and not classes:
-        raise DataError(f"{name}: `classes` names no class; write the labels that the model can answer")
+        raise DataError(f"{name}: `classes` names no class; write the labels that the model can predict")
     if classes is not None and len(set(classes)) != len(classes):
         raise DataError(f"{name}: `classes` names a class twice; give each column of the logits its own name")
 
 
 def _check_among(name: str, table: Table, classes: tuple[str, ...] | None) -> None:
     if classes is not None and (outside := sorted(set(table.answers) - set(classes))):
-        raise DataError(f"{name}: answers that are not among its `classes`: {first(outside)}")
+        raise DataError(f"{name}: predictions that are not among its `classes`: {first(outside)}")
 
 
 def _check_numbers(labels: NDArray[np.str_], columns: int, name: str) -> None:
@@ -257,7 +257,7 @@ def _check_start(
         if shifted > right:
             raise DataError(
                 f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({shifted} of "
-                f"{len(labels)} answers are right one class further, {right} as they stand); count labels from 0, "
+                f"{len(labels)} predictions are right one class further, {right} as they stand); count labels from 0, "
                 "or write `classes`, the label of each column"
             )
 

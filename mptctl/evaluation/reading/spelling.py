@@ -188,7 +188,7 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
     if near:
         count = sum(unknown[answer] for answer, _ in near)
         raise DataError(
-            f"{model.name}: {count} of {total} answers are spelled unlike the labels ({_written_for(near)}); "
+            f"{model.name}: {count} of {total} predictions are spelled unlike the labels ({_written_for(near)}); "
             "write them as the labels are written"
         )
     numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", form(answer))]
@@ -196,19 +196,19 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
     if places and not any(NUMBER.fullmatch(name) for name in known):
         count = sum(unknown[answer] for answer in places)
         raise DataError(
-            f"{model.name}: {count} of {total} answers are numbers ({first(list(map(repr, places)))}), it seems "
+            f"{model.name}: {count} of {total} predictions are numbers ({first(list(map(repr, places)))}), it seems "
             f"places in a list, where labels are names such as {_shown(min(known))}; write the names"
         )
     count = unknown.total()
     if count > MOST * total:
         nearest = [(answer, _nearest(answer, known)) for answer in list(unknown)[:3]]
         raise DataError(
-            f"{model.name}: {count} of {total} answers, {len(unknown)} names, are no label and in no list of "
+            f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no list of "
             f"classes; nearest: {_written_for(nearest)}; write the labels, or `classes`, all that the model can "
-            "answer"
+            "predict"
         )
     return (
-        f"{model.name}: {count} of {total} answers are no label and in no list of classes "
+        f"{model.name}: {count} of {total} predictions are no label and in no list of classes "
         f"({first(list(unknown))}), and count as wrong; add `classes` to the file if it knows more classes than "
         "are tested"
     )

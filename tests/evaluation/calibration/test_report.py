@@ -109,7 +109,7 @@ def test_a_fit_that_fails_is_said_and_the_unscaled_figures_stay(
 
 def test_what_cannot_be_measured_is_refused() -> None:
     answers = build_predictions("answers", np.array(["1"]), np.array(["ant"]), np.array(["ant"]))
-    with pytest.raises(DataError, match="answers: has answers without `logits`"):
+    with pytest.raises(DataError, match="answers: has predictions without `logits`"):
         measure_calibration(answers)
     with pytest.raises(DataError, match="none of its 1 samples is of a class that it knows"):
         measure_calibration(

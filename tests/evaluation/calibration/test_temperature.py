@@ -58,7 +58,7 @@ def test_all_right_diverges(scale: float) -> None:
     fit = fit_temperature(logits, np.array([0, 1, 2, 0]))
     assert fit.temperature is None
     assert fit.failure is not None
-    assert "diverges" in fit.failure and "answers are right" in fit.failure
+    assert "diverges" in fit.failure and "predictions are right" in fit.failure
 
 
 def test_almost_all_right_diverges_too() -> None:

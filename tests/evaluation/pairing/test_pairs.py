@@ -106,7 +106,9 @@ class TestSpelling:
         models[which] = answers("odd", labels, wrong)
         count = int(10 * share)
         for check in (pair, lambda both: choose_old_classes(**both)):
-            with pytest.raises(DataError, match=rf"odd: {count} of 20 answers .* spelled .* for ") as caught:
+            with pytest.raises(
+                DataError, match=rf"odd: {count} of 20 predictions .* spelled .* for "
+            ) as caught:
                 check(models)
             assert caught.value.exit_code == 4
             assert "\n" not in str(caught.value)
@@ -126,7 +128,7 @@ class TestSpelling:
     def test_a_place_instead_of_a_name(self, share: float) -> None:
         labels = ["cat", "dog"] * 10
         places = [("0", "1")[i % 2] if i < 20 * share else truth for i, truth in enumerate(labels)]
-        with pytest.raises(DataError, match=r"odd: \d+ of 20 answers .*\('0'.*place.*'(cat|dog)'"):
+        with pytest.raises(DataError, match=r"odd: \d+ of 20 predictions .*\('0'.*place.*'(cat|dog)'"):
             pair({"old": answers("old", labels, labels), "new": answers("odd", labels, places)})
 
     @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ class TestSpelling:
         labels = ["cat", "dog"] * 10
         strange = ["hound" if i < 11 else truth for i, truth in enumerate(labels)]
         with pytest.raises(
-            DataError, match=r"odd: 11 of 20 answers, 1 names, .*nearest: 'hound' for '(dog|cat)'"
+            DataError, match=r"odd: 11 of 20 predictions, 1 names, .*nearest: 'hound' for '(dog|cat)'"
         ):
             pair({"old": answers("old", labels, labels), "new": answers("odd", labels, strange)})
 
@@ -153,7 +155,7 @@ class TestSpelling:
         assert pair({"old": old, "new": new}).answers["new"].size == 20
         _, warnings = choose_old_classes(old, new)
         assert len(warnings) == 1
-        assert "new: 10 of 20 answers" in warnings[0]
+        assert "new: 10 of 20 predictions" in warnings[0]
         assert "hound" in warnings[0]
 
     def test_answers_that_a_class_list_knows_are_sound(self) -> None:
@@ -244,4 +246,4 @@ class TestLogitsWithoutClasses:
     def test_where_classes_are_given_it_is_a_warning(self) -> None:
         old, new = self.logits("old", [0, 1, 2, 3], 2, True), self.logits("new", [0, 1, 2, 3], 3, True)
         pair({"old": old, "new": new})
-        assert "cannot answer 1 classes" in choose_old_classes(old, new)[1][0]
+        assert "cannot predict 1 classes" in choose_old_classes(old, new)[1][0]

@@ -47,7 +47,7 @@ class TestIdentical:
             exported = build_predictions("exported", old.ids, old.labels, logits=logits, classes=old.classes)
             report = compare(old, exported, limits=Limits(max_nfr=0))
             assert (report.identical, report.gate.passed) == (False, True)
-            assert any("old and new answer all 20 samples alike" in warning for warning in report.warnings)
+            assert any("OLD and NEW predict all 20 samples alike" in warning for warning in report.warnings)
 
     def test_one_answer_apart_is_another_model_without_a_remark(self) -> None:
         report = compare(answers("old", [0, 1, 2], [0, 1, 2]), answers("new", [0, 1, 2], [0, 1, 1]))

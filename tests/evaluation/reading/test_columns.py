@@ -203,8 +203,11 @@ class TestLogitsWithoutClasses:
     @pytest.mark.parametrize(
         ("labels", "message"),
         [
-            ([1, 2, 3, 3], r"count from 1 .*\(3 of 4 answers are right one class further, 0 as they stand\)"),
-            ([1, 2, 2, 1], r"count from 1 .*\(3 of 4 answers"),
+            (
+                [1, 2, 3, 3],
+                r"count from 1 .*\(3 of 4 predictions are right one class further, 0 as they stand\)",
+            ),
+            ([1, 2, 2, 1], r"count from 1 .*\(3 of 4 predictions"),
             ([-1, 0, 1, -1], r"2 of 4 labels .*0\.\.2 \(-1\)"),
             (["0", "01", "2", "1"], r"1 of 4 labels .*\(01\)"),
             (["0", "-0", "2", "1"], r"1 of 4 labels .*\(-0\)"),
