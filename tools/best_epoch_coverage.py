@@ -221,7 +221,7 @@ def _adjusted_breaks(model: HeldOut, rows: NDArray[np.int64], budget: Budget) ->
 
 def _rates(model: HeldOut) -> Rates:
     wrong = model.wrong(np.zeros(CLASSES))
-    return Rates(wrong, wrong & model.of_old & model.old_right)
+    return Rates(wrong, wrong & model.to_keep)
 
 
 def say(line: str) -> None:

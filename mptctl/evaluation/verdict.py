@@ -12,12 +12,12 @@ from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Interval
 from mptctl.files import Model
 
-# How many reasons an error names, which is one line.
+# Reasons that an error names at most; it is one line.
 NAMED = 20
 
 
 class GateCheck(Model):
-    """One limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
+    """A limit, or a condition that fails every limit: identical, unfinished, old-never-right."""
 
     name: str = Field(description="the option that set the limit, or the condition")
     limit: float | None = Field(description="a fraction; null for a condition")
@@ -41,7 +41,7 @@ class GateCheck(Model):
 
 
 class LimitRow(Model):
-    """One limit, of the whole test set or of a slice, or what must be kept."""
+    """A limit, of the whole test set or of a slice, or what must be kept."""
 
     name: str = Field(description="the limit, and the slice that it is for")
     limit: float = Field(description="a fraction")
@@ -53,7 +53,7 @@ class LimitRow(Model):
 
 
 class WaiverRow(Model):
-    """One waiver of the gate file."""
+    """A waiver of the gate file."""
 
     name: str = Field(description="the sample or the slice")
     reason: str = Field(description="why its flips were agreed to")

@@ -24,34 +24,11 @@ INNER = "r"
 # Linux gives a process; unix(7) has room for 107 bytes.
 SOCKET = f"{INNER}/session_2025-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 MOST_SOCKET_BYTES = 107
-
-
-@contextmanager
-def ray_folder() -> Iterator[Path]:
-    """A folder for Ray, not made yet, in one that nobody else can enter and that is removed afterwards.
-
-    Raises:
-        UsageError: the temporary directory's path is too long for Ray's sockets.
-        StorageError: the temporary directory cannot be written.
-    """
-    _refuse_long(temporary_directory())
-    with scratch_folder() as folder:
-        yield folder / INNER
-
-
-def _refuse_long(parent: Path) -> None:
-    there = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET))
-    if there > MOST_SOCKET_BYTES:
-        raise UsageError(
-            f"{parent}: {there - MOST_SOCKET_BYTES} characters too long for Ray's sockets; set TMPDIR to a shorter path"
-        )
-
-
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
 OBJECT_STORE_BYTES = 80 * 2**20
 # A machine that is busy with other things may take longer than the half minute that Ray waits for itself.
 START_ATTEMPTS = 3
-# How often a run or trial whose process dies is gone on with in another one.
+# New processes that a run or trial gets at most, after its own has died.
 MAX_RESTARTS = 3
 # Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as any other
 # training, and Ctrl-C is ours.
@@ -74,6 +51,27 @@ TOKEN = Path(".ray/auth_token")
 # A Ray of our own has a token of its own: by itself Ray writes one to the home folder, and two programs that start
 # their first Ray at once overwrite each other's.
 _OWN_TOKEN = secrets.token_hex(32)
+
+
+@contextmanager
+def ray_folder() -> Iterator[Path]:
+    """A folder for Ray, not made yet, in one that nobody else can enter and that is removed afterwards.
+
+    Raises:
+        UsageError: the temporary directory's path is too long for Ray's sockets.
+        StorageError: the temporary directory cannot be written.
+    """
+    _refuse_long(temporary_directory())
+    with scratch_folder() as folder:
+        yield folder / INNER
+
+
+def _refuse_long(parent: Path) -> None:
+    there = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET))
+    if there > MOST_SOCKET_BYTES:
+        raise UsageError(
+            f"{parent}: {there - MOST_SOCKET_BYTES} characters too long for Ray's sockets; set TMPDIR to a shorter path"
+        )
 
 
 def quiet(address: str | None) -> None:

@@ -17,6 +17,9 @@ from mptctl.methods.rows import ROWS, start_epoch
 from mptctl.names import Distance, MethodName
 from mptctl.recipe import CriterionRecipe, MethodRecipe, validate_criterion, validate_method
 
+# Weight of each distillation where the recipe names none (the paper's settings).
+LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
+
 
 def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
     """Half the squared difference of the logits over the teacher's K largest ones, by the number of classes.
@@ -41,10 +44,6 @@ def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
     largest = teacher.topk(min(top_k, num_classes), dim=1).indices
     difference = student.gather(1, largest) - teacher.gather(1, largest)
     return 0.5 * difference.square().sum(dim=1) / max(num_classes, 1)
-
-
-# Weight of each distillation where the recipe names none (the paper's settings).
-LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 
 
 def build_method(

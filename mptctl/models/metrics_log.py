@@ -82,7 +82,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 
 def came_to_end(lines: Sequence[MetricsLine]) -> bool:
-    """Whether a run is finished, as its log says: a run that is resumed takes the last line out again."""
+    """Says if the log of a run ends as that of a finished one; a run that is resumed takes the last line out again."""
     return bool(lines) and lines[-1].event == "done"
 
 

@@ -45,7 +45,7 @@ class Validation(Model):
     def from_figures(
         cls, figures: Mapping[str, float | int | None], samples: int, samples_old: int
     ) -> Validation:
-        """What `figures` wrote.
+        """The counts that `figures` wrote.
 
         An earlier version wrote rates alone. Each of them was a count divided by its samples in double precision, so
         that the product with the samples is that count again.

@@ -40,7 +40,10 @@ class Budget:
     epochs: int = 1
 
     def level(self, walks: int = 1) -> float:
-        """Level of the bound of each of some walks, the best of which is taken.
+        """Computes the level of one bound, so that all bounds hold together at `confidence` (Bonferroni).
+
+        Args:
+            walks: series of biases, or of k, of which the best is taken.
 
         >>> round(Budget(max_nfr=0.02, epochs=5).level(walks=2), 6)
         0.995

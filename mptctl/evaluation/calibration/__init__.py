@@ -1,1 +1,1 @@
-"""One model's confidence: its calibration errors, its bins, and the temperature that mends it."""
+"""Calibration of one model: errors of its confidence, bins, and the temperature that mends it."""

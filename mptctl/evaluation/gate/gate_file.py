@@ -174,7 +174,7 @@ class GateFile(Typed):
         return found
 
 
-# What values of the wrong form must be.
+# The right form of a value, by pydantic's kind of error.
 _FORMS = {
     "dict_type": "must be a mapping of columns to values, such as country: de",
     "list_type": "must be a list, such as [test/00042]",

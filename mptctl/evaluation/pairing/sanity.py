@@ -1,4 +1,4 @@
-"""What makes a comparison doubtful: one model twice, an old model that guesses, right predictions nearly all lost."""
+"""Signs of a doubtful comparison: one model twice, an old model that guesses, right predictions nearly all lost."""
 
 from __future__ import annotations
 

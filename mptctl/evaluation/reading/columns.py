@@ -14,7 +14,7 @@ from mptctl.files.explained import shown
 
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 WRITE = "write integers or text"
-# How many names, ids or rows a message gives.
+# Names, ids or rows that a message gives at most.
 NAMED = 3
 
 

@@ -64,7 +64,7 @@ class OwnColumns:
 
     @property
     def reserved(self) -> list[str]:
-        """Those that no file may have too: size gives way to a column of a file."""
+        """Derived columns that no file may have too; `size` gives way to a column of a file."""
         return [CLASS, CONFIDENCE, *[SUPERCLASS] * (self.superclasses is not None)]
 
     def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
