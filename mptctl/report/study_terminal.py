@@ -148,6 +148,7 @@ def _line(progress: RunProgress) -> str:
         return f"{run.key}: its process died; another one goes on"
     if progress.status == "running":
         begun = f", from step {progress.step:,}" if progress.step else ""
-        how = "plain training" if run.method == "no-treatment" else run.method
-        return f"{run.key} ({how}): {progress.total_steps:,} steps{begun}"
+        method = "plain training" if run.method == "no-treatment" else run.method
+        named = "" if run.name == method else f" ({method})"
+        return f"{run.key}{named}: {progress.total_steps:,} steps{begun}"
     return f"{run.key}: {progress.status}"
