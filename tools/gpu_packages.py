@@ -62,8 +62,7 @@ def pack(name: str, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob(f"{name}-*"):
         old.unlink()
-    with tempfile.TemporaryDirectory() as scratch:
-        site, whole = Path(scratch) / "site", Path(scratch) / "whole"
+    with tempfile.TemporaryDirectory() as site:
         command = [
             sys.executable,
             "-m",
@@ -73,24 +72,30 @@ def pack(name: str, out: Path) -> None:
             "--no-deps",
             "--no-compile",
             "--target",
-            str(site),
+            site,
         ]
         command += ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
         command += [word for tag in TAGS for word in ("--platform", tag)]
         subprocess.run([*command, *PACKAGES[name]], check=True)
-        for extension in site.rglob("*.so"):
+        for extension in Path(site).rglob("*.so"):
             if _OTHER_PYTHON.search(extension.name):
                 extension.unlink()
-        with tarfile.open(whole, "w:xz", preset=6) as archive:
+        write_pieces(name, Path(site), out, PIECE)
+    for piece in out.glob(f"{name}-*"):
+        sys.stdout.write(f"{piece}: {piece.stat().st_size / 2**20:.1f} MiB\n")
+
+
+def write_pieces(name: str, site: Path, out: Path, size: int) -> None:
+    """Write a folder of packages as an archive in pieces of at most `size` bytes, and the sums of all pieces there."""
+    with tempfile.TemporaryFile() as whole:
+        with tarfile.open(fileobj=whole, mode="w:xz", preset=6) as archive:
             archive.add(site, arcname=".")
-        with whole.open("rb") as stream:
-            for number, piece in enumerate(iter(lambda: stream.read(PIECE), b"")):
-                (out / f"{name}-{number:02}").write_bytes(piece)
+        whole.seek(0)
+        for number, piece in enumerate(iter(lambda: whole.read(size), b"")):
+            (out / f"{name}-{number:02}").write_bytes(piece)
     pieces = sorted(path for path in out.iterdir() if re.fullmatch(r"[a-z]+-\d\d", path.name))
     lines = [f"{hashlib.sha256(piece.read_bytes()).hexdigest()}  {piece.name}\n" for piece in pieces]
     (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
-    for piece in out.glob(f"{name}-*"):
-        sys.stdout.write(f"{piece}: {piece.stat().st_size / 2**20:.1f} MiB\n")
 
 
 def unpack(out: Path, site: Path) -> None:

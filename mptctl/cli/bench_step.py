@@ -74,14 +74,15 @@ def step(
     if as_json:
         typer.echo(found.model_dump_json())
     else:
-        _print(found)
+        print_step_bench(found)
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def _print(found: StepBench) -> None:
+def print_step_bench(found: StepBench) -> None:
+    """Print the machine and the settings, a row for each way, ratios and the sentence that follows."""
     from mptctl.bench.conclusions import step_sentence
 
     typer.echo(

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
-from mptctl.bench.step import Seconds, _time, bench_step, step_ratios
+from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
 from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, ways_to_train
+from mptctl.cli.bench_step import print_step_bench
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
 from mptctl.teachers.ensemble import Teacher
@@ -181,7 +182,9 @@ def test_what_cannot_be_measured_is_refused_in_one_line(
     assert out.stderr.count("\n") == 1
 
 
-def test_the_screen_has_rows_ratios_and_a_sentence(mptctl: CommandLine) -> None:
+def test_the_screen_has_rows_ratios_and_a_sentence(
+    mptctl: CommandLine, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = "--recipe", "digits", "--classes", "10", "--set", "optim.batch_size=4", "--steps", "1"
     some = "--rows", "ours,floor", "--repeats", "1", "--device", "cpu"
     out = mptctl("bench", "step", *words, *some)
@@ -198,3 +201,8 @@ def test_the_screen_has_rows_ratios_and_a_sentence(mptctl: CommandLine) -> None:
         "ours_to_fp32",
     }  # fmt: skip
     assert found["limit"] == 1.05
+    # Convolutions in TF32 are on a GPU alone, and are said there.
+    assert (found["tf32"], "TF32" in out.stdout) == (False, False)
+    on_a_gpu = StepBench.model_validate({**found, "tf32": True})
+    print_step_bench(on_a_gpu)
+    assert ", fp32 with convolutions in TF32\n" in capsys.readouterr().out
