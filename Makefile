@@ -32,10 +32,14 @@ export PYTHONDONTWRITEBYTECODE :=
 # One version of each package for every Python that is allowed. What stands there stays where it fits pyproject.toml;
 # `make constraints UPGRADE=--upgrade` takes the newest. torch and torchvision are the newest that machines with a cap of
 # their own for pip may have.
+# GATE: what comparing predictions needs of the program's dependencies; the rest is for training.
+GATE := numpy duckdb scipy pydantic pyyaml typer rich pillow matplotlib jinja2 pyarrow
 HELD := 'torch<=2.14.1' 'torchvision<=0.29.1'
 constraints: .venv/.uv
 	printf '%s\n' uv hatchling editables $(HELD) | $(UV) pip compile --universal --fork-strategy fewest --all-extras \
 		--no-header --no-annotate --no-emit-index-url $(UPGRADE) --output-file constraints.txt pyproject.toml - > /dev/null
+	printf '%s\n' $(GATE) | $(UV) pip compile --universal --fork-strategy fewest --constraint constraints.txt \
+		--no-header --no-annotate --no-emit-index-url --output-file requirements-gate.txt - > /dev/null
 
 demo: .venv/.program
 	$(BIN)/mptctl quickstart --overwrite

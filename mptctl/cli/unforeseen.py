@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from mptctl import __version__
-from mptctl.errors import DataError, StorageError, one_line
+from mptctl.errors import DataError, StorageError, UsageError, one_line
 
 # What a file or a folder can be refused with anywhere, which is no fault of the program.
 NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
@@ -23,6 +23,8 @@ NO_MEMORY = (
     *("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory"),
     "failed to map segment from shared object",
 )
+# Modules that mptctl requires and an installation for the gate alone leaves out (requirements-gate.txt).
+LEFT_OUT = ("torch", "torchvision", "nvidia", "ray", "optuna", "tensorboardX")
 
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:
@@ -33,6 +35,13 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
         words: of the command line, without the program.
     """
     said = one_line(error)[:300]
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in LEFT_OUT:
+        module = str(error.name).partition(".")[0]
+        return (
+            f"{' '.join(words[:1])}: needs {module}, which is not installed (requirements-gate.txt leaves it out); "
+            "install all of mptctl with pip install, without --no-deps",
+            UsageError.exit_code,
+        )
     if isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY):
         return (
             f"not enough memory ({said}); end other programs, take a smaller optim.batch_size or fewer "

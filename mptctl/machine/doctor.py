@@ -52,6 +52,9 @@ def conclusion(checks: Sequence[Check]) -> str:
         checks: of `examine`.
     """
     states = {check.name: check for check in checks}
+    torch = states.get("torch")
+    if torch is not None and torch.state == "missing":
+        return f"Releases are gated here, and nothing is trained; torch: {torch.advice}."
     gpu, dali = (states[name].state == "ok" for name in ("GPU", "DALI"))
     computes = states["GPU"].found if gpu else f"the CPU ({states['cores'].found} cores)"
     said = f"Training takes {computes}, picture folders {'DALI' if dali else 'threads'}"
@@ -71,6 +74,9 @@ def _python() -> Check:
 
 
 def _torch() -> Check:
+    if not has_package("torch"):
+        advice = "evaluate, gate, history and compare work; to train, pip install mptctl without --no-deps"
+        return Check(name="torch", state="missing", found="none", advice=advice)
     import torch
 
     if tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2]) < (2, 11):
@@ -85,6 +91,10 @@ def _torchvision() -> Check:
 
 
 def _gpu() -> Check:
+    if not has_package("torch"):
+        return Check(
+            name="GPU", state="missing", found="none", advice="torch finds GPUs, and is not installed"
+        )
     import torch
 
     if not torch.cuda.is_available():
@@ -103,16 +113,16 @@ def _gpu() -> Check:
 
 
 def _triton() -> Check:
-    import torch
-
     version = version_of("triton")
-    if version is None:
+    if version is None or not has_package("torch"):
         return Check(
             name="Triton",
             state="missing",
             found="none",
             advice="pip install triton; the reference loss is used",
         )
+    import torch
+
     if not torch.cuda.is_available():
         return Check(
             name="Triton",

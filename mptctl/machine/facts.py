@@ -26,7 +26,7 @@ class Machine(Model):
     memory_gb: float = Field(description="memory that may be used, in gigabytes")
     gpu: str | None = Field(description="the first CUDA device; null where there is none")
     python: str = Field(description="version of Python")
-    torch: str = Field(description="version of torch")
+    torch: str | None = Field(description="version of torch; null where it is not installed")
     torchvision: str | None = Field(description="version of torchvision")
     dali: str | None = Field(description="version of DALI; null where it is not installed")
     triton: str | None = Field(description="version of Triton; null where it is not installed")
@@ -34,16 +34,20 @@ class Machine(Model):
 
 def this_machine() -> Machine:
     """Look at the machine that this process runs on."""
-    import torch  # here, since it takes seconds, and cores and versions are asked for where it is not needed
+    gpu = torch_version = None
+    if has_package("torch"):
+        import torch  # here, since it takes seconds, and cores and versions are asked for where it is not needed
 
+        torch_version = torch.__version__
+        gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
     return Machine(
         cpu=cpu_name(),
         cores=usable_cores(),
         load=round(os.getloadavg()[0], 2),
         memory_gb=round(usable_memory() / 1e9, 1),
-        gpu=torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
+        gpu=gpu,
         python=platform.python_version(),
-        torch=torch.__version__,
+        torch=torch_version,
         torchvision=version_of("torchvision"),
         dali=version_of("nvidia-dali-cuda130"),
         triton=version_of("triton"),

@@ -1,0 +1,111 @@
+"""The GitHub action: GitHub's schema, its shell by shellcheck, and its steps on releases of every verdict."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.common import ROOT
+
+ACTION = ROOT / "action.yml"
+PROGRAMS = Path(sys.executable).parent
+Gate = Callable[..., tuple[int, dict[str, str]]]
+
+
+def step(name: str) -> Any:
+    """A step of the action."""
+    (found,) = [
+        step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("name") == name
+    ]
+    return found
+
+
+def test_the_action_and_the_example_fit_the_schemas_of_github() -> None:
+    for schema, file in (("actions", ACTION), ("workflows", ROOT / "examples" / "ci" / "github.yml")):
+        words = [PROGRAMS / "check-jsonschema", "--builtin-schema", f"vendor.github-{schema}", file]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", ["Install", "Gate", "Summary", "Comment"])
+def test_the_shell_is_clean(name: str) -> None:
+    words = [PROGRAMS / "shellcheck", "--shell=bash", "-"]
+    done = subprocess.run(words, input=step(name)["run"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Gate:
+    """The steps `Gate` and `Summary` on 40 samples, of which two flip: the exit code of the first, and the outputs."""
+    label = np.array(["x", "y"] * 20)
+    new = np.where(np.arange(40) < 38, label, "z")
+    np.savez(tmp_path / "old.npz", id=np.arange(40), label=label, pred=label, classes=["x", "y"])
+    np.savez(tmp_path / "new.npz", id=np.arange(40), label=label, pred=new, classes=["x", "y", "z"])
+    (tmp_path / "damaged.npz").write_bytes(b"PK no archive")
+    programs = tmp_path / "mptctl" / "bin"
+    programs.mkdir(parents=True)
+    for program, words in (("mptctl", "-m mptctl"), ("python", "")):
+        (programs / program).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (programs / program).chmod(0o755)
+
+    def run(**inputs: str) -> tuple[int, dict[str, str]]:
+        given = {"OLD": "old.npz", "NEW": "new.npz", "GATE": "", "MAX_NFR": ""} | inputs
+        assert set(given) == set(step("Gate")["env"])
+        outputs = tmp_path / "outputs"
+        outputs.write_text("")
+        environment = (
+            os.environ
+            | given
+            | {
+                "RUNNER_TEMP": str(tmp_path),
+                "GITHUB_OUTPUT": str(outputs),
+                "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "kernels")]),
+            }
+        )
+        codes = [
+            # As GitHub runs a step with `shell: bash`.
+            subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step(name)["run"]],
+                cwd=tmp_path, env=environment, check=False,
+            ).returncode
+            for name in ("Gate", "Summary")
+        ]  # fmt: skip
+        assert codes[1] == 0
+        return codes[0], dict(line.split("=") for line in outputs.read_text().splitlines())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "verdict"),
+    [("max_nfr: 5", 0, "pass"), ("max_nfr: 4", 3, "fail"), ("max_nfr: 6}, confidence: 0.95", 3, "undecided")],
+)
+def test_a_gate_file_gives_the_verdict(
+    gate: Gate, tmp_path: Path, limits: str, code: int, verdict: str
+) -> None:
+    limits, _, more = limits.partition("}")
+    (tmp_path / "gate.yaml").write_text(f"limits: {{{limits}}}\n{more.lstrip(', ')}\n")
+    assert gate(GATE="gate.yaml") == (code, {"verdict": verdict, "nfr": "0.05"})
+    assert "Gate" in (tmp_path / "summary.md").read_text()
+    written = {path.name for path in (tmp_path / "gate").iterdir()}
+    assert written == {"gate.json", "gate.md", "gate.xml", "gate.html"}
+    assert json.loads((tmp_path / "gate" / "gate.json").read_text())["gate"]["answer"] == verdict
+
+
+def test_a_limit_alone_is_enough_and_none_is_an_error(gate: Gate) -> None:
+    assert gate(MAX_NFR="5") == (0, {"verdict": "pass", "nfr": "0.05"})
+    assert gate() == (2, {})
+
+
+def test_a_damaged_file_is_no_verdict(gate: Gate) -> None:
+    assert gate(NEW="damaged.npz", MAX_NFR="5") == (4, {"verdict": "error", "nfr": ""})
