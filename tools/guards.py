@@ -420,7 +420,7 @@ GUARDS: dict[int, Guard] = {
     ),
     63: _one(
         "what is no regular file is not read",
-        "files/bounded.py",
+        "files/text_file.py",
         "        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):\n",
         "        if False:\n",
     ),

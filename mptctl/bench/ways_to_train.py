@@ -18,7 +18,6 @@ from mptctl.models.checkpoint import Checkpoint, CheckpointMeta
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.recipe.head import true_class_margin
 from mptctl.teachers.cache import CACHE_TYPES, on_device
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.ensemble import Teacher
@@ -63,7 +62,7 @@ def ways_to_train(
             "optim": recipe.optim.model_copy(update={"lr": 0.0}),
         }
     )
-    margin = true_class_margin(recipe.model)
+    margin = recipe.model.true_class_margin
     method = method_from_recipe(recipe.method, num_classes // 2, recipe.criterion, margin)
     if not method.teachers:
         raise UsageError(

@@ -95,7 +95,9 @@ def compare(
 
     files = ComparisonFiles(csv, latex, markdown, report)
     outputs = Outputs()
-    outputs.file("--csv", csv, OutputKind("table of a comparison", has_header(FIRST_COLUMNS)))
+    outputs.file(
+        "--csv", csv, OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
+    )
     outputs.file("--latex", latex, LATEX)
     outputs.file("--markdown", markdown, MARKDOWN)
     outputs.file("--report", report, HTML)

@@ -1,9 +1,8 @@
 """Files: written whole or not at all, records in them, and folders that last as long as a program."""
 
-from mptctl.files.bounded import read_bounded
 from mptctl.files.model import Model
-from mptctl.files.names_file import read_names
 from mptctl.files.scratch import scratch_folder
+from mptctl.files.text_file import read_bounded, read_names
 from mptctl.files.writing import (
     PARTIAL,
     FilesTogether,

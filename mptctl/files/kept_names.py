@@ -18,5 +18,5 @@ KEPT_FILES = tuple(dict.fromkeys((*RUN_FILES, *SEARCH_FILES, *SPLIT_FILES, *RESU
 
 
 def is_kept(name: str) -> bool:
-    """Whether mptctl keeps a file of that name in a folder of its own."""
+    """Tell whether mptctl keeps a file of that name in a folder of its own."""
     return any(fnmatchcase(name, pattern) for pattern in KEPT_FILES)

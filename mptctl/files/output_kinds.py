@@ -29,33 +29,20 @@ class OutputKind:
     known: Callable[[Path], bool]
 
 
-def has_mark(mark: str, lines: int = 3) -> Callable[[Path], bool]:
+def has_mark(path: Path, mark: str, lines: int = 1) -> bool:
     """Tell whether one of the first lines of a file is a mark."""
-
-    def known(path: Path) -> bool:
-        return mark.encode() in [line.strip() for line in _head(path).splitlines()[:lines]]
-
-    return known
+    return mark.encode() in [line.strip() for line in _head(path).splitlines()[:lines]]
 
 
-def has_header(columns: Iterable[str]) -> Callable[[Path], bool]:
+def has_header(path: Path, columns: Iterable[str]) -> bool:
     """Tell whether the first line of a file begins with these columns, divided by commas."""
-    header = ",".join(columns).encode() + b","
-
-    def known(path: Path) -> bool:
-        return _head(path).startswith(header)
-
-    return known
+    return _head(path).startswith(",".join(columns).encode() + b",")
 
 
-def begins_with(start: bytes) -> Callable[[Path], bool]:
+def begins_with(path: Path, start: bytes) -> bool:
     """Tell whether a file begins with these bytes and has our words near its beginning."""
-
-    def known(path: Path) -> bool:
-        head = _head(path)
-        return head.startswith(start) and WRITTEN_BY.encode() in head
-
-    return known
+    head = _head(path)
+    return head.startswith(start) and WRITTEN_BY.encode() in head
 
 
 def _head(path: Path) -> bytes:
@@ -63,14 +50,14 @@ def _head(path: Path) -> bytes:
         return file.read(HEAD_BYTES)
 
 
-HTML = OutputKind("HTML page", has_mark(HTML_MARK))
-MARKDOWN = OutputKind("Markdown", has_mark(MARKDOWN_MARK, lines=1))
-JUNIT = OutputKind("JUnit XML", has_mark(JUNIT_MARK, lines=1))
-LATEX = OutputKind("LaTeX", has_mark(LATEX_MARK, lines=1))
+HTML = OutputKind("HTML page", lambda path: has_mark(path, HTML_MARK, lines=3))
+MARKDOWN = OutputKind("Markdown", lambda path: has_mark(path, MARKDOWN_MARK))
+JUNIT = OutputKind("JUnit XML", lambda path: has_mark(path, JUNIT_MARK))
+LATEX = OutputKind("LaTeX", lambda path: has_mark(path, LATEX_MARK))
 # A file that lines are added to; nothing in it is lost, and its reader says where it is no such file.
 APPENDED = OutputKind("file of lines", lambda path: True)
-PNG = OutputKind("PNG figure", begins_with(b"\x89PNG\r\n\x1a\n"))
-SVG = OutputKind("SVG figure", begins_with(b"<?xml"))
+PNG = OutputKind("PNG figure", lambda path: begins_with(path, b"\x89PNG\r\n\x1a\n"))
+SVG = OutputKind("SVG figure", lambda path: begins_with(path, b"<?xml"))
 
 
 def figure_kind(path: Path) -> OutputKind:

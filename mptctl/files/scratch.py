@@ -38,8 +38,8 @@ class Mark(Model):
 def scratch_folder() -> Iterator[Path]:
     """Make a folder that nobody else can enter, and remove it with all that is in it.
 
-    A program that is killed cannot remove its own; a later one of the same user does. Whether a program still goes on
-    is told by the lock on the mark in the folder, which the kernel drops with the process.
+    A program that is killed cannot remove its own; a later one of the same user does. The lock on the mark in the
+    folder tells whether its program goes on: the kernel drops it with the process.
 
     Raises:
         StorageError: the temporary directory cannot be written.
@@ -82,7 +82,7 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def temporary_directory() -> Path:
-    """Where this machine has files that need not last: ``TMPDIR``, or what the system says.
+    """The folder of this machine for files that need not last: ``TMPDIR``, or what the system says.
 
     Raises:
         StorageError: nothing of that can be written.
@@ -94,7 +94,7 @@ def temporary_directory() -> Path:
 
 
 def _is_ours(status: os.stat_result) -> bool:
-    """Whether something is this user's, and closed to everybody else."""
+    """Tell whether something is this user's, and closed to everybody else."""
     return status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
@@ -123,7 +123,7 @@ def _marks(content: bytes, folder: Path) -> bool:
 
 
 def _holds_work(folder: Path) -> bool:
-    """Whether a file in a folder, at any depth, has the name of one that mptctl keeps."""
+    """Tell whether a file in a folder, at any depth, has the name of one that mptctl keeps."""
     return any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
 
 

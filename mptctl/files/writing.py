@@ -24,11 +24,12 @@ _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
 # What this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+_STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]]:
+def replacing(path: Path, keep_previous: Path | None = None, needed: int | None = None) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` for writing bytes; it takes the name when the block ends well.
 
     At every moment either the old or the new file is there, whole, also when the process is killed. The file has
@@ -37,6 +38,7 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
     Args:
         path: the file to make or to replace; its folder is made where there is none.
         keep_previous: where the file that ``path`` held before goes.
+        needed: bytes of the new file, where they are known, for the message on a full disk.
 
     Raises:
         StorageError: the folder cannot be written or the disk is full; the old file stays as it was.
@@ -52,14 +54,14 @@ def replacing(path: Path, keep_previous: Path | None = None) -> Iterator[IO[Any]
     except OSError as error:
         with suppress(OSError):
             name.unlink()
-        raise storage_error(path, error) from error
+        raise storage_error(path, error, needed) from error
 
 
 class FilesTogether:
     """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none does.
 
-    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that is killed
-    between two names leaves fewer files, never files of two commands.
+    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that is
+    killed between two names leaves fewer files, never files of two commands.
     """
 
     def __init__(self) -> None:
@@ -81,7 +83,7 @@ class FilesTogether:
     def open(self, path: Path) -> Iterator[IO[Any]]:
         """Open an output for writing bytes, as `writing` does; a device or a FIFO gets them at once."""
         target = output_file(path)
-        if _own_descriptor(path) is not None or _is_stream(target):
+        if _is_stream(target):
             with writing(path) as stream:
                 yield stream
             return
@@ -111,7 +113,10 @@ def _partial_name(path: Path) -> Path:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[IO[Any]]:
-    """Open a new file that is on the disk, with the rights of the umask, when the block ends; else it is not there."""
+    """Open a new file that is on the disk, with the rights of the umask, when the block ends well.
+
+    After an error it is not there.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The system applies the umask, which a program cannot ask for without changing it for its other threads.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
@@ -141,11 +146,11 @@ def writing(path: Path) -> Iterator[IO[Any]]:
         StorageError: it cannot be written.
     """
     target = output_file(path)
-    descriptor = _own_descriptor(path)
-    if descriptor is None and not _is_stream(target):
+    if not _is_stream(target):
         with replacing(target) as stream:
             yield stream
         return
+    descriptor = _own_descriptor(target)
     try:
         # A descriptor is not opened again: that would begin at the start of a file that others write as well.
         opened = os.dup(descriptor) if descriptor is not None else os.open(target, os.O_WRONLY)
@@ -217,13 +222,8 @@ def write_atomically(path: Path, content: bytes | memoryview, keep_previous: Pat
     Raises:
         StorageError: with how much is needed and how much is free.
     """
-    try:
-        with replacing(path, keep_previous) as stream:
-            stream.write(content)
-    except StorageError as error:
-        if isinstance(error.__cause__, OSError):
-            raise storage_error(path, error.__cause__, len(content)) from error.__cause__
-        raise
+    with replacing(path, keep_previous, needed=len(content)) as stream:
+        stream.write(content)
 
 
 def link_or_copy(path: Path, name: Path) -> None:
@@ -257,7 +257,7 @@ def storage_error(path: Path, error: OSError, needed: int | None = None) -> Stor
 
 
 def _shortage(path: Path, error: OSError, needed: int | None) -> str:
-    """What there is too little of, and what to do."""
+    """Say what there is too little of, and what to do."""
     wanted = f"{needed / 1e6:.1f} MB needed, " if needed else ""
     kept = "what was there before is kept"
     if error.errno == errno.EFBIG:
@@ -270,28 +270,24 @@ def _shortage(path: Path, error: OSError, needed: int | None) -> str:
         return f"no room: {wanted}more than the largest file that {limit}; {kept}; raise that limit"
     if error.errno == errno.EDQUOT:
         return f"no room: {wanted}the quota of this user is used up; {kept}; make room"
-    place = os.statvfs(_existing_parent(path))
+    place = os.statvfs(next(folder for folder in path.absolute().parents if folder.exists()))
     if place.f_files and not place.f_favail:
         return f"no room: the file system holds as many files as it can; {kept}; delete some"
     free = place.f_bavail * place.f_frsize
     return f"no room: {wanted}{free / 1e6:.1f} MB free; {kept}; make room"
 
 
-def _existing_parent(path: Path) -> Path:
-    """The folder of a file, or the nearest one above it that is there."""
-    return next(folder for folder in path.absolute().parents if folder.exists())
-
-
 def _own_descriptor(path: Path) -> int | None:
     """The number in ``/dev/fd/N`` or what ``/dev/stdout`` is a link to; None for all other paths."""
     name = os.path.abspath(path)
-    if name in ("/dev/stdin", "/dev/stdout", "/dev/stderr"):
-        return ("/dev/stdin", "/dev/stdout", "/dev/stderr").index(name)
     found = _DESCRIPTOR.fullmatch(name)
-    return None if found is None else int(found.group(1))
+    return _STANDARD.get(name) if found is None else int(found[1])
 
 
 def _is_stream(path: Path) -> bool:
+    """Tell whether bytes go into what is there: an open descriptor, a device or a FIFO, which is not replaced."""
+    if _own_descriptor(path) is not None:
+        return True
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from mptctl.errors import UsageError
 from mptctl.models.heads import Head, find_head
 from mptctl.recipe import ModelRecipe
-from mptctl.recipe.head import head_scale
 
 
 class ScaledHead(nn.Linear):
@@ -71,7 +70,7 @@ def last_linear(model: nn.Module, arch: str) -> tuple[nn.Module, str, nn.Linear]
 def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
     """Put the recipe's head, ``cosine`` or ``linear-margin``, in place of the linear layer that makes the logits."""
     parent, leaf, linear = last_linear(model, recipe.arch)
-    setattr(parent, leaf, HEADS[recipe.head](linear.in_features, linear.out_features, head_scale(recipe)))
+    setattr(parent, leaf, HEADS[recipe.head](linear.in_features, linear.out_features, recipe.scale_of_head))
 
 
 def directions(classifier: nn.Linear) -> Tensor:

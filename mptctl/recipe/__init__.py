@@ -8,12 +8,19 @@ from mptctl.recipe.fields import (
     DataRecipe,
     MethodRecipe,
     ModelRecipe,
+    OptimRecipe,
     Recipe,
     RuntimeRecipe,
 )
-from mptctl.recipe.nearest_preset import NearestPreset, nearest_preset
-from mptctl.recipe.optim import OptimRecipe
-from mptctl.recipe.reading import DEFAULT_PRESET, change_recipe, load_recipe, not_said, preset_names
+from mptctl.recipe.reading import (
+    DEFAULT_PRESET,
+    NearestPreset,
+    change_recipe,
+    load_recipe,
+    nearest_preset,
+    not_said,
+    preset_names,
+)
 from mptctl.recipe.validation import (
     batch_differences,
     differences,

@@ -11,11 +11,9 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from mptctl.errors import UsageError
-from mptctl.recipe.group import Group
+from mptctl.files.typed import Typed
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
-
-
 # The criterion that each setting belongs to.
 SETTING_OF: Mapping[str, CriterionName] = {
     "smoothing": "ls",
@@ -25,6 +23,12 @@ SETTING_OF: Mapping[str, CriterionName] = {
     "alpha": "mbls",
     "reduction": "mbls",
 }
+
+
+class Group(Typed):
+    """A group of keys of a recipe: its numbers are finite, and the type of a key decides how a value is read."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
 
 class CriterionRecipe(Group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -9,10 +10,7 @@ import yaml
 from pydantic import Field, PositiveInt, model_validator
 
 from mptctl.names import Gate, HeadName, Init, KSchedule, LoaderName, MethodName
-from mptctl.recipe.criterion import CriterionRecipe
-from mptctl.recipe.group import Group
-from mptctl.recipe.head import refuse_margin_of_linear
-from mptctl.recipe.optim import OptimRecipe
+from mptctl.recipe.criterion import CriterionRecipe, Group
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -24,6 +22,8 @@ TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 # Pixels of the largest side that a JPEG can have (ITU-T T.81, B.2.2).
 LARGEST_SIDE = 65_535
+# s of each head where the recipe names none (Liu et al., ECCV 2020).
+SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin": 5.0}
 
 
 class DataRecipe(Group):
@@ -154,8 +154,86 @@ class ModelRecipe(Group):
 
     @model_validator(mode="after")
     def _a_linear_head_has_no_margin(self) -> ModelRecipe:
-        refuse_margin_of_linear(self)
+        for key, value in (("head_scale", self.head_scale), ("head_margin", self.head_margin)):
+            if self.head == "linear" and value:
+                raise ValueError(
+                    f"model.{key}: a linear head has none; set model.head to cosine or linear-margin, "
+                    "or leave it out"
+                )
         return self
+
+    @property
+    def scale_of_head(self) -> float:
+        """The factor s of the head's logits."""
+        return SCALES[self.head] if self.head_scale is None else self.head_scale
+
+    @property
+    def true_class_margin(self) -> float:
+        """The number s * m that training takes off the true class's logit before the criterion."""
+        return self.scale_of_head * self.head_margin
+
+
+class OptimRecipe(Group):
+    """How the weights move."""
+
+    name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
+    lr: float = Field(0.1, gt=0, description="learning rate at its height")
+    lr_for_batch: PositiveInt | None = Field(
+        None,
+        description="batch that optim.lr is for, and from which it is scaled to batch_size; default: this one",
+    )
+    lr_scale: Literal["linear", "sqrt"] = Field(
+        "linear", description="how the learning rate grows with the batch, where optim.lr_for_batch is set"
+    )
+    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
+    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")
+    nesterov: bool = Field(False, description="Nesterov's momentum, for SGD")
+    schedule: Literal["cosine", "step", "constant"] = Field(
+        "cosine", description="shape of the learning rate"
+    )
+    step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
+    milestones: tuple[PositiveInt, ...] | None = Field(
+        None, description="epochs after which the step schedule drops, in place of every step_epochs"
+    )
+    gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
+    warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
+    epochs: int = Field(
+        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
+    )
+    max_steps: PositiveInt | None = Field(
+        None, description="stop after so many steps; the schedule spans them"
+    )
+    batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
+    accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
+    clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    ema: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
+    )
+
+    @model_validator(mode="after")
+    def _milestones_drop(self) -> OptimRecipe:
+        if self.milestones is not None and self.schedule != "step":
+            raise ValueError(
+                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
+                "optim.milestones to null"
+            )
+        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
+            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
+        return self
+
+    @property
+    def scaled_lr(self) -> float:
+        """Computes the learning rate at its height for this batch: the recipe's, scaled with the batch.
+
+        Linear in the batch (Goyal et al. 2017), or in its square root.
+        """
+        if self.lr_for_batch is None:
+            return self.lr
+        ratio = self.batch_size / self.lr_for_batch
+        return self.lr * (ratio if self.lr_scale == "linear" else math.sqrt(ratio))
 
 
 class MethodRecipe(Group):

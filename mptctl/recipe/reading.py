@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -16,7 +17,7 @@ from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
-from mptctl.recipe.validation import recipe_keys, validate_recipe
+from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
 DEFAULT_PRESET: dict[Source, str] = {
@@ -286,3 +287,26 @@ def _read_yaml(text: str, where: str) -> Any:
     if len(text.encode(errors="surrogateescape")) > MAX_RECIPE_BYTES:
         raise UsageError(f"{where}: larger than {MAX_RECIPE_BYTES // 1024} kB; this is not a recipe")
     return read_yaml(text, where)
+
+
+class NearestPreset(NamedTuple):
+    """A preset, and what a recipe changes of it.
+
+    Attributes:
+        name: of the preset.
+        changes: dotted key, the recipe's value, the preset's value.
+    """
+
+    name: str
+    changes: list[tuple[str, Any, Any]]
+
+
+@cache
+def _presets() -> dict[str, Recipe]:
+    return {name: load_recipe(name) for name in preset_names()}
+
+
+def nearest_preset(recipe: Recipe) -> NearestPreset:
+    """The preset with the fewest keys of another value; of several the first by name."""
+    found = (NearestPreset(name, differences(recipe, preset)) for name, preset in _presets().items())
+    return min(found, key=lambda preset: len(preset.changes))

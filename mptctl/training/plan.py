@@ -16,7 +16,6 @@ from mptctl.errors import UsageError
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
-from mptctl.recipe.head import true_class_margin
 from mptctl.training.bias_control import BiasControl, bias_control
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
@@ -72,7 +71,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
     method = method_from_recipe(
-        recipe.method, split.classes.num_old, recipe.criterion, true_class_margin(recipe.model)
+        recipe.method, split.classes.num_old, recipe.criterion, recipe.model.true_class_margin
     )
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:

@@ -20,7 +20,6 @@ from mptctl.models.margin_heads import CosineHead, LinearMarginHead, directions
 from mptctl.models.networks import build_model
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import ModelRecipe, Recipe, load_recipe
-from mptctl.recipe.head import head_scale, true_class_margin
 from tests.common import Train, short_recipe
 
 
@@ -62,8 +61,8 @@ def test_a_linear_margin_head_is_s_times_the_product_without_a_trained_bias() ->
     ],
 )
 def test_the_scale_has_the_papers_defaults(keys: dict[str, Any], scale: float, margin: float) -> None:
-    assert head_scale(recipe(**keys)) == scale
-    assert true_class_margin(recipe(**keys)) == pytest.approx(margin)
+    assert recipe(**keys).scale_of_head == scale
+    assert recipe(**keys).true_class_margin == pytest.approx(margin)
 
 
 @pytest.mark.parametrize(

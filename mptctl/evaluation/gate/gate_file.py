@@ -16,7 +16,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.files import read_bounded
 from mptctl.files.explained import explain, shown
-from mptctl.files.names_file import read_named_lines
+from mptctl.files.text_file import read_named_lines
 from mptctl.files.typed import Typed
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.

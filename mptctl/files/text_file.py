@@ -1,17 +1,42 @@
-"""Names of classes in a text file, one a line."""
+"""Files that a person names, read whole: regular ones of bounded size, and names of classes, one a line."""
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from mptctl.errors import UsageError
-from mptctl.files.bounded import read_bounded
+from mptctl.errors import DataError, UsageError
 
 # Characters of a class name in a file: a line that is longer is data that stand in the wrong place.
 LONGEST_NAME = 1000
 # Room for a million ids of 60 letters.
 MOST_BYTES = 2**26
+
+
+def read_bounded(path: Path, most: int, what: str, advice: str = "name another file") -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have; no more is ever read, whatever its size is said to be.
+        what: what it is called in messages.
+        advice: what to do about a larger one.
+
+    Raises:
+        DataError: a device, a FIFO or a socket, which may have no end.
+        UsageError: a larger file.
+        OSError: it cannot be read, or is a folder.
+    """
+    # A FIFO without a writer would hold up the open itself.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise DataError(f"{what}: is no regular file, and may have no end; write it into a file")
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise UsageError(f"{what}: larger than {most >> 20} MB; {advice}")
+    return content
 
 
 @dataclass(frozen=True)
@@ -35,8 +60,8 @@ def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
         flag: that named it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no name. No text
-            of it is in the message: what names the file may come from somebody who may not read it.
+        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no name.
+            No text of it is in the message: what names the file may come from somebody who may not read it.
         DataError: a device or FIFO.
     """
     try:
