@@ -1,8 +1,11 @@
-"""Names that recipes, programs and the command line share. Nothing heavy is imported here."""
+"""Names that recipes, programs and the command line share, and the session of a command; imports nothing heavy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal, get_args
 
 Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
@@ -41,6 +44,8 @@ OnBad = Literal["fail", "quarantine"]
 # How tune combines values, and by what a table of classes is sorted.
 Search = Literal["grid", "random", "optuna"]
 SortKey = Literal["flips", "nfr", "error", "name"]
+# Told how far something is: (what is under way, done, in all).
+Progress = Callable[[str, int, int], None]
 # Flips that a tracker gets at most, the most confident first.
 LOGGED_FLIPS = 10_000
 
@@ -58,3 +63,22 @@ class TrackerName(StrEnum):
     MLFLOW = "mlflow"
     WANDB = "wandb"
     TENSORBOARD = "tensorboard"
+
+
+def tell_nobody(what: str, done: int, total: int) -> None:
+    """Drops what it is told, where nobody wants to know how far something is."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """The surroundings of a command, which it hands down to all that computes for it.
+
+    Attributes:
+        run_root: folder of the split and of all run folders.
+        device: where models compute: auto, cpu, cuda or cuda:N.
+        progress: told how far each pass is.
+    """
+
+    run_root: Path = Path("runs")
+    device: str = "auto"
+    progress: Progress = tell_nobody

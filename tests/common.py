@@ -53,7 +53,7 @@ class Log:
         self.notes: list[str] = []
         self.lines: list[MetricsLine] = []
 
-    def decoding(self, done: int, total: int) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         pass
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
@@ -61,9 +61,6 @@ class Log:
 
     def line(self, line: MetricsLine) -> None:
         self.lines.append(line)
-
-    def validating(self, done: int, total: int) -> None:
-        pass
 
     def finished(self, result: FitResult) -> None:
         pass

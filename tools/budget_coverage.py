@@ -22,6 +22,7 @@ from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.held_out import HeldOut
 from mptctl.inference.loaded import load_run
+from mptctl.names import Session
 
 # Two draws of the source hold 29,760 pictures of old classes. No study has these seeds.
 POOL_SEEDS = (9001, 9002)
@@ -65,11 +66,11 @@ def main() -> int:
     print(HEAD)  # noqa: T201
     for seed in given.seeds:
         root = given.runs / str(seed)
-        old = load_run("old", root).predict(pictures)
+        old = load_run("old", Session(root, "cpu")).predict(pictures)
         answered_right = np.array(CLASS_NAMES)[labels] == old.answers
         pools = {}
         for name in {given.plain, *given.updates}:
-            answers = load_run(name, root).predict(pictures)
+            answers = load_run(name, Session(root, "cpu")).predict(pictures)
             assert answers.classes == CLASS_NAMES, f"{name}: of other classes, or in another order"
             pools[name] = HeldOut(
                 logits=answers.logits.astype(np.float64),

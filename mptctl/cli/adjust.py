@@ -11,6 +11,7 @@ from mptctl.cli import options as opt
 from mptctl.cli.budget import budget_of_flags, refuse_floor_without_budget
 from mptctl.cli.json_models import prints
 from mptctl.errors import visible
+from mptctl.names import Session
 
 if TYPE_CHECKING:
     from mptctl.release.adjusting import Adjusted, AdjustRequest
@@ -100,7 +101,8 @@ def adjust(
     from mptctl.report.adjust_terminal import describe_adjustment
 
     adjusted = adjust_and_draw(
-        AdjustRequest(new, run_root, old, budget, temperature, name, device, overwrite, noise_floor),
+        AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor),
+        Session(run_root, device),
         figure,
     )
     if as_json:
@@ -111,18 +113,19 @@ def adjust(
     )
 
 
-def adjust_and_draw(request: AdjustRequest, figure: Path | None = None) -> Adjusted:
+def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:
     """Adjust a run, draw what was chosen from, and say what is to be known of it.
 
     Args:
         request: what was asked for.
+        session: where runs are and where models compute.
         figure: where the figure goes; None: into the new run's folder.
     """
     from mptctl.release.adjusting import adjust as adjust_run
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
-    with progress_bars() as progress:
-        adjusted = adjust_run(request, progress)
+    with showing_progress(session) as session:
+        adjusted = adjust_run(request, session)
     if adjusted.choice is not None:
         from mptctl.report.adjust_figure import draw_adjustment
         from mptctl.report.svg import save_figure

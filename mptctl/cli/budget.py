@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from mptctl.errors import UsageError, visible
+from mptctl.names import Session
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mptctl.evaluation.bias.choice import Budget
     from mptctl.recipe import MethodRecipe
     from mptctl.release.adjusting import AdjustRequest
@@ -103,23 +102,19 @@ def adjusted_afterwards(request: RunRequest, noise_floor: str | None = None) -> 
     RunDir(folder).refuse_unusable("replace" if replaces else "refuse for good")
     return AdjustRequest(
         new=str(request.folder),
-        run_root=request.split.run_root,
         old=None if request.old is None else str(request.old),
         budget=Budget(max_nfr=limit, confidence=request.recipe.method.confidence),
-        device=request.recipe.runtime.device,
         overwrite=replaces,
         noise_floor=noise_floor,
     )
 
 
-def warn_of_chance(
-    budget: Budget | None, old: str | None, noise_floor: str | None, run_root: Path, device: str
-) -> None:
+def warn_of_chance(budget: Budget | None, old: str | None, noise_floor: str | None, session: Session) -> None:
     """Say before a training that its budget is below what another training of the old model flips.
 
     Args:
         budget, old, noise_floor: nothing is said where one of them is missing.
-        run_root, device: as for the training.
+        session: as for the training.
 
     Raises:
         MptctlError: that model is not there, or is none that could be held against the old one.
@@ -127,11 +122,9 @@ def warn_of_chance(
     if noise_floor is None or old is None or budget is None:
         return
     from mptctl.release.chance_flips import below_chance_before_training
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
-    with progress_bars() as progress:
-        warnings = below_chance_before_training(
-            budget, old, noise_floor, run_root, device=device, progress=progress
-        )
+    with showing_progress(session) as session:
+        warnings = below_chance_before_training(budget, old, noise_floor, session)
     for warning in warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)

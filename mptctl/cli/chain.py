@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.names import Session
 
 SUFFIXES = (".png", ".svg")
 
@@ -68,11 +69,11 @@ def chain(
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.
     from mptctl.report.chain_files import ChainFiles
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
     from mptctl.studies.chain import report_chains
 
-    with progress_bars() as progress:
-        report = report_chains(runs, device=device, progress=progress)
+    with showing_progress(Session(device=device)) as session:
+        report = report_chains(runs, session)
     for path in ChainFiles(markdown, figure).write(report):
         typer.echo(f"wrote {path}", err=True)
     if as_json:

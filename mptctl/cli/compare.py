@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.names import Session
 
 
 def _file(flag: str, what: str, suffix: str = "") -> typer.models.OptionInfo:
@@ -90,7 +91,7 @@ def compare(
     from mptctl.cli.outputs import Outputs
     from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
     from mptctl.report.comparison_files import FIRST_COLUMNS, ComparisonFiles
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
     from mptctl.studies.compare import compare_runs
 
     files = ComparisonFiles(csv, latex, markdown, report)
@@ -102,16 +103,15 @@ def compare(
     outputs.file("--markdown", markdown, MARKDOWN)
     outputs.file("--report", report, HTML)
     outputs.check([file for folder in folders for file in _inputs(folder)], prints=as_json)
-    with progress_bars() as progress:
+    with showing_progress(Session(run_root, device)) as session:
         comparison = compare_runs(
             folders,
+            session,
             old=None if old is None else Path(old).expanduser(),
             by=by,
             part=part,
             equal_error=equal_error,
             against=against,
-            device=device,
-            progress=progress,
         )
     for path in files.write(comparison, sys.argv):
         typer.echo(f"wrote {path}", err=True)

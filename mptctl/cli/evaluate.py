@@ -25,7 +25,7 @@ from mptctl.cli.flip_outputs import (
 from mptctl.cli.json_models import prints
 from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
 from mptctl.evaluation.reading.readers import SUFFIXES
-from mptctl.names import LOGGED_FLIPS, SortKey
+from mptctl.names import LOGGED_FLIPS, Session, SortKey
 
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
@@ -160,12 +160,11 @@ def evaluate(
     if not news:
         one.evaluate_one(
             old,
-            run_root,
+            Session(run_root, device),
             temperature=temperature,
             validation=validation,
             as_json=as_json,
             report=report,
-            device=device,
             full=full,
         )
         return
@@ -181,11 +180,11 @@ def evaluate(
     from mptctl.evaluation.slices.derived_columns import read_superclasses
     from mptctl.evaluation.slices.ranking import SliceRequest
     from mptctl.inference.named_models import load_updates
-    from mptctl.inference.when_needed import pictures_of, validation_part
+    from mptctl.inference.when_needed import pictures_of
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.flip_list import MOST_FLIPS
     from mptctl.report.flips_files import FlipFiles
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
     from mptctl.report.provenance import Gathering
     from mptctl.report.trackers.tracker import require_trackers
 
@@ -228,19 +227,19 @@ def evaluate(
     try:
         with (
             interruptible(stop),
-            progress_bars() as progress,
-            workspace(memory, progress if watched else None),
+            showing_progress(Session(run_root, device)) as session,
+            workspace(memory, session.progress if watched else None),
         ):
             updates = load_updates(
                 given,
                 news,
-                run_root,
+                session,
                 part="test",
-                device=device,
-                progress=progress,
                 renamed=frozenset() if mapped is None else frozenset(mapped.old),
             )
-            pictures = pictures_of(next((found for found in updates if found.split), updates[0]), progress)
+            pictures = pictures_of(
+                next((found for found in updates if found.split), updates[0]), session.progress
+            )
             for new, found in zip(news, updates, strict=True):
                 sources = None if report is None else Gathering(found, sys.argv, today)
                 whole = compare(
@@ -256,7 +255,7 @@ def evaluate(
                     today=today,
                     nfr_margin=_fraction(margin if nfr_margin is None else nfr_margin),
                     worst=worst,
-                    validation=validation_part(found, new, run_root, device=device, progress=progress),
+                    validation=found.validation,
                     identical=found.identical,
                     unfinished=found.unfinished,
                     warnings=found.warnings,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mptctl.names import Session
+
 if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
 
@@ -34,25 +36,23 @@ Validation = Annotated[
 
 def evaluate_one(
     model: str,
-    run_root: Path,
+    session: Session,
     *,
     temperature: Temperature | None,
     validation: str | None,
     as_json: bool,
     report: Path | None,
-    device: str,
     full: bool = False,
 ) -> None:
     """Measure one model, and show it.
 
     Args:
         model: run name, run folder, .pt file or predictions file.
-        run_root: folder of the split and of all run folders.
+        session: where runs and the split are, and where models compute.
         temperature: whether to fit one.
         validation: predictions to fit it on; None: the run's own validation part.
         as_json: print JSON.
         report: where one HTML page is written.
-        device: where models compute.
         full: print the bins of confidence too.
 
     Raises:
@@ -64,7 +64,7 @@ def evaluate_one(
     from mptctl.evaluation.reading.readers import is_predictions_file
     from mptctl.files.output_kinds import HTML
     from mptctl.inference.named_models import load_predictions
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
     if validation is not None and temperature is None:
         raise UsageError("--validation: is what --temperature fit is fitted on; give both")
@@ -75,14 +75,12 @@ def evaluate_one(
         )
     outputs = Outputs()
     outputs.file("--report", report, HTML)
-    outputs.check(read_for_models([model, validation], run_root), prints=as_json)
+    outputs.check(read_for_models([model, validation], session.run_root), prints=as_json)
     held_out: Predictions | None = None
-    with progress_bars() as progress:
-        found = load_predictions({"model": model}, run_root, part="test", device=device, progress=progress)
+    with showing_progress(session) as session:
+        found = load_predictions({"model": model}, session, part="test")
         if temperature is not None:
-            named = load_predictions(
-                {"model": validation or model}, run_root, part="val", device=device, progress=progress
-            )
+            named = load_predictions({"model": validation or model}, session, part="val")
             held_out = named.models["model"]
     result = measure_calibration(found.models["model"], held_out, found.warnings)
     if report is not None:

@@ -9,7 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-from mptctl.names import ExportFormat, Quantization
+from mptctl.names import ExportFormat, Quantization, Session
 
 if TYPE_CHECKING:
     from mptctl.release.export_report import ExportReport
@@ -67,17 +67,17 @@ def export(
     from mptctl.release.earlier_exports import DESCRIPTION, EXPORT
     from mptctl.release.exporting import ExportRequest, refuse_contradictions
     from mptctl.release.exporting import export as export_run
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
-    request = ExportRequest(run, run_root, format_, out, with_preprocessing, tolerance, quantize)
+    request = ExportRequest(run, format_, out, with_preprocessing, tolerance, quantize)
     refuse_contradictions(request)
     file = request.file(checkpoint)
     outputs = Outputs()
     outputs.file("--out", file, EXPORT)
     outputs.file("--out", sidecar(file), DESCRIPTION)
     outputs.check(read_for_models([run], run_root), prints=as_json)
-    with progress_bars() as progress:
-        report = export_run(request, progress)
+    with showing_progress(Session(run_root)) as session:
+        report = export_run(request, session)
     if as_json:
         typer.echo(report.model_dump_json())
         return

@@ -10,6 +10,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.errors import visible
+from mptctl.names import Session
 
 FIGURE = "discriminability.png"
 
@@ -101,21 +102,21 @@ def fewshot(
         raise UsageError("--out: is the figure of --analysis; give that as well")
     if not analysis and len(runs) > 1:
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
+    session = Session(run_root, device)
     if analysis:
         numbers = (way, shot, query, episodes, seed)
-        _analyse(runs, run_root, out or run_root / FIGURE, numbers, device, as_json=as_json)
+        _analyse(runs, session, out or run_root / FIGURE, numbers, as_json=as_json)
     elif add is not None and name is not None:
-        _add(runs[0], run_root, add, name, device, overwrite=overwrite, as_json=as_json)
+        _add(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
     else:
-        _episodes(runs[0], run_root, (way, shot, query, episodes, seed), classes, device, as_json=as_json)
+        _episodes(runs[0], session, (way, shot, query, episodes, seed), classes, as_json=as_json)
 
 
 def _episodes(
     run: str,
-    run_root: Path,
+    session: Session,
     numbers: tuple[int, int, int, int, int],
     classes: Path | None,
-    device: str,
     *,
     as_json: bool,
 ) -> None:
@@ -123,15 +124,15 @@ def _episodes(
     from mptctl.inference.named_models import named_checkpoints
 
     chosen = None if classes is None else read_names(classes, "--classes")
-    checkpoints, split = named_checkpoints([run], run_root)
+    checkpoints, split = named_checkpoints([run], session.run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.few_shot import EpisodeRequest, few_shot
     from mptctl.report.few_shot_terminal import print_few_shot
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
     request = EpisodeRequest(*numbers)
-    with progress_bars() as progress:
-        report = few_shot(checkpoints[run], split, request, classes=chosen, device=device, progress=progress)
+    with showing_progress(session) as session:
+        report = few_shot(checkpoints[run], split, request, session, classes=chosen)
     for warning in report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)
     if as_json:
@@ -142,18 +143,16 @@ def _episodes(
     print_few_shot(report, Console())
 
 
-def _add(
-    run: str, run_root: Path, pictures: Path, name: str, device: str, *, overwrite: bool, as_json: bool
-) -> None:
+def _add(run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool) -> None:
     from mptctl.models.run_folder import find_checkpoint
 
-    find_checkpoint(run, run_root)  # before torch, which takes seconds to import
+    find_checkpoint(run, session.run_root)  # before torch, which takes seconds to import
     from mptctl.release.adding import AddRequest, add_classes
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
-    request = AddRequest(run, run_root, pictures, name, device, overwrite)
-    with progress_bars() as progress:
-        report = add_classes(request, progress)
+    request = AddRequest(run, pictures, name, overwrite)
+    with showing_progress(session) as session:
+        report = add_classes(request, session)
     for warning in report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)
     if as_json:
@@ -170,10 +169,9 @@ def _add(
 
 def _analyse(
     runs: list[str],
-    run_root: Path,
+    session: Session,
     path: Path,
     numbers: tuple[int, int, int, int, int],
-    device: str,
     *,
     as_json: bool,
 ) -> None:
@@ -186,17 +184,17 @@ def _analyse(
         raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
     outputs = Outputs()
     outputs.file("--out", path, figure_kind(path))
-    outputs.check(read_for_models(runs, run_root), prints=as_json)
-    checkpoints, split = named_checkpoints(runs, run_root)
+    outputs.check(read_for_models(runs, session.run_root), prints=as_json)
+    checkpoints, split = named_checkpoints(runs, session.run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
     from mptctl.inference.few_shot import EpisodeRequest
     from mptctl.report.few_shot_figure import draw_discriminability
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
     from mptctl.report.svg import save_figure
 
-    with progress_bars() as progress:
+    with showing_progress(session) as session:
         request = EpisodeRequest(*numbers)
-        found = discriminability(checkpoints, split, request, device=device, progress=progress)
+        found = discriminability(checkpoints, split, request, session)
     save_figure(draw_discriminability(found), path)
     if as_json:
         typer.echo(DiscriminabilityReport(runs=found, figure=str(path)).model_dump_json())

@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.command import CommandGroup
+from mptctl.names import Session
 
 app = typer.Typer(cls=CommandGroup, help="Draw what models have learnt.")
 SUFFIXES = (".png", ".svg")
@@ -62,11 +63,11 @@ def embedding(
     from mptctl.inference.embedding import embed
     from mptctl.report.class_names import class_name
     from mptctl.report.embedding_figure import draw_embeddings
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
     from mptctl.report.svg import save_figure
 
-    with progress_bars() as progress:
-        found = embed(checkpoints, split, device=device or "auto", progress=progress)
+    with showing_progress(Session(run_root, device or "auto")) as session:
+        found = embed(checkpoints, split, session)
     # A panel has the name of the run's folder, where that says which one it is.
     short = {name: Path(name).name for name in found}
     names = short if len(set(short.values())) == len(short) else {name: name for name in found}

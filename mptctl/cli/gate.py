@@ -11,6 +11,7 @@ from mptctl.cli import options as opt
 from mptctl.cli import slice_flags as slices
 from mptctl.cli.command import CommandGroup
 from mptctl.cli.old_classes_flag import OldClasses, old_classes_file, read_old_classes
+from mptctl.names import Session
 
 app = typer.Typer(cls=CommandGroup, help="Write a gate file to begin with (gate init).")
 
@@ -57,7 +58,7 @@ def init(
     from mptctl.files.output_kinds import OutputKind
     from mptctl.inference.named_models import load_predictions
     from mptctl.inference.when_needed import pictures_of
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.progress_bars import showing_progress
 
     keys = slices.columns(by)
     if metadata is not None and not keys:
@@ -72,13 +73,11 @@ def init(
     labels = read_old_classes(old_classes)
     above = read_superclasses(superclasses) if superclasses is not None else None
     mapped = read_class_map(class_map) if class_map is not None else None
-    with progress_bars() as progress, workspace():
+    with showing_progress(Session(run_root, device)) as session, workspace():
         found = load_predictions(
             {"old": old, "new": new},
-            run_root,
+            session,
             part="test",
-            device=device,
-            progress=progress,
             renamed=frozenset() if mapped is None else frozenset(mapped.old),
         )
         report = compare(
@@ -90,7 +89,7 @@ def init(
                 keys,
                 slices.files(found.models, metadata),
                 superclasses=above,
-                pictures=pictures_of(found, progress),
+                pictures=pictures_of(found, session.progress),
             ),
             identical=found.identical,
             unfinished=found.unfinished,

@@ -107,8 +107,8 @@ def import_(
         overwrite=overwrite,
         log=lambda text: typer.echo(text, err=True),
     )
-    with progress_bars() as tell:
-        found = look_at_imported(path, run_root, lambda done, total: tell("decoding pictures", done, total))
+    with progress_bars() as progress:
+        found = look_at_imported(path, run_root, progress)
     for line in [*said.notes, *found.lines, *([found.warning] if found.warning else [])]:
         typer.echo(f"{name}: {line}", err=True)
     typer.echo(str(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,7 +56,7 @@ def pack(
 
     try:
         with progress_bars() as progress:
-            report = pack_folder(source, out, short_side, progress=partial(progress, "packing"))
+            report = pack_folder(source, out, short_side, progress=progress)
     except BadPictures as error:
         for problem in error.problems:
             typer.echo(visible(problem), err=True)

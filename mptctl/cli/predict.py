@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.names import OnBad, Verify
+from mptctl.names import OnBad, Session, Verify
 
 
 def predict(
@@ -59,7 +59,7 @@ def predict(
     refuse_no_folder(folder.expanduser())
     from mptctl.inference.loaded import load_run
 
-    model = load_run(run, run_root, device)
+    model = load_run(run, Session(run_root, device))
     if model.unfinished is not None:
         typer.echo(f"warning: {model.unfinished}", err=True)
     with progress_bars() as progress:

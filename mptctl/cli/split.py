@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,7 +134,7 @@ def split(
                 on_bad=on_bad,
                 overwrite=overwrite,
                 download=download,
-                progress=partial(progress, "checking files"),
+                progress=progress,
             )
     except BadPictures as error:
         for problem in error.problems:

@@ -145,7 +145,7 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
     console = Console(stderr=True)
     say = partial(plain_line, console)
     with watching(console) as on_update:
-        report = run_study(request, on_update, say, throttled_log("checking files", say))
+        report = run_study(request, on_update, say, throttled_log(say))
     if page is not None:
         from mptctl.report.study_page import save_study_page
 

@@ -13,6 +13,7 @@ import typer
 from mptctl.cli.budget import adjusted_afterwards, warn_of_chance
 from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags
+from mptctl.names import Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
@@ -193,8 +194,9 @@ def run_training(
     from mptctl.report.trackers.logged_run import observed
     from mptctl.training.train import train
 
+    session = Session(split.run_root, recipe.runtime.device)
     if adjusts is not None and rank() == 0:
-        warn_of_chance(adjusts.budget, adjusts.old, adjusts.noise_floor, adjusts.run_root, adjusts.device)
+        warn_of_chance(adjusts.budget, adjusts.old, adjusts.noise_floor, session)
     result = train(request, observed(request, trackers))
     if rank() != 0:
         return
@@ -202,7 +204,7 @@ def run_training(
     if adjusts is not None:
         from mptctl.cli.adjust import adjust_and_draw
 
-        adjusted = adjust_and_draw(adjusts)
+        adjusted = adjust_and_draw(adjusts, session)
         best, named = adjusted.report.best, adjusted.folder.path.name
     if flags.as_json:
         adjusted_best = None if adjusts is None else best

@@ -17,7 +17,7 @@ from mptctl.cli.json_models import prints
 from mptctl.cli.training_flags import TrainingFlags, training_flags
 from mptctl.cli.training_verbs import method_keys, read_inputs
 from mptctl.cli.tune_outputs import check_outputs, say_what_would_be_done, search_and_print
-from mptctl.names import Search
+from mptctl.names import Search, Session
 
 if TYPE_CHECKING:
     from mptctl.evaluation.bias.choice import Budget
@@ -245,7 +245,7 @@ def tune(
     if flags.dry_run:
         say_what_would_be_done(inputs, request)
         return
-    warn_of_chance(budget, old, noise_floor, flags.run_root, recipe.runtime.device)
+    warn_of_chance(budget, old, noise_floor, Session(flags.run_root, recipe.runtime.device))
     search_and_print(request, flags.as_json)
 
 

@@ -39,7 +39,7 @@ def search_and_print(request: TuneRequest, as_json: bool) -> None:
         plain_line(console, text)
 
     with watching(console) as on_update:
-        report = sweep(request, on_update, say, throttled_log("decoding pictures", say))
+        report = sweep(request, on_update, say, throttled_log(say))
     written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
     if as_json:
         typer.echo(report.model_dump_json())

@@ -10,9 +10,9 @@ import numpy as np
 
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read
-from mptctl.data.verify import Progress, check_files
+from mptctl.data.verify import check_files
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, Verify
+from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
 # What messages say that they expected.
 EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
@@ -61,7 +61,7 @@ def scan_folder(
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     needs_test: bool = True,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> tuple[Manifest, list[str]]:
     """List and check ``train/CLASS/*``, and ``val/CLASS/*`` and ``test/CLASS/*`` as `parts_of` says.
 

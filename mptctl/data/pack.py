@@ -30,10 +30,11 @@ from mptctl.data.pack_manifest import (
 )
 from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.pictures import decode, resized, single_threaded
-from mptctl.data.verify import Progress, look_at, without_warnings
+from mptctl.data.verify import look_at, without_warnings
 from mptctl.errors import DataError, UsageError, first_line, some
 from mptctl.files import locked_folder, remove_partial_files, storage_error, write_atomically
 from mptctl.machine.facts import usable_cores
+from mptctl.names import Progress, tell_nobody
 
 # Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the size, as
 # cameras write it, is decoded in three quarters of the time that colour of full size takes; docs/speed.md has both.
@@ -54,7 +55,7 @@ class _Bad:
     problem: str
 
 
-def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress | None = None) -> PackReport:
+def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress = tell_nobody) -> PackReport:
     """Copy ``train/``, ``val/`` and ``test/`` of an image folder, no picture's shorter side above some pixels.
 
     Every picture keeps its path below the folder, and so its id. What an earlier call has done is kept where the
@@ -65,7 +66,7 @@ def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress 
         source: the folder, as `list_pictures` takes it; ``train/`` may be alone.
         out: the copy: a new folder, or one that an earlier call with the same source and size began.
         short_side: in pixels; smaller pictures are never made larger.
-        progress: called with (pictures done, pictures in all).
+        progress: told how many pictures are done.
 
     Raises:
         UsageError: one folder lies in the other, or ``out`` holds something else.
@@ -115,7 +116,7 @@ class _Packing:
         self.source, self.out, self.short_side, self.before = source, out, short_side, before
         self._given_up = threading.Event()
 
-    def run(self, paths: list[str], progress: Progress | None) -> list[PackedFile | _Bad]:
+    def run(self, paths: list[str], progress: Progress) -> list[PackedFile | _Bad]:
         """What became of each picture, in order; the lines of those that are new are appended as they come."""
         done: list[PackedFile | _Bad] = []
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
@@ -128,8 +129,7 @@ class _Packing:
                 for chunk in pool.map(self._chunk, chunks):
                     done += chunk
                     self._append(lines, chunk)
-                    if progress is not None:
-                        progress(len(done), len(paths))
+                    progress("packing", len(done), len(paths))
             except BaseException:
                 # Leaving the pool waits for its threads: after Ctrl-C or on a full disk none begins another picture.
                 self._given_up.set()

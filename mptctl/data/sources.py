@@ -16,9 +16,8 @@ from mptctl.data.embedded.read import read_digits
 from mptctl.data.image_folder import EXPECTED, scan_folder
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
-from mptctl.data.verify import Progress
 from mptctl.errors import DataError, UsageError
-from mptctl.names import OnBad, Source, Verify
+from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 EMBEDDED = ("characters", "digits")  # sources that need no data root
 # The digits come as one set. Half of each class, drawn with this seed, is for training: about 900.
@@ -37,7 +36,7 @@ def read_source(
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     download: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
     seed: int = 0,
     cache_dir: Path | None = None,
 ) -> tuple[Manifest, list[str]]:
@@ -49,7 +48,7 @@ def read_source(
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail``, or ``quarantine`` to keep bad files out.
         download: fetch CIFAR where it is not there; torchvision checks what comes.
-        progress: called with (files done, files in all).
+        progress: told how many files are checked.
         seed: of the characters; nothing else here is drawn.
         cache_dir: where the characters are kept for `array_of`; None: nowhere.
 

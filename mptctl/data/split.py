@@ -36,10 +36,9 @@ from mptctl.data.split_file import (
 from mptctl.data.split_file import (
     SplitRequest as SplitRequest,
 )
-from mptctl.data.verify import Progress
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.names import OnBad, Order, Part, Source, Verify
+from mptctl.names import OnBad, Order, Part, Progress, Source, Verify, tell_nobody
 from mptctl.recipe import differences
 
 # Below the run root: decoded and drawn pictures, and what teachers said.
@@ -123,7 +122,7 @@ def make_split(
     on_bad: OnBad = "fail",
     overwrite: bool = False,
     download: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> Split:
     """Divide a source into old and new classes and into parts, and write it to ``run_root``.
 
@@ -142,7 +141,7 @@ def make_split(
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         overwrite: replace an existing split.
         download: fetch CIFAR where it is not there.
-        progress: called with (files checked, files in all).
+        progress: told how many files are checked.
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.

@@ -13,9 +13,9 @@ from mptctl.data.manifest import TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture
 from mptctl.data.split import Split
 from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
-from mptctl.data.verify import Progress, check_files
+from mptctl.data.verify import check_files
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, Verify
+from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
 
 def unlabelled_split(
@@ -24,7 +24,7 @@ def unlabelled_split(
     *,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> tuple[Split, list[str]]:
     """List and check the pictures of a folder, so that every loader can read them; nothing is written.
 
@@ -34,7 +34,7 @@ def unlabelled_split(
         class_names: what a model can answer. Every label of the split is 0 and means nothing.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
-        progress: called with (files checked, files in all).
+        progress: told how many files are checked.
 
     Returns:
         The split, whose ids are paths below the folder, and one line for each file that is left out.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +19,7 @@ from mptctl.data.picture_kinds import FORMATS
 from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, is_in_order, png_fault
 from mptctl.errors import DataError, one_line
 from mptctl.machine.facts import usable_cores
-from mptctl.names import Verify
-
-Progress = Callable[[int, int], None]
+from mptctl.names import Progress, Verify, tell_nobody
 
 # Pillow's own limit against decompression bombs (0.25 GB of pixels): larger pictures are refused.
 MAX_PIXELS = 89_478_485
@@ -130,7 +128,7 @@ def check_files(
     *,
     verify: Verify = "header",
     threads: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> CheckedFiles:
     """Look at many files in parallel.
 
@@ -139,7 +137,7 @@ def check_files(
         paths: files below it.
         verify: as in `check_file`.
         threads: how many look at once; 0 takes the number of usable cores.
-        progress: called with (files done, files in all).
+        progress: told how many files are done.
 
     Returns:
         One row a file, and all problems: no exception for a bad file.
@@ -153,8 +151,7 @@ def check_files(
         for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
             columns[:, start : start + rows.shape[1]] = rows
             problems += [(start + row, problem) for row, problem in bad]
-            if progress is not None:
-                progress(min(start + _CHUNK, total), total)
+            progress("checking files", min(start + _CHUNK, total), total)
     return CheckedFiles(
         heights=columns[0].astype(np.int32),
         widths=columns[1].astype(np.int32),

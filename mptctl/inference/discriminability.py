@@ -16,7 +16,6 @@ from mptctl.errors import DataError
 from mptctl.files import Model
 from mptctl.inference.few_shot import (
     EpisodeRequest,
-    Progress,
     Score,
     answer_episodes,
     features_of,
@@ -25,7 +24,7 @@ from mptctl.inference.few_shot import (
 )
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.margin_heads import last_linear
-from mptctl.names import HeadName
+from mptctl.names import HeadName, Progress, Session
 
 # Pictures shown of each class, as in the paper's tables.
 SHOTS = (1, 5)
@@ -69,9 +68,7 @@ def discriminability(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
     request: EpisodeRequest,
-    *,
-    device: str = "auto",
-    progress: Progress | None = None,
+    session: Session,
 ) -> list[Discriminability]:
     """Spread of base and novel classes on the test part (Liu et al., ECCV 2020, section 4).
 
@@ -79,8 +76,7 @@ def discriminability(
         checkpoints: the models by name.
         split: whose pictures.
         request: which episodes; in place of its shots, `SHOTS` are taken one after the other.
-        device: where they compute.
-        progress: called with (what is under way, done, in all).
+        session: where they compute, and who is told how far they are.
 
     Raises:
         DataError: fewer than two classes that a model knows have test pictures.
@@ -89,7 +85,7 @@ def discriminability(
     labels = np.array(split.classes.names, dtype=np.str_)[split.labels[split.indices("test")]]
     found = []
     for name, checkpoint in checkpoints.items():
-        features = features_of(checkpoint, split, device=device, progress=progress)
+        features = features_of(checkpoint, split, session)
         others = novel_classes(checkpoint, split)  # in the order in which `few_shot` draws from them
         novel = np.isin(labels, others)
         base = spread(features[~novel], labels[~novel])
@@ -115,7 +111,7 @@ def discriminability(
                     [np.flatnonzero(labels == other) for other in others],
                     request,
                     cosine=model.head == "cosine",
-                    progress=progress,
+                    progress=session.progress,
                 ),
             )
         )
@@ -128,7 +124,7 @@ def _novel_accuracy(
     request: EpisodeRequest,
     *,
     cosine: bool,
-    progress: Progress | None,
+    progress: Progress,
 ) -> dict[int, Score]:
     found = {}
     for shot in SHOTS:

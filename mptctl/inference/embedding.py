@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import Head, find_head
 from mptctl.models.margin_heads import directions
-from mptctl.names import Part
+from mptctl.names import Part, Session
 
 DIMENSIONS = 2
 
@@ -58,19 +58,17 @@ class Embedding:
 def embed(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
+    session: Session = Session(),
     *,
     part: Part = "test",
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
 ) -> dict[str, Embedding]:
     """The features of models with an embedding of two dimensions; computed in float32.
 
     Args:
         checkpoints: the models by name.
         split: whose pictures they see, of the classes that each knows.
+        session: where they compute, and who is told how far they are.
         part: which of them.
-        device: where they compute.
-        progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: an embedding of other dimensions, or what `predict` refuses.
@@ -82,9 +80,8 @@ def embed(
     features = compute_outputs(
         checkpoints,
         split,
+        session,
         part=part,
-        device=device,
-        progress=progress,
         load=_without_classifier,
         width=lambda checkpoint: DIMENSIONS,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +28,8 @@ from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_model
 from mptctl.models.finished import unfinished
 from mptctl.models.margin_heads import last_linear
-from mptctl.names import Part
+from mptctl.names import Part, Progress, Session, tell_nobody
 
-Progress = Callable[[str, int, int], None]
 # Numbers of features that are held at once, as float64: 256 MB.
 MOST_NUMBERS = 2**25
 
@@ -81,10 +80,9 @@ def few_shot(
     checkpoint: Checkpoint,
     split: Split,
     request: EpisodeRequest,
+    session: Session,
     *,
     classes: Sequence[str] | None = None,
-    device: str = "auto",
-    progress: Progress | None = None,
 ) -> FewShotReport:
     """Accuracy on episodes of novel classes, which are those that the model does not know, of their test part.
 
@@ -92,9 +90,8 @@ def few_shot(
         checkpoint: the model.
         split: whose pictures.
         request: which episodes.
+        session: where features are computed, and who is told how far it is; episodes are on the CPU.
         classes: draw from these novel classes alone; None: from all.
-        device: where features are computed; episodes are on the CPU.
-        progress: called with (what is under way, done, in all).
 
     Raises:
         UsageError: a class of `classes` that is not novel, or a request for no class, picture or episode.
@@ -116,10 +113,10 @@ def few_shot(
     _refuse_too_few(checkpoint, novel, rows, request)
 
     began = time.perf_counter()
-    features = torch.from_numpy(features_of(checkpoint, split, device=device, progress=progress))
+    features = torch.from_numpy(features_of(checkpoint, split, session))
     computed = time.perf_counter()
     cosine = checkpoint.meta.recipe.model.head == "cosine"
-    right = answer_episodes(features, rows, request, cosine=cosine, progress=progress)
+    right = answer_episodes(features, rows, request, cosine=cosine, progress=session.progress)
     ended = time.perf_counter()
     scores = {name: score(accuracies) for name, accuracies in right.items()}
     end = unfinished(checkpoint.path, checkpoint.meta)
@@ -162,12 +159,7 @@ def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] |
 
 
 def features_of(
-    checkpoint: Checkpoint,
-    split: Split,
-    *,
-    part: Part = "test",
-    device: str = "auto",
-    progress: Progress | None = None,
+    checkpoint: Checkpoint, split: Split, session: Session, *, part: Part = "test"
 ) -> NDArray[np.float32]:
     """(n, D) what a model's last layer sees of one part, in the order of the split's rows.
 
@@ -179,9 +171,8 @@ def features_of(
     features = compute_outputs(
         {"model": checkpoint},
         split,
+        session,
         part=part,
-        device=device,
-        progress=progress,
         load=_without_classifier,
         width=lambda each: last_linear(load_model(each), arch)[2].in_features,
     )["model"]
@@ -198,7 +189,7 @@ def answer_episodes(
     request: EpisodeRequest,
     *,
     cosine: bool,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> dict[str, NDArray[np.float64]]:
     """Accuracy in each episode, (episodes,) by classifier: ``head``, ``centroid`` and ``logistic``.
 
@@ -207,7 +198,7 @@ def answer_episodes(
         rows: of each novel class, its rows of the features.
         request: which episodes.
         cosine: whether the fitted head is one of cosines.
-        progress: called with (what is under way, done, in all).
+        progress: told how many episodes are done.
     """
     way, width = request.way, features.shape[1]
     truth = support_labels(way, request.query)
@@ -230,8 +221,7 @@ def answer_episodes(
         }
         for name, each in logits.items():
             found[name].append((each.argmax(dim=2) == truth).double().mean(dim=1).numpy())
-        if progress is not None:
-            progress("episodes", some_of.stop, request.episodes)
+        progress("episodes", some_of.stop, request.episodes)
     return {name: np.concatenate(each) for name, each in found.items()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from mptctl.evaluation.statistics import rate
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
+from mptctl.names import Progress, tell_nobody
 from mptctl.recipe.picture_words import evaluation_words
 
 
@@ -36,9 +36,7 @@ class Imported:
     warning: str | None
 
 
-def look_at_imported(
-    path: Path, run_root: Path, progress: Callable[[int, int], None] | None = None
-) -> Imported:
+def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobody) -> Imported:
     """Describe an imported model, and validate it where there is a split with a validation part.
 
     The test part is not read.
@@ -46,7 +44,7 @@ def look_at_imported(
     Args:
         path: its checkpoint.
         run_root: where the split is, if there is one.
-        progress: called with (pictures decoded, pictures in all).
+        progress: told how many pictures are decoded.
 
     Raises:
         CheckpointError: it cannot be read.
@@ -114,9 +112,7 @@ def is_at_chance(error: Rate, counts: list[int]) -> bool:
 
 
 @torch.inference_mode()
-def _validate(
-    checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress: Callable[[int, int], None] | None
-) -> Rate:
+def _validate(checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress: Progress) -> Rate:
     """Error on the validation pictures whose class has a logit; ``own`` is (C,) its column for each split class."""
     recipe = checkpoint.meta.recipe
     device = choose_device(recipe.runtime.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -26,10 +26,8 @@ from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.finished import unfinished
 from mptctl.models.run_folder import find_checkpoint
-from mptctl.names import OnBad, Verify
+from mptctl.names import OnBad, Progress, Session, Verify, tell_nobody
 from mptctl.recipe import DataRecipe, Recipe
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ class LoadedRun:
         *,
         on_bad: OnBad = "fail",
         verify: Verify = "header",
-        progress: Progress | None = None,
+        progress: Progress = tell_nobody,
     ) -> Answers:
         """Answers to every picture in a folder, at any depth, read in threads as in evaluation.
 
@@ -141,19 +139,15 @@ class LoadedRun:
             folder: ids are paths below it.
             on_bad: ``fail`` on files that are no readable picture, or ``quarantine`` to leave them out.
             verify: look at each file's ``header`` and end, or ``decode`` it all, before the first answer.
-            progress: called with (what is under way, pictures done, pictures in all).
+            progress: told how many pictures are done.
 
         Raises:
             DataError: no folder, no picture, or bad ones, which are named.
             NonFiniteError: logits that are NaN.
         """
         root = Path(folder).expanduser()
-
-        def tell(what: str) -> Callable[[int, int], None] | None:
-            return None if progress is None else lambda done, total: progress(what, done, total)
-
         split, left_out = unlabelled_split(
-            root, self.class_names, verify=verify, on_bad=on_bad, progress=tell("checking pictures")
+            root, self.class_names, verify=verify, on_bad=on_bad, progress=progress
         )
         # Not `resident`, which would keep what it decodes on disk: these pictures are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
@@ -166,8 +160,7 @@ class LoadedRun:
             for batch, (found,) in forward([self.model], loader):
                 logits[batch.index.numpy()] = found.cpu().numpy()
                 done += len(batch.index)
-                if progress is not None:
-                    progress("pictures", done, len(logits))
+                progress("pictures", done, len(logits))
         except DataError as error:
             what = str(error).partition("; ")[0].replace(" since split", " since it was checked")
             raise DataError(
@@ -179,10 +172,10 @@ class LoadedRun:
         return answers_from_logits(str(self.path), ids, logits, self.class_names, tuple(left_out))
 
 
-def load_run(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
-    """Load a trained model; arguments and errors as `mptctl.load`."""
-    where = choose_device(device)
-    checkpoint = load_checkpoint(find_checkpoint(str(run), Path(run_root)))
+def load_run(run: str, session: Session) -> LoadedRun:
+    """Loads a trained model from a session's run root onto its device; errors as `mptctl.load`."""
+    where = choose_device(session.device)
+    checkpoint = load_checkpoint(find_checkpoint(run, session.run_root))
     meta = checkpoint.meta
     model = place(load_model(checkpoint), where, channels_last=meta.recipe.runtime.channels_last).eval()
     end = unfinished(checkpoint.path, meta)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
 from mptctl.evaluation.reading.readers import is_predictions_file, passed_over
 from mptctl.inference.model_names import file_of, refuse_foreign, refuse_twice, refuse_without_split
-from mptctl.names import Part
+from mptctl.names import Part, Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
@@ -31,6 +31,8 @@ class NamedModels:
         unfinished: sentences on those of `old` and `new` whose run is known not to have come to its end.
         identical: `old` and `new` are known to be one model.
         records: by role, for models of ours, the digest of the checkpoint and what it says of itself.
+        validation: computes the predictions of `new` for the validation part, which are None without one; itself None
+            where `old` or `new` is no model of ours, and for `load_predictions`.
     """
 
     models: dict[str, Predictions]
@@ -39,26 +41,24 @@ class NamedModels:
     unfinished: tuple[str, ...] = ()
     identical: bool = False
     records: Mapping[str, tuple[str, CheckpointMeta]] = field(default_factory=dict)
+    validation: Callable[[], Predictions | None] | None = None
 
 
 def load_predictions(
     names: Mapping[str, str],
-    run_root: Path,
+    session: Session,
     *,
     part: Part,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
     renamed: frozenset[str] = frozenset(),
 ) -> NamedModels:
     """Predictions of models of any kind.
 
     Args:
         names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt`` file or
-            export of ours; a file that is not there is looked for below `run_root`.
-        run_root: where runs and the split are; run folders of another root, named by path, bring their own.
+            export of ours; a file that is not there is looked for below the run root.
+        session: where runs and the split are (run folders of another root, named by path, bring their own), and where
+            models of ours compute.
         part: which pictures of the split models of ours are asked for; a file holds what it holds.
-        device: where models of ours compute.
-        progress: called with (what is under way, pictures done, pictures in all).
         renamed: class names of models of ours that the split need not know, since a class map does.
 
     Raises:
@@ -67,18 +67,16 @@ def load_predictions(
         CheckpointError: no such model, a damaged one, or one of classes that the split does not know.
         UsageError: there is no split, or no such device.
     """
-    loaded = _load(names, run_root, part, device, progress, renamed)
+    loaded = _load(names, session, part, renamed)
     return loaded.under({role: role for role in names})
 
 
 def load_updates(
     names: Mapping[str, str],
     news: Sequence[str],
-    run_root: Path,
+    session: Session,
     *,
     part: Part,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
     renamed: frozenset[str] = frozenset(),
 ) -> list[NamedModels]:
     """What `load_predictions` finds with each of several new models; all others are read or computed once.
@@ -86,18 +84,38 @@ def load_updates(
     Args:
         names: the other models by role, `old` among them.
         news: the new models, each for the role `new`.
-        run_root, part, device, progress, renamed: as for `load_predictions`, whose errors it raises.
+        session, part, renamed: as for `load_predictions`, whose errors it raises.
 
     Raises:
         UsageError: one new model is named twice.
     """
     if len(news) > 1:
-        refuse_twice(news, run_root)
+        refuse_twice(news, session.run_root)
     numbered = {f"new {number}": new for number, new in enumerate(news)}
     # What is wrong with NEW is said before what is wrong with the rest.
     every = {"old": names["old"], **numbered, **names}
-    loaded = _load(every, run_root, part, device, progress, renamed)
-    return [loaded.under({"old": "old", "new": new} | {role: role for role in names}) for new in numbered]
+    loaded = _load(every, session, part, renamed)
+    updates = []
+    for number, new in numbered.items():
+        found = loaded.under({"old": "old", "new": number} | {role: role for role in names})
+        updates.append(replace(found, validation=_validation_part(found, new, session)))
+    return updates
+
+
+def _validation_part(
+    found: NamedModels, new: str, session: Session
+) -> Callable[[], Predictions | None] | None:
+    """Computes a new model's validation part when it is needed; None where old or new is no model of ours."""
+    split = found.split
+    if split is None or any(found.models[role].origin == "file" for role in JUDGED):
+        return None
+
+    def ask() -> Predictions | None:
+        if not len(split.indices("val")):
+            return None
+        return load_predictions({"new": new}, session, part="val").models["new"]
+
+    return ask
 
 
 @dataclass(frozen=True)
@@ -136,15 +154,9 @@ class _Loaded:
         )
 
 
-def _load(
-    names: Mapping[str, str],
-    run_root: Path,
-    part: Part,
-    device: str,
-    progress: Callable[[str, int, int], None] | None,
-    renamed: frozenset[str],
-) -> _Loaded:
+def _load(names: Mapping[str, str], session: Session, part: Part, renamed: frozenset[str]) -> _Loaded:
     """Read or compute every model once."""
+    run_root = session.run_root
     ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
     if ours:
         refuse_foreign(ours.values(), run_root)
@@ -166,7 +178,7 @@ def _load(
     split = split_of(list(paths.values()), run_root)
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
-    computed = predict(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
+    computed = predict(checkpoints, split, session, part=part, renamed=renamed)
     return _Loaded({role: (files | computed)[role] for role in names}, split, checkpoints)
 
 
@@ -175,7 +187,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 
     Args:
         names: runs' names, run folders, or ``.pt`` files of ours.
-        run_root: as for `load_predictions`.
+        run_root: where runs and the split are, as for `load_predictions`.
 
     Raises:
         CheckpointError: no such model, or a damaged one.

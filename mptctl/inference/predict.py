@@ -18,17 +18,16 @@ from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import Checkpoint, load_model
-from mptctl.names import Part
+from mptctl.names import Part, Progress, Session
 from mptctl.recipe import TRAINING, DataRecipe, keys_of
 
 
 def predict(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
+    session: Session = Session(),
     *,
     part: Part,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, Predictions]:
     """Logits of models of ours on one whole part; models that see pictures the same way share one pass.
@@ -36,9 +35,8 @@ def predict(
     Args:
         checkpoints: the models by role; each sees pictures as its own recipe says, and computes in float32.
         split: whose pictures are asked.
+        session: where they compute, and who is told how far they are.
         part: which of them; pictures of other parts are not read.
-        device: where they compute.
-        progress: called with (what is under way, pictures done, pictures in all).
         renamed: class names that the split need not know.
 
     Raises:
@@ -47,7 +45,7 @@ def predict(
         NonFiniteError: logits that are NaN.
     """
     rows = split.indices(part)
-    logits = compute_outputs(checkpoints, split, part=part, device=device, progress=progress, renamed=renamed)
+    logits = compute_outputs(checkpoints, split, session, part=part, renamed=renamed)
     ids, labels = split.ids(rows), np.array(split.classes.names, dtype=np.str_)[split.labels[rows]]
     return {
         role: build_predictions(
@@ -70,10 +68,9 @@ def load_onto(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
 def compute_outputs(
     checkpoints: Mapping[str, Checkpoint],
     split: Split,
+    session: Session,
     *,
     part: Part,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
     width: Callable[[Checkpoint], int] = lambda checkpoint: len(checkpoint.meta.class_names),
     renamed: frozenset[str] = frozenset(),
@@ -81,7 +78,7 @@ def compute_outputs(
     """What networks put out for one whole part, (n, width) by role, in the order of the split's rows.
 
     Args:
-        checkpoints, split, part, device, progress, renamed: as for `predict`.
+        checkpoints, split, session, part, renamed: as for `predict`.
         load: makes the network of a checkpoint on a device; by default the model itself, which puts out logits.
         width: numbers that it puts out for a picture.
 
@@ -99,8 +96,8 @@ def compute_outputs(
         groups.setdefault(_evaluation_view(checkpoint.meta.recipe.data), {})[role] = checkpoint
     outputs: dict[str, NDArray[np.float32]] = {}
     for number, (data, members) in enumerate(groups.items()):
-        shown = _PassProgress(progress, part, number * len(rows), len(groups) * len(rows))
-        where = choose_device(device)
+        shown = _PassProgress(session.progress, part, number * len(rows), len(groups) * len(rows))
+        where = choose_device(session.device)
         networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
         widths = {role: width(checkpoint) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
@@ -138,18 +135,13 @@ def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint
 class _PassProgress:
     """Where one pass of several is, for whoever watches them all: ``before`` pictures were seen in earlier ones."""
 
-    progress: Callable[[str, int, int], None] | None
+    progress: Progress
     part: Part
     before: int
     total: int
 
-    def decoded(self, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress("decoding pictures", done, total)
-
     def seen(self, count: int) -> None:
-        if self.progress is not None:
-            self.progress(f"{self.part} pictures", self.before + count, self.total)
+        self.progress(f"{self.part} pictures", self.before + count, self.total)
 
 
 def _refuse_unknown_classes(checkpoint: Checkpoint, split: Split, renamed: frozenset[str]) -> None:
@@ -192,7 +184,7 @@ def _one_pass(
         seed=0,
         train=False,
         device=device,
-        progress=shown.decoded,
+        progress=shown.progress,
     )
     try:
         count = 0

@@ -8,6 +8,7 @@ from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.names import Session
 from mptctl.report.flips_object import Report as Report
 
 if TYPE_CHECKING:
@@ -96,9 +97,11 @@ def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") ->
         CheckpointError: there is none, or it is damaged.
         UsageError: no such device.
     """
+    from pathlib import Path
+
     from mptctl.inference.loaded import load_run
 
-    return load_run(run, run_root, device)
+    return load_run(str(run), Session(Path(run_root), device))
 
 
 def runs(folder: str | Path = "runs") -> list[RunEntry]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
 from mptctl.models.margin_heads import add_rows, last_linear
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Session
 from mptctl.release.add_report import AddReport
 from mptctl.release.imprinting import imprint, smallest_constant
 from mptctl.release.new_run import refuse_unfit, write_run
@@ -37,18 +37,14 @@ class AddRequest:
 
     Attributes:
         run: the run to begin with: its name, its folder or a checkpoint of it.
-        run_root: where runs and the split are.
         pictures: a folder with a folder of pictures for each new class.
         name: of the new run folder below the run root.
-        device: where the model computes.
         overwrite: throw away the run that is in the folder.
     """
 
     run: str
-    run_root: Path
     pictures: Path
     name: str
-    device: str = "auto"
     overwrite: bool = False
 
 
@@ -60,12 +56,12 @@ class _Validation:
     labels: list[str]
 
 
-def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] | None = None) -> AddReport:
+def add_classes(request: AddRequest, session: Session) -> AddReport:
     """Imprint rows for the classes of a folder, hold them back by a constant, and write a run folder.
 
     Args:
         request: what was asked for.
-        progress: called with (what is under way, pictures done, pictures in all).
+        session: where runs and the split are, and where the model computes.
 
     Raises:
         CheckpointError: no such run, or one of another split.
@@ -73,7 +69,7 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
         DataError: no class folder, one without pictures, damaged ones, or no right answer on validation samples.
         StorageError: the folder cannot be written.
     """
-    checkpoints, split = named_checkpoints([request.run], request.run_root)
+    checkpoints, split = named_checkpoints([request.run], session.run_root)
     checkpoint = checkpoints[request.run]
     refuse_unfit(checkpoint, split)
     run = RunDir(run_folder(split.run_root, request.name))
@@ -83,8 +79,8 @@ def add_classes(request: AddRequest, progress: Callable[[str, int, int], None] |
 
     known = checkpoint.meta.class_names
     names = _new_names(request.pictures, known, split)
-    shown = _features_by_class(checkpoint, request, names, progress)
-    validation = _validation(checkpoint, split, request.device, progress)
+    shown = _features_by_class(checkpoint, request.pictures, names, session)
+    validation = _validation(checkpoint, split, session)
     model = load_model(checkpoint)
     arch = checkpoint.meta.recipe.model.arch
     before = _logits(model, arch, validation.features)
@@ -132,13 +128,10 @@ def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str
 
 
 def _features_by_class(
-    checkpoint: Checkpoint,
-    request: AddRequest,
-    names: list[str],
-    progress: Callable[[str, int, int], None] | None,
+    checkpoint: Checkpoint, pictures: Path, names: list[str], session: Session
 ) -> dict[str, Tensor]:
     """(pictures, D) by new class."""
-    folder = request.pictures.expanduser().resolve()
+    folder = pictures.expanduser().resolve()
     shown, _ = unlabelled_split(folder, checkpoint.meta.class_names)
     ids = shown.ids(shown.indices("test")).tolist()
     loose = [name for name in ids if "/" not in name]
@@ -148,7 +141,7 @@ def _features_by_class(
     recipe = checkpoint.meta.recipe
     recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"loader": "threaded"})})
     seen_once = replace(checkpoint, meta=checkpoint.meta.model_copy(update={"recipe": recipe}))
-    features = torch.from_numpy(features_of(seen_once, shown, device=request.device, progress=progress))
+    features = torch.from_numpy(features_of(seen_once, shown, session))
     classes = np.array([name.partition("/")[0] for name in ids], dtype=np.str_)
     by_class = {name: features[torch.from_numpy(classes == name)] for name in names}
     for name, each in by_class.items():
@@ -157,10 +150,8 @@ def _features_by_class(
     return by_class
 
 
-def _validation(
-    checkpoint: Checkpoint, split: Split, device: str, progress: Callable[[str, int, int], None] | None
-) -> _Validation:
-    features = features_of(checkpoint, split, part="val", device=device, progress=progress)
+def _validation(checkpoint: Checkpoint, split: Split, session: Session) -> _Validation:
+    features = features_of(checkpoint, split, session, part="val")
     labels = [split.classes.names[label] for label in split.labels[split.indices("val")]]
     return _Validation(torch.from_numpy(features), labels)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from mptctl.models.heads import fold_into_head
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint
+from mptctl.names import Session
 from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
 from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import figures, metrics
@@ -42,23 +42,19 @@ class AdjustRequest:
 
     Attributes:
         new: the run to adjust: its name, its folder or a checkpoint of it.
-        run_root: where runs and the split are; a run of another root, named by its path, brings its own.
         old: the old model; None for a temperature alone.
         budget: what a bias has to keep to; None: no bias is taken off.
         noise_floor: another training of the old model; a budget below what it flips brings a warning.
         temperature: fit one.
         name: of the run folder below the run root; None: that of `new` with a suffix.
-        device: where the models compute.
         overwrite: throw away the run that is in the folder.
     """
 
     new: str
-    run_root: Path
     old: str | None = None
     budget: Budget | None = None
     temperature: bool = False
     name: str | None = None
-    device: str = "auto"
     overwrite: bool = False
     noise_floor: str | None = None
 
@@ -88,12 +84,13 @@ class Adjusted:
     class_labels: dict[str, str] | None
 
 
-def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | None = None) -> Adjusted:
+def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     """Choose on the validation part, fold, and write a run folder; the test part is not read.
 
     Args:
         request: what was asked for.
-        progress: called with (what is under way, pictures done, pictures in all).
+        session: where runs and the split are (a run of another root, named by its path, brings its own), and where the
+            models compute.
 
     Raises:
         UsageError: nothing to do, no old model for a budget, one that is the new model, no validation part, a run that
@@ -105,13 +102,13 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
         StorageError: the folder cannot be written.
     """
     _refuse_contradictions(request)
-    path = find_checkpoint(request.new, request.run_root)
+    path = find_checkpoint(request.new, session.run_root)
     teachers = (
         []
         if request.old is None or _is_file(request.old)
-        else [find_checkpoint(request.old, request.run_root)]
+        else [find_checkpoint(request.old, session.run_root)]
     )
-    split = split_of([path, *teachers], request.run_root)
+    split = split_of([path, *teachers], session.run_root)
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
     _refuse_second_choice(request, checkpoint)
@@ -120,9 +117,7 @@ def adjust(request: AdjustRequest, progress: Callable[[str, int, int], None] | N
     existing: Existing = "replace" if request.overwrite else "refuse for good"
     run.refuse_unusable(existing)
 
-    found = load_predictions(
-        request.names, request.run_root, part="val", device=request.device, progress=progress
-    )
+    found = load_predictions(request.names, session, part="val")
     answers, remarks = _answers(found, split)
     if request.budget is not None:
         _refuse_no_comparison(found, answers)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.sanity import idle_models
 from mptctl.inference.named_models import load_predictions
+from mptctl.names import Session
 
 
 def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
@@ -40,23 +38,20 @@ def below_chance_before_training(
     budget: Budget,
     old: str,
     noise_floor: str,
-    run_root: Path,
-    *,
-    device: str = "auto",
-    progress: Callable[[str, int, int], None] | None = None,
+    session: Session,
 ) -> list[str]:
     """The same before there is a new model.
 
     Args:
         budget: what was asked for.
         old, noise_floor: the models, as for `load_predictions`, whose errors it raises.
-        run_root, device, progress: likewise.
+        session: where they are and where they compute.
 
     Raises:
         UsageError: the model that was named has other classes than the old one.
     """
     names = {"old": old, "noise_floor": noise_floor}
-    found = load_predictions(names, run_root, part="val", device=device, progress=progress)
+    found = load_predictions(names, session, part="val")
     assert found.split is not None  # the old model teaches, so that it is a run
     answers = PairedAnswers(pair(found.models), frozenset(found.split.classes.old))
     return below_chance(budget, answers)

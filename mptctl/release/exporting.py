@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
 from mptctl.models.programs import PROGRAMS, read_exported
-from mptctl.names import ExportFormat, Quantization
+from mptctl.names import ExportFormat, Quantization, Session
 from mptctl.recipe import DataRecipe
 from mptctl.release.export_formats import WrittenProgram, write_onnx, write_pt2, write_safetensors
 from mptctl.release.export_report import ExportReport
@@ -42,7 +41,6 @@ class ExportRequest:
 
     Attributes:
         run: the run: its name, its folder or a checkpoint of it.
-        run_root: where runs and the split are.
         format: of the file.
         out: where it goes; None: beside the checkpoint.
         with_preprocessing: mean, deviation and the order of dimensions go into the graph.
@@ -51,7 +49,6 @@ class ExportRequest:
     """
 
     run: str
-    run_root: Path
     format: ExportFormat
     out: Path | None = None
     with_preprocessing: bool = False
@@ -79,12 +76,12 @@ def refuse_contradictions(request: ExportRequest) -> None:
         raise UsageError(f"--tolerance {request.tolerance:g}: must be a number from 0 on")
 
 
-def export(request: ExportRequest, progress: Callable[[str, int, int], None] | None = None) -> ExportReport:
+def export(request: ExportRequest, session: Session) -> ExportReport:
     """Write a run's model for other programs, if it answers the validation pictures as the checkpoint does.
 
     Args:
         request: what was asked for.
-        progress: called with (what is under way, pictures done, pictures in all).
+        session: where runs and the split are; both models compute on the CPU.
 
     Raises:
         UsageError: flags that do not go together, a format whose packages are not installed, a network that cannot
@@ -95,7 +92,7 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
         StorageError: it cannot be written.
     """
     refuse_contradictions(request)
-    checkpoints, split = named_checkpoints([request.run], request.run_root)
+    checkpoints, split = named_checkpoints([request.run], session.run_root)
     checkpoint = checkpoints[request.run]
     if checkpoint.meta.recipe.model.arch in PROGRAMS:
         raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")
@@ -104,7 +101,7 @@ def export(request: ExportRequest, progress: Callable[[str, int, int], None] | N
     with scratch_folder() as folder:
         made = folder / f"model.{request.format}"
         written = _write(request, checkpoint, split, load_model(checkpoint).eval(), made)
-        report = _compare(request, checkpoint, written, split, target, progress)
+        report = _compare(request, checkpoint, written, split, target, session)
     content, meta = written.content, written.meta
     _refuse_difference(report)
     described = sidecar(target)
@@ -189,7 +186,7 @@ def _compare(
     written: _Written,
     split: Split,
     target: Path,
-    progress: Callable[[str, int, int], None] | None,
+    session: Session,
 ) -> ExportReport:
     """Both on the validation pictures, on the CPU, in one pass."""
     # What only says how pictures are loaded is the checkpoint's, so that both see the same ones.
@@ -205,7 +202,7 @@ def _compare(
             return written.program
         return load_onto(each, device)
 
-    logits = compute_outputs(pair, split, part="val", device="cpu", progress=progress, load=load)
+    logits = compute_outputs(pair, split, replace(session, device="cpu"), part="val", load=load)
     before, after = logits["checkpoint"], logits["export"]
     if bad := int((~np.isfinite(after)).any(axis=1).sum()):
         raise NonFiniteError(

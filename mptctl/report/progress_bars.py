@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
+from mptctl.names import Progress, Session
 from mptctl.report.tables import words
 
 # Seconds between two lines of a log on one thing that goes on: it should stay readable.
@@ -16,28 +19,21 @@ LOG_SECONDS = 30.0
 
 
 @contextmanager
-def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bars(console: Console | None = None) -> Iterator[Progress]:
     """Show how passes go.
 
     Args:
         console: where; default: standard error.
 
     Yields:
-        To be called with (what is under way, pictures done, pictures in all).
+        To be told how far each pass is.
     """
     console = console or Console(stderr=True)
     if not console.is_terminal:
-        tellers: dict[str, Callable[[int, int], None]] = {}
-
-        def tell(what: str, done: int, total: int) -> None:
-            if what not in tellers:
-                tellers[what] = throttled_log(what, lambda text: plain_line(console, text))
-            tellers[what](done, total)
-
-        yield tell
+        yield throttled_log(lambda text: plain_line(console, text))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with Bars(*columns, console=console, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def show(what: str, done: int, total: int) -> None:
@@ -48,14 +44,21 @@ def progress_bars(console: Console | None = None) -> Iterator[Callable[[str, int
         yield show
 
 
-def throttled_log(what: str, say: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Say now and then how far something is; takes (pictures done, pictures in all)."""
-    last = time.monotonic()
+@contextmanager
+def showing_progress(session: Session) -> Iterator[Session]:
+    """The session with progress shown on standard error."""
+    with progress_bars() as progress:
+        yield replace(session, progress=progress)
 
-    def tell(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= LOG_SECONDS:
-            last = time.monotonic()
+
+def throttled_log(say: Callable[[str], None]) -> Progress:
+    """Says now and then how far each pass is."""
+    last: dict[str, float] = {}
+
+    def tell(what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last.setdefault(what, now) >= LOG_SECONDS:
+            last[what] = now
             say(f"{what}: {done:,} of {total:,}")
 
     return tell

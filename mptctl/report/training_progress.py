@@ -7,6 +7,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from mptctl.data.loading.base import DECODING
 from mptctl.machine.facts import rank
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.report.numbers import duration
@@ -36,17 +37,12 @@ class Plain(Silent):
         self.name = ""
         self._last = time.monotonic()
         self._step: MetricsLine | None = None
-        self._tell = throttled_log("decoding pictures", self._say)
-        self._tell_validation = throttled_log("validation pictures", self._say)
+        self._tell = throttled_log(self._say)
         self._began = self._last
 
-    def decoding(self, done: int, total: int) -> None:
-        """Say now and then how many are in memory."""
-        self._tell(done, total)
-
-    def validating(self, done: int, total: int) -> None:
-        """Say now and then how many are done."""
-        self._tell_validation(done, total)
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Say now and then how many pictures are done."""
+        self._tell(what, done, total)
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Say what begins, and what was chosen."""
@@ -89,7 +85,7 @@ class Live(Silent):
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.progress = Progress(
+        self.bars = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=12),
             TextColumn("{task.percentage:>3.0f}%"),
@@ -101,23 +97,27 @@ class Live(Silent):
         self.task: TaskID | None = None
         self._decoding: TaskID | None = None
 
-    def decoding(self, done: int, total: int) -> None:
-        """Show a bar until all are in memory."""
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show pictures that are decoded in a bar of their own, and validated ones in the run's."""
+        if what != DECODING:
+            if self.task is not None:
+                self.bars.update(self.task, figures=f"validating {done:,} of {total:,} pictures")
+            return
         if self._decoding is None:
-            self._decoding = self.progress.add_task("decoding", total=total, figures="")
-            self.progress.start()
-        self.progress.update(self._decoding, completed=done, figures=f"{done:,} of {total:,} pictures")
+            self._decoding = self.bars.add_task("decoding", total=total, figures="")
+            self.bars.start()
+        self.bars.update(self._decoding, completed=done, figures=f"{done:,} of {total:,} pictures")
         if done == total:
-            self.progress.stop()
-            self.progress.remove_task(self._decoding)
+            self.bars.stop()
+            self.bars.remove_task(self._decoding)
             self._decoding = None
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Show the bar."""
         for note in notes:
             self.console.print(f"{name}: {note}", style="dim", highlight=False, markup=False)
-        self.task = self.progress.add_task(name, total=total_steps, completed=step, figures="")
-        self.progress.start()
+        self.task = self.bars.add_task(name, total=total_steps, completed=step, figures="")
+        self.bars.start()
 
     def line(self, line: MetricsLine) -> None:
         """Move the bar, or print an epoch's figures above it."""
@@ -126,24 +126,19 @@ class Live(Silent):
         if line.event == "step":
             terms = " ".join(f"{n} {v:.2f}" for n, v in (line.terms or {}).items() if n != "loss")
             figures = f"{terms} lr {line.lr or 0.0:.3f} {line.images_per_s or 0.0:,.0f}/s"
-            self.progress.update(self.task, completed=line.step, figures=figures)
+            self.bars.update(self.task, completed=line.step, figures=figures)
         elif line.event == "epoch":
-            self.progress.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
-
-    def validating(self, done: int, total: int) -> None:
-        """Show in the bar how many are done."""
-        if self.task is not None:
-            self.progress.update(self.task, figures=f"validating {done:,} of {total:,} pictures")
+            self.bars.console.print(f"epoch {line.epoch:>3}  {validation_text(line)}", highlight=False)
 
     def finished(self, result: FitResult) -> None:
         """Say what the run came to."""
-        self.progress.stop()
+        self.bars.stop()
         for text in result_lines(result):
             self.console.print(text, highlight=False, markup=False)
 
     def closed(self) -> None:
         """Give the terminal back, also after an error."""
-        self.progress.stop()
+        self.bars.stop()
 
 
 def result_lines(result: FitResult) -> list[str]:

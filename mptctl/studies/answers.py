@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, StorageError
-from mptctl.names import Part
+from mptctl.names import Part, Session
 from mptctl.studies.answers_file import (
     ANSWERS_NAME,
     PARTS,
@@ -34,21 +33,16 @@ if TYPE_CHECKING:
     from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.models.checkpoint import Checkpoint
 
-Progress = Callable[[str, int, int], None]
 
-
-def run_answers(
-    folder: Path, *, split: Split | None = None, device: str = "auto", progress: Progress | None = None
-) -> RunAnswers:
+def run_answers(folder: Path, session: Session = Session(), *, split: Split | None = None) -> RunAnswers:
     """Answers of a run: those in its folder if they are its checkpoint's, else new ones, which are then kept there.
 
     A folder without a checkpoint needs ``answers.npz`` and ``recipe.yaml``, and neither pictures nor a split.
 
     Args:
         folder: of the run.
+        session: where the model computes, and who is told how far it is.
         split: whose pictures are asked; default: the one beside the run.
-        device: where the model computes.
-        progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: no run there, a damaged one, or one of another split.
@@ -82,7 +76,7 @@ def run_answers(
             f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has {split.fingerprint[:12]}; "
             "compare runs of one split"
         )
-    found = _ask(folder, checkpoint, split, device, progress)
+    found = _ask(folder, checkpoint, split, session)
     if own is not None and own.fingerprint == split.fingerprint:
         _keep(found)
     return found
@@ -122,9 +116,7 @@ def split_above(folder: Path) -> Split | None:
     return None
 
 
-def _ask(
-    folder: Path, checkpoint: Checkpoint, split: Split, device: str, progress: Progress | None
-) -> RunAnswers:
+def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -> RunAnswers:
     """Answers of a checkpoint on the validation and the test part."""
     from mptctl.evaluation.pairing.pairs import pair
     from mptctl.evaluation.pairing.scores import score
@@ -132,7 +124,7 @@ def _ask(
 
     names, old = split.classes.names, frozenset(split.classes.old)
     asked = {
-        part: predict({"run": checkpoint}, split, part=part, device=device, progress=progress)["run"]
+        part: predict({"run": checkpoint}, split, session, part=part)["run"]
         for part in PARTS
         if part == "test" or len(split.indices(part))
     }

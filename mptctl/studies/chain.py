@@ -16,8 +16,8 @@ from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Rate, negative_flips
 from mptctl.evaluation.statistics import rate
 from mptctl.files import Model
-from mptctl.names import METHOD_NAMES, Role
-from mptctl.studies.answers import Progress, RunAnswers, run_answers
+from mptctl.names import METHOD_NAMES, Role, Session
+from mptctl.studies.answers import RunAnswers, run_answers
 from mptctl.studies.run_folders import checkpoint_digest, recorded_teachers
 from mptctl.studies.updates import unfinished
 
@@ -103,16 +103,14 @@ def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
     ]
 
 
-def report_chains(
-    folders: Sequence[Path], *, device: str = "auto", progress: Progress | None = None
-) -> ChainReport:
+def report_chains(folders: Sequence[Path], session: Session = Session()) -> ChainReport:
     """Every chain of updates that some runs make up.
 
     Which run an update replaces is what it records; a chain ends with an update that no other replaces.
 
     Args:
         folders: of the runs; those that belong to no chain are left alone.
-        device, progress: for models that did not answer yet; see `run_answers`.
+        session: for models that did not answer yet; see `run_answers`.
 
     Raises:
         CheckpointError: no update among them, none whose old model is there too, or generations of other classes or
@@ -125,7 +123,7 @@ def report_chains(
     for chain in _chains(folders, notes):
         for run in chain:
             if run not in asked:
-                asked[run] = run_answers(run, device=device, progress=progress)
+                asked[run] = run_answers(run, session)
         models = [asked[run] for run in chain]
         first.setdefault(chain[0], _first(models[0]))
         chains.append(_rows(models))

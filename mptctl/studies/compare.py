@@ -10,8 +10,8 @@ import numpy as np
 from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
 from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES
-from mptctl.names import Part
-from mptctl.studies.answers import Progress, RunAnswers
+from mptctl.names import Part, Session
+from mptctl.studies.answers import RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
@@ -51,27 +51,25 @@ CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "s
 
 def compare_runs(
     folders: Sequence[Path],
+    session: Session = Session(),
     *,
     old: Path | None = None,
     by: By = "seed",
     part: Part = "test",
     equal_error: str | None = None,
     against: str | None = None,
-    device: str = "auto",
-    progress: Progress | None = None,
 ) -> Comparison:
     """One row for each method, over its seeds.
 
     Args:
         folders: a study's folder, run roots, or run folders.
+        session: where models compute that did not answer yet.
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
         by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with each old
             model apart; or each split apart.
         part: on which updates are compared: test, or val, where something is to be chosen.
         equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as they are.
         against: the row that every other one's difference is to; None: no differences.
-        device: where models compute that did not answer yet.
-        progress: called with (what is under way, pictures done, pictures in all).
 
     Raises:
         CheckpointError: no update there, an old model that is missing, or runs of other splits.
@@ -82,7 +80,7 @@ def compare_runs(
         raise UsageError(
             "--old: with --by old each update is held against the old models beside it; give one"
         )
-    found = find_updates(folders, old, by_old=by == "old", part=part, device=device, progress=progress)
+    found = find_updates(folders, old, session, by_old=by == "old", part=part)
     if by != "split" and found.updates:
         refuse_other_splits(found.updates)
     updates, again = count_once(found.updates, by)

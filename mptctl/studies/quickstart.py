@@ -23,6 +23,7 @@ from mptctl.files import Model
 from mptctl.inference.named_models import NamedModels, load_predictions
 from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Session
 from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
 from mptctl.studies.study_file import load_study
 from mptctl.studies.study_pieces import OLD
@@ -128,7 +129,7 @@ def quickstart(
             RunDir(folders[name]).empty()
     request = StudyRequest(study=study, seeds=(seed,), run_root=run_root, flat=True)
     refuse_if_failed(run_study(request, on_update, log))
-    found = load_predictions({name: name for name in folders}, run_root, part="test")
+    found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
     models = found.models
     reports = {name: compare(models["old"], model) for name, model in models.items()}
     every_flip = compare(models["old"], models["mpt-kl"], worst=reports["mpt-kl"].counts.negative_flips)

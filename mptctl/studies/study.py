@@ -18,6 +18,7 @@ from mptctl.machine.facts import usable_cores
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import Kind
+from mptctl.names import Progress, tell_nobody
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
@@ -68,7 +69,7 @@ def run_study(
     request: StudyRequest,
     on_update: Callable[[Board], None],
     log: Callable[[str], None],
-    checking: Callable[[int, int], None] | None = None,
+    progress: Progress = tell_nobody,
 ) -> StudyReport:
     """Train what is missing of a study.
 
@@ -76,7 +77,7 @@ def run_study(
         request: what to do.
         on_update: called with the board now and then, and whenever a run begins or ends.
         log: called with lines of progress.
-        checking: called with (files checked, files in all) while a split is made.
+        progress: told how many files are checked while a split is made.
 
     Raises:
         UsageError: another study writes into the run root, or a run is too short for its method.
@@ -92,7 +93,7 @@ def run_study(
         stack.enter_context(locked(root, RUN_ROOT, "keep"))
         try:
             with interruptible(stop):
-                runs, splits, found = prepare(request, checking)
+                runs, splits, found = prepare(request, progress)
                 board = ProgressBoard(runs, splits, found, on_update)
                 _train(request, board, log, stop)
                 done = board.runs_of("done")
@@ -134,7 +135,7 @@ def refuse_unusable_root(root: Path) -> None:
 
 
 def prepare(
-    request: StudyRequest, checking: Callable[[int, int], None] | None = None
+    request: StudyRequest, progress: Progress = tell_nobody
 ) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
     """Runs, splits, and where each run stands; what can be wrong is found here, before anything is trained."""
     results = request.results
@@ -145,7 +146,7 @@ def prepare(
         request.run_root,
         request.seeds,
         request.data_root,
-        checking,
+        progress,
         flat=request.flat,
     )
     runs = plan_study(request.study, request.seeds, flat=request.flat)

@@ -22,6 +22,7 @@ from mptctl.data.split import load_split
 from mptctl.errors import MptctlError, Stopped, first_line, one_line
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.lockstep import Ended, train_in_lockstep
@@ -94,7 +95,9 @@ class StudyWorker:
             if isinstance(ended, Exception):
                 raise ended
             split = load_split(self._run_root / run.place)
-            run_answers(self._run_root / run.key, split=split, device=run.recipe.runtime.device)
+            run_answers(
+                self._run_root / run.key, Session(self._run_root, run.recipe.runtime.device), split=split
+            )
         except Stopped:
             return Outcome("stopped")
         except MptctlError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,7 @@ from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
-from mptctl.names import Role
+from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
 from mptctl.studies.study_pieces import StudySplit
 from mptctl.studies.study_plan import PlannedRun, place_of
@@ -59,7 +59,7 @@ def make_splits(
     run_root: Path,
     seeds: Iterable[int],
     data_root: Path | None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = tell_nobody,
     *,
     flat: bool = False,
 ) -> dict[str, Split]:

@@ -16,8 +16,8 @@ from mptctl.evaluation.pairing.paired_answers import flip_counts
 from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
 from mptctl.models.metrics_log import came_to_end
-from mptctl.names import Part, Role
-from mptctl.studies.answers import Progress, RunAnswers, run_answers, split_above
+from mptctl.names import Part, Role, Session
+from mptctl.studies.answers import RunAnswers, run_answers, split_above
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
 from mptctl.studies.training_cost import metrics_of
 
@@ -101,11 +101,10 @@ class Found:
 def find_updates(
     folders: Sequence[Path],
     old: Path | None,
+    session: Session = Session(),
     *,
     by_old: bool = False,
     part: Part = "test",
-    device: str = "auto",
-    progress: Progress | None = None,
 ) -> Found:
     """Every update in some folders, with its answers and those of its old model.
 
@@ -114,9 +113,9 @@ def find_updates(
     Args:
         folders: a study's folder, run roots, or run folders.
         old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
+        session: for models that did not answer yet; see `run_answers`.
         by_old: there are several old models, and an update that learnt from none of them is held against each.
         part: on which they are compared.
-        device, progress: for models that did not answer yet; see `run_answers`.
 
     Raises:
         CheckpointError: no run or no update there, an old model that is not there, or runs of other splits than theirs.
@@ -132,7 +131,7 @@ def find_updates(
             chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
     notes: list[str] = []
     updates: list[Update] = []
-    beside = _old_models(chosen, device, progress) if by_old else {}
+    beside = _old_models(chosen, session) if by_old else {}
     for run, named in chosen.items():
         teachers = recorded_teachers(run)
         if not named and Role.OLD.value not in teachers:
@@ -154,20 +153,18 @@ def find_updates(
             if named:
                 raise CheckpointError(f"{run}: is the old model itself; name updates of it")
             continue
-        answers = run_answers(run, device=device, progress=progress)
+        answers = run_answers(run, session)
         if answers.head.num_known < len(answers.head.class_names):
             raise CheckpointError(
                 f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that it is no "
                 "update; name updates, and the model that they replace with --old"
             )
         if not by_old:
-            updates.append(_against(answers, replaced, part, device, progress))
+            updates.append(_against(answers, replaced, part, session))
             continue
         learns = Role.OLD in ROWS[answers.recipe.method.name].teachers
         several = [replaced] if learns else list(beside[run.parent])
-        updates += [
-            replace(_against(answers, each, part, device, progress), old_name=each.name) for each in several
-        ]
+        updates += [replace(_against(answers, each, part, session), old_name=each.name) for each in several]
     found: dict[str, list[RunAnswers]] = {}
     for models in beside.values():
         for folder, model in models.items():
@@ -181,9 +178,7 @@ def find_updates(
     return Found(updates, notes, found)
 
 
-def _old_models(
-    runs: Collection[Path], device: str, progress: Progress | None
-) -> dict[Path, dict[Path, RunAnswers]]:
+def _old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
     """Finished runs that know the old classes alone, by the run root that they lie in."""
     found: dict[Path, dict[Path, RunAnswers]] = {}
     for root in dict.fromkeys(run.parent for run in runs):
@@ -191,17 +186,17 @@ def _old_models(
         for run in runs_below(root):
             if recorded_teachers(run) or unfinished(run) is not None:
                 continue
-            answers = run_answers(run, device=device, progress=progress)
+            answers = run_answers(run, session)
             if answers.head.num_known == answers.head.num_old:
                 models[run] = answers
     return found
 
 
-def _against(run: RunAnswers, replaced: Path, part: Part, device: str, progress: Progress | None) -> Update:
+def _against(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:
     """An update beside its old model, once both are known to have seen the same samples."""
     # An imported old model is of no split, and is asked on the update's.
     split = split_above(run.folder) if (replaced / "best.pt").is_file() else None
-    old = run_answers(replaced, split=split, device=device, progress=progress)
+    old = run_answers(replaced, session, split=split)
     if old.head.split_fingerprint != run.head.split_fingerprint:
         raise CheckpointError(
             f"{run.folder}: is of the split {run.head.split_fingerprint[:12]}, its old model {replaced} of "

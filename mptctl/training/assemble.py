@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import begin_with, refuse_other_network
-from mptctl.names import MethodName, Role
+from mptctl.names import MethodName, Progress, Role, tell_nobody
 from mptctl.recipe import Recipe
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.ensemble import Teachers
@@ -68,7 +68,7 @@ def assemble(
     request: RunRequest,
     device: torch.device,
     group: ProcessGroup,
-    decoding: Callable[[int, int], None] | None = None,
+    progress: Progress = tell_nobody,
     parts: OwnParts = OWN,
 ) -> Run:
     """Make everything that a run needs, and put it where the last checkpoint left off.
@@ -77,7 +77,7 @@ def assemble(
         request: what was asked for.
         device: where it computes.
         group: who computes it.
-        decoding: called with (pictures decoded, pictures in all) while a part is read into memory.
+        progress: told how many pictures are decoded while a part is read into memory.
         parts: where its teachers, loaders and validation come from.
 
     Raises:
@@ -87,7 +87,7 @@ def assemble(
     plan = plan_run(request, device, group)
     teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
-    train, val = parts.loaders(partial(build_loaders, request, device, group, decoding))
+    train, val = parts.loaders(partial(build_loaders, request, device, group, progress))
     teachers = keep_answers(request, plan, teachers, train, val, parts)
     student = replace(student, teachers=None if teachers.method is None else parts.answers(teachers.method))
     meta = build_meta(request, teachers)
@@ -182,7 +182,7 @@ def build_loaders(
     request: RunRequest,
     device: torch.device,
     group: ProcessGroup,
-    decoding: Callable[[int, int], None] | None = None,
+    progress: Progress = tell_nobody,
 ) -> tuple[Loader, Loader | None]:
     """Loaders of the training part and of the validation part; None where that has no picture of these classes.
 
@@ -204,7 +204,7 @@ def build_loaders(
         device=device,
         num_classes=request.num_classes,
         cache_dir=request.cache_dir,
-        progress=decoding,
+        progress=progress,
     )
     train = load("train", train=True, rank=group.rank, world_size=group.size)
     val = load("val", train=False) if len(split.indices("val", request.num_classes)) else None

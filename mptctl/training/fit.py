@@ -230,9 +230,7 @@ class _Loop:
         if context.group.is_main:
             try:
                 with self.stop.breaks_off():
-                    validation = context.validator.run(
-                        self.student.evaluated, self.logger.observer.validating
-                    )
+                    validation = context.validator.run(self.student.evaluated, self.logger.observer.progress)
             except KeyboardInterrupt:
                 broken_off = True
         if context.group.any(broken_off, context.device):

@@ -80,8 +80,8 @@ class FitResult:
 class Observer(Protocol):
     """What wants to know how a run goes: the terminal, a sweep, a test."""
 
-    def decoding(self, done: int, total: int) -> None:
-        """Before a run begins, its pictures are read into memory: ``done`` of ``total`` are."""
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Pictures are decoded before a run begins, or validated after an epoch: ``done`` of ``total`` are."""
         ...
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
@@ -90,10 +90,6 @@ class Observer(Protocol):
 
     def line(self, line: MetricsLine) -> None:
         """A line of ``metrics.jsonl`` was written."""
-        ...
-
-    def validating(self, done: int, total: int) -> None:
-        """An epoch is validated: ``done`` of ``total`` pictures are."""
         ...
 
     def finished(self, result: FitResult) -> None:
@@ -108,16 +104,13 @@ class Observer(Protocol):
 class Silent:
     """Says nothing."""
 
-    def decoding(self, done: int, total: int) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         """Nothing."""
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Nothing."""
 
     def line(self, line: MetricsLine) -> None:
-        """Nothing."""
-
-    def validating(self, done: int, total: int) -> None:
         """Nothing."""
 
     def finished(self, result: FitResult) -> None:

@@ -79,7 +79,7 @@ def begin(
     try:
         with stop.breaks_off():
             request, notes = with_own_threads(request, device)
-            run = assemble(request, device, group, observer.decoding, parts)
+            run = assemble(request, device, group, observer.progress, parts)
     except KeyboardInterrupt:
         raise Stopped(
             f"{request.folder}: stopped before its first step: nothing was trained and nothing was saved; "

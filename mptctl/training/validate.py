@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +11,7 @@ from mptctl.evaluation.rates import negative_flips
 from mptctl.inference.forward import forward
 from mptctl.machine.device import Precision
 from mptctl.models.validation import NOT_VALIDATED, Validation
-from mptctl.names import Role
+from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.source import TeacherSource
 
 
@@ -37,19 +35,17 @@ class Validator:
         self._old_right: Tensor | None = None
 
     @torch.no_grad()
-    def run(
-        self, model: nn.Module, progress: Callable[[int, int], None] = lambda done, total: None
-    ) -> Validation:
+    def run(self, model: nn.Module, progress: Progress = tell_nobody) -> Validation:
         """Figures of one model, which comes out in evaluation mode.
 
         Args:
             model: on the loader's device.
-            progress: told after each batch how many pictures are done, and of how many.
+            progress: told after each batch how many pictures are done.
         """
         right, old_right, is_old, done = [], [], [], 0
         for batch, (logits,) in forward([model], self.loader, self._precision):
             done += len(batch.labels)
-            progress(done, self.loader.num_samples)
+            progress("validation pictures", done, self.loader.num_samples)
             right.append(is_top1_correct(logits, batch.labels))
             is_old.append(batch.labels < self._num_old)
             if self.teachers is not None and self._old_right is None:

@@ -15,7 +15,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.errors import UsageError, one_line
 from mptctl.evaluation.statistics import rate
 from mptctl.machine.device import choose_device
-from mptctl.names import Role
+from mptctl.names import Progress, Role
 from mptctl.recipe import differences, may_change_between_starts
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource
@@ -51,7 +51,7 @@ def measure_baseline(
     request: TuneRequest,
     points: list[TrialSettings] | None,
     log: Callable[[str], None],
-    decoding: Callable[[int, int], None],
+    progress: Progress,
 ) -> Iterator[Baseline]:
     """Check what the first trial needs, decode all pictures, and measure the reference on the validation part.
 
@@ -59,7 +59,7 @@ def measure_baseline(
         request: what was asked for.
         points: settings of all trials, where they are known.
         log: called with what was chosen and why.
-        decoding: called with (pictures decoded, pictures in all).
+        progress: told how many pictures are decoded.
 
     Yields:
         The baseline; its loader is closed at the end.
@@ -74,7 +74,7 @@ def measure_baseline(
     teachers = build_teachers(first, plan, device)
     build_student(first, plan, device, group)  # says at once what is wrong with the model
     with ExitStack() as stack:
-        train, val = build_loaders(first, device, group, decoding)
+        train, val = build_loaders(first, device, group, progress)
         stack.callback(train.close)
         assert val is not None, "a search has a validation part"
         stack.callback(val.close)

@@ -14,6 +14,7 @@ from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_std
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
+from mptctl.names import Progress
 from mptctl.tune.choice import choose, objective
 from mptctl.tune.folder import BEST_NAME, HEADLINE, RAY, SEARCH, write_report
 from mptctl.tune.prepare import Baseline, measure_baseline
@@ -32,7 +33,7 @@ def sweep(
     request: TuneRequest,
     on_update: OnUpdate,
     log: Callable[[str], None],
-    decoding: Callable[[int, int], None],
+    progress: Progress,
 ) -> TuneReport:
     """Search, choose, and write ``trials.json``, and ``best.yaml`` where a trial can be chosen.
 
@@ -40,7 +41,7 @@ def sweep(
         request: what to do.
         on_update: called with the report whenever something changes.
         log: called with lines of progress.
-        decoding: called with (pictures decoded, pictures in all) before the first trial.
+        progress: told how many pictures are decoded before the first trial.
 
     Raises:
         UsageError: no validation part, a setting that is not valid, or a folder in use.
@@ -54,7 +55,7 @@ def sweep(
         stop = StopRequest()
         try:
             with interruptible(stop):
-                baseline = stack.enter_context(measure_baseline(request, points, log, decoding))
+                baseline = stack.enter_context(measure_baseline(request, points, log, progress))
                 if request.overwrite:  # only now that everything else is known to be in order
                     for note in left_alone(remove_own(request.folder, SEARCH)):
                         log(note)

@@ -146,8 +146,8 @@ class _Reporter:
         self._report = partial(_report, plan, name, started, together)
         self._validated = False
 
-    def decoding(self, done: int, total: int) -> None:
-        """Nothing: the search has had everything decoded before its first trial."""
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Nothing: the search decoded everything before its first trial, and the table shows whole epochs."""
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Nothing: Ray knows that it started the trial."""
@@ -159,9 +159,6 @@ class _Reporter:
         elif line.event == "checkpoint" and self._validated:
             self._validated = False
             tune.report(self._report(finished=False))
-
-    def validating(self, done: int, total: int) -> None:
-        """Nothing: the table shows whole epochs."""
 
     def finished(self, result: FitResult) -> None:
         """Nothing: the trial itself reports its end."""

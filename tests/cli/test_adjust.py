@@ -14,6 +14,7 @@ from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
+from mptctl.names import Session
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
@@ -67,7 +68,7 @@ def test_the_run_keeps_the_budget_and_says_what_it_is(root: Path, mptctl: Comman
     changed = [key for key in source.model if not torch.equal(source.model[key], adjusted.model[key])]
     assert changed == ["fc.bias"]
     models = {"old": "old", "new": "new", "adjusted": "new-adjusted"}
-    found = load_predictions(models, root, part="val").models
+    found = load_predictions(models, Session(root), part="val").models
     before, after = (torch.from_numpy(found[name].logits) for name in ("new", "adjusted"))
     taken = torch.tensor([printed["chosen"]["biases"].get(c, 0.0) for c in source.meta.class_names])
     assert taken[: source.meta.num_old].tolist() == [0.0] * source.meta.num_old
@@ -130,7 +131,7 @@ def test_a_temperature_changes_calibration_alone_and_needs_no_old_model(
     assert printed["chosen"]["temperature"] != 1
     assert printed["validation"]["nll"] < printed["before"]["nll"]
     assert printed["validation"]["nfr"] is None
-    found = load_predictions({"new": "new", "cool": "cool"}, root, part="test").models
+    found = load_predictions({"new": "new", "cool": "cool"}, Session(root), part="test").models
     assert (found["new"].preds == found["cool"].preds).all()
     assert not (root / "cool" / "adjust.svg").exists()
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mptctl.inference.named_models import load_predictions
+from mptctl.names import Session
 from tests.common import CommandLine
 from tests.forked import mptctl_process
 from tests.studies.test_chain import made_chain
@@ -39,7 +40,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def right_of(run: Path) -> dict[str, tuple[str, bool]]:
     """True class, and whether the model is right, by the id of each test sample of its split."""
-    found = load_predictions({"run": run.name}, run.parent, part="test").models["run"]
+    found = load_predictions({"run": run.name}, Session(run.parent), part="test").models["run"]
     return {
         sample: (str(label), bool(label == answer))
         for sample, label, answer in zip(

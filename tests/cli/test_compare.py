@@ -14,6 +14,7 @@ import pytest
 from mptctl.data.split import make_split
 from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
+from mptctl.names import Session
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, environment, short_recipe
@@ -58,7 +59,7 @@ def test_end_to_end(study: Path, mptctl: CommandLine, tmp_path: Path) -> None:
         assert row["seeds"] == [1, 2]
         for i, seed in enumerate((1, 2)):
             root = study / str(seed)
-            models = load_predictions({"old": "old", "new": name}, root, part="test").models
+            models = load_predictions({"old": "old", "new": name}, Session(root), part="test").models
             report = evaluate(models["old"], models["new"])
             assert row["nfr"]["values"][i] == report.nfr
             assert row["rel_nfr"]["values"][i] == report.rel_nfr

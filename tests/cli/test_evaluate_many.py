@@ -14,6 +14,7 @@ from mptctl.inference.named_models import load_updates
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
+from mptctl.names import Session
 from mptctl.recipe import load_recipe
 from tests.cli.conftest import IDS, LABELS, OLD, Call, Outcome
 
@@ -145,10 +146,8 @@ def test_runs_are_asked_once_and_answer_as_each_does_alone(call: Call) -> None:
     updates = load_updates(
         {"old": "old"},
         ["mpt-kl", "plain"],
-        Path("runs"),
+        Session(Path("runs"), "cpu", lambda what, done, total: shown.append((what, done, total))),
         part="test",
-        device="cpu",
-        progress=lambda what, done, total: shown.append((what, done, total)),
     )
     assert updates[0].models["old"] is updates[1].models["old"]
     # One pass over the test part for all three.

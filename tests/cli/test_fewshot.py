@@ -15,6 +15,7 @@ from mptctl.data.own_split import own_split
 from mptctl.data.split import load_split, make_split
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.names import Session
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, Log, short_recipe
@@ -154,7 +155,7 @@ def test_classes_of_the_split_are_added_and_few_old_answers_break(
     torch.testing.assert_close(norms[5:], norms[:5].mean().expand(2))
     assert after.model["fc.bias"][5:].tolist() == pytest.approx([-report["constant"]] * 2, rel=1e-6)
     # What was counted is what the written models answer on the validation part, and nothing was left unused.
-    found = load_predictions({"old": name, "new": "more"}, root, part="val").models
+    found = load_predictions({"old": name, "new": "more"}, Session(root), part="val").models
     was, now = (found[role].preds == found[role].labels for role in ("old", "new"))
     assert (int(was.sum()), int((was & ~now).sum())) == (report["right"], report["flips"])
     assert report["flips"] == int(0.01 * report["right"])

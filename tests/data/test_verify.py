@@ -221,9 +221,9 @@ def test_many_files_are_checked_in_order_with_progress(tmp_path: Path) -> None:
     names = [f"{i}.jpg" for i in range(1100)]
     for i, name in enumerate(names):
         (tmp_path / name).write_bytes(b"bad" if i in (7, 600, 1099) else jpeg())
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
     found = check_files(str(tmp_path), names, threads=3, progress=lambda *at: seen.append(at))
     assert [row for row, _ in found.problems] == [7, 600, 1099]
-    assert seen == [(512, 1100), (1024, 1100), (1100, 1100)]
+    assert seen == [("checking files", done, 1100) for done in (512, 1024, 1100)]
     assert (found.heights == 50).sum() == 1097
     assert found.sizes[8] == len(jpeg())

@@ -18,6 +18,7 @@ from pyarrow import parquet
 import mptctl
 from mptctl.errors import DataError, MptctlError
 from mptctl.integrations import FlipMonitor
+from mptctl.names import Session
 from tests.common import CommandLine
 from tests.evaluation.files import write
 from tests.faults.small_pairs import IDS, LABELS, good, refused
@@ -225,7 +226,7 @@ def test_row_57_adjust_counts_the_old_classes_of_the_split(
     """An OLD without `classes`, or that stands for the right answers: half of the validation part is of new classes."""
     from mptctl.inference.named_models import load_predictions
 
-    val = load_predictions({"old": str(runs / "old")}, runs, part="val", device="cpu").models["old"]
+    val = load_predictions({"old": str(runs / "old")}, Session(runs, "cpu"), part="val").models["old"]
     pred = val.labels if answers == "right" else val.preds
     old = write(tmp_path / "old.npz", id=val.ids, label=val.labels, pred=pred)
     words = (

@@ -21,6 +21,7 @@ from mptctl.inference.loaded import LoadedRun
 from mptctl.inference.predict import predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.networks import build_model
+from mptctl.names import Session
 from mptctl.recipe import load_recipe
 from tests.common import CPU
 
@@ -152,7 +153,7 @@ def test_a_folder_is_answered_as_evaluation_answers(
     mine: LoadedRun, split: Split, folder: Path, tmp_path: Path
 ) -> None:
     """To the last bit: the same pictures in the same batches."""
-    evaluated = predict({"m": load_checkpoint(mine.path)}, split, part="test", device="cpu")["m"]
+    evaluated = predict({"m": load_checkpoint(mine.path)}, split, Session(device="cpu"), part="test")["m"]
     found = mine.predict_folder(folder / "val")
     assert [f"val/{name}" for name in found.ids] == evaluated.ids.tolist()
     assert evaluated.logits is not None

@@ -19,6 +19,7 @@ from mptctl.inference.predict import image_reader, predict
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint, save_checkpoint
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.networks import build_model
+from mptctl.names import Progress, Session, tell_nobody
 from mptctl.recipe import load_recipe
 from tests.common import make_folder
 
@@ -26,9 +27,6 @@ from tests.common import make_folder
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Split:
     return make_split("digits", run_root=tmp_path_factory.mktemp("runs"))
-
-
-Progress = Callable[[str, int, int], None]
 
 
 def save_run(
@@ -55,10 +53,10 @@ def save_run(
     return model.eval()
 
 
-def ask(names: list[str], run_root: Path, progress: Progress | None = None) -> NamedModels:
+def ask(names: list[str], run_root: Path, progress: Progress = tell_nobody) -> NamedModels:
     """The old model, the new one and a third one, on the test part."""
     roles = dict(zip(("old", "new", "baseline"), names, strict=False))
-    return load_predictions(roles, run_root, part="test", device="cpu", progress=progress)
+    return load_predictions(roles, Session(run_root, "cpu", progress), part="test")
 
 
 def test_a_run_folder_answers_the_test_part(split: Split) -> None:
@@ -285,11 +283,11 @@ def folder_split(tmp_path: Path) -> Split:
 
 def test_asked_for_the_validation_part_no_test_picture_is_read(folder_split: Split) -> None:
     names = {"old": "old"}
-    found = load_predictions(names, folder_split.run_root, part="val", device="cpu").models["old"]
+    found = load_predictions(names, Session(folder_split.run_root, "cpu"), part="val").models["old"]
     assert found.ids.tolist() == folder_split.ids(folder_split.indices("val")).tolist()
     # The test would pass where nothing is read at all: the same question for the test part fails.
     with pytest.raises(DataError):
-        load_predictions(names, folder_split.run_root, part="test", device="cpu")
+        load_predictions(names, Session(folder_split.run_root, "cpu"), part="test")
 
 
 @pytest.mark.parametrize("ask_for_a_part", [load_predictions, predict, image_reader])
@@ -304,7 +302,7 @@ def test_all_names_are_asked_in_one_pass(split: Split) -> None:
     seen: list[tuple[str, int, int]] = []
     names = {"old": "old", "ref": "ref", "again": "ref"}
     found = load_predictions(
-        names, split.run_root, part="test", device="cpu", progress=lambda *step: seen.append(step)
+        names, Session(split.run_root, "cpu", lambda *step: seen.append(step)), part="test"
     )
     assert list(found.models) == list(names)
     n = len(split.indices("test"))

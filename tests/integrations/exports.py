@@ -9,6 +9,7 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.models.export_meta import sidecar
+from mptctl.names import Session
 from mptctl.release.export_report import ExportReport
 from mptctl.release.exporting import ExportRequest, export
 from mptctl.training.request import RunRequest
@@ -39,7 +40,7 @@ def trained_run(root: Path) -> Path:
 def exported(root: Path, format_: str, out: Path, **keys: object) -> ExportReport:
     """Export the new run."""
     need(format_)
-    return export(ExportRequest("new", root, format_, out, **keys))  # type: ignore[arg-type]
+    return export(ExportRequest("new", format_, out, **keys), Session(root))  # type: ignore[arg-type]
 
 
 _MADE: dict[str, Path] = {}

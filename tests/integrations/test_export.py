@@ -17,6 +17,7 @@ from mptctl.inference.loaded import load_run
 from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
 from mptctl.models.export_meta import ExportMeta, sidecar
 from mptctl.models.networks import SMALL_NETS, build_model
+from mptctl.names import Session
 from tests.common import CommandLine
 from tests.integrations.exports import exported, exported_copy, need
 
@@ -113,7 +114,7 @@ def test_preprocessing_goes_into_the_graph(exports_root: Path, tmp_path: Path) -
     rows = split.indices("val")[:5]
     pictures = [resize_and_crop(torch.from_numpy(split.picture(int(row))), 8, 8).numpy() for row in rows]
     (logits,) = session.run(None, {"images": np.stack(pictures)})
-    run = load_run("new", exports_root)
+    run = load_run("new", Session(exports_root, "cpu"))
     wanted = run.predict([split.picture(int(row)) for row in rows]).logits
     np.testing.assert_allclose(logits, wanted, rtol=1e-4, atol=1e-4)
 
@@ -213,7 +214,7 @@ def test_a_program_cannot_be_exported_again(exports_root: Path, tmp_path: Path) 
     from mptctl.release.exporting import ExportRequest, export
 
     with pytest.raises(UsageError, match="is a program already"):
-        export(ExportRequest(str(root / "new" / "best.onnx"), root, "safetensors"))
+        export(ExportRequest(str(root / "new" / "best.onnx"), "safetensors"), Session(root))
 
 
 def test_a_program_of_torch_answers_any_number_of_pictures(exports_root: Path, tmp_path: Path) -> None:

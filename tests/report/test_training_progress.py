@@ -81,7 +81,7 @@ def test_a_picture_that_cannot_be_decoded_leaves_the_terminal_as_it_was(folder: 
     with pytest.raises(DataError, match=broken.name):
         train(asked, live)
     assert "decoding" in text_of(shown)
-    assert not live.progress.live.is_started
+    assert not live.bars.live.is_started
 
 
 def test_validation_is_shown_in_the_bar_and_said_now_and_then_in_a_log(
@@ -95,8 +95,8 @@ def test_validation_is_shown_in_the_bar_and_said_now_and_then_in_a_log(
     terminal = console(terminal=True)
     live = progress.Live(terminal)
     live.started("ref", 10, 0, [])
-    live.validating(3000, 5000)
-    live.progress.refresh()
+    live.progress("validation pictures", 3000, 5000)
+    live.bars.refresh()
     live.closed()
     assert "validating 3,000" in text_of(terminal)
 

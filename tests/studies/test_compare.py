@@ -15,6 +15,7 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.evaluation.evaluate import compare as evaluate
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint
+from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.answers_file import PartAnswers, no_answers
 from mptctl.studies.compare import compare_runs
@@ -440,7 +441,9 @@ def test_an_imported_old_model_is_asked_on_the_split_of_the_update(
     found = compare_runs([folder]).rows[0]
     direct = compare_runs([folder], old=trained.path).rows[0]
     assert found.seeds == [0]
-    models = load_predictions({"old": "old", "new": "no-treatment"}, digits.run_root, part="test").models
+    models = load_predictions(
+        {"old": "old", "new": "no-treatment"}, Session(digits.run_root), part="test"
+    ).models
     assert found.nfr.mean == evaluate(models["old"], models["new"]).nfr
     assert direct.flips.values[0][1] == found.flips.values[0][1]
 

@@ -9,6 +9,7 @@ import pytest
 
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
+from mptctl.names import Session
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
@@ -148,7 +149,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if run.name != "mpt-kl":
             train(run.request(split), Silent())
         if run.name not in ("pct-kl", "mpt-kl"):
-            run_answers(root / "1" / run.name, split=split, device="cpu")
+            run_answers(root / "1" / run.name, Session(device="cpu"), split=split)
     return root
 
 

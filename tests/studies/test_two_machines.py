@@ -23,6 +23,7 @@ import pytest
 
 from mptctl.machine.cluster import ENVIRONMENT, LOCAL_ONLY, OBJECT_STORE_BYTES
 from mptctl.models.metrics_log import read_metrics
+from mptctl.names import Session
 from mptctl.report.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.compare import compare_runs
@@ -154,7 +155,7 @@ def undisturbed(folder: Path) -> dict[str, Any]:
     for planned in plan_study(study, [SEED]):
         run, split = on_machine(planned, 1, "cpu"), splits[planned.place]
         train(run.request(split), Silent())
-        run_answers(root / run.key, split=split, device="cpu")
+        run_answers(root / run.key, Session(device="cpu"), split=split)
         if run.is_update:
             updates.append(root / run.key)
     table: dict[str, Any] = compare_runs(updates).model_dump(mode="json")

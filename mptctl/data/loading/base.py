@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,12 +14,12 @@ from torch import Tensor
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first
-from mptctl.names import LoaderName
+from mptctl.names import LoaderName, Progress, tell_nobody
 
+# A loader that decodes before the first batch calls it so.
+DECODING = "decoding pictures"
 # Below this part of the time, waiting for data is not worth a setting.
 WAIT_WORTH_SAYING = 0.02
-
-Progress = Callable[[int, int], None]
 
 
 class LoaderStats:
@@ -67,7 +67,7 @@ class Loader(ABC):
         plan: what is read.
         reason: why this loader was chosen, one sentence for the log.
         cache_dir: folder for decoded pictures.
-        progress: called with (pictures decoded, pictures in all) by a loader that decodes before the first batch.
+        progress: told of pictures by a loader that decodes before the first batch.
 
     Attributes:
         name: in the log and in the rows of ``mptctl bench loader``.
@@ -102,7 +102,7 @@ class Loader(ABC):
         return "nothing better can serve"
 
     def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress | None = None
+        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         self.plan = plan
         self.reason = reason

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import torch
 
-from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali import DaliCpuLoader, DaliMixedLoader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.loading.resident import ResidentLoader
 from mptctl.data.loading.threaded import ThreadedLoader
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.names import Part
+from mptctl.names import Part, Progress, tell_nobody
 from mptctl.recipe import DataRecipe
 
 # `auto` takes the first that does not decline the plan.
@@ -47,7 +47,7 @@ def make_loader(
     world_size: int = 1,
     cache_dir: Path | None = None,
     dtype: torch.dtype = torch.float32,
-    progress: Progress | None = None,
+    progress: Progress = tell_nobody,
 ) -> Loader:
     """Choose a loader by size, device and what is installed, unless the recipe names one.
 
@@ -63,7 +63,7 @@ def make_loader(
         rank, world_size: which worker this is, of how many.
         cache_dir: folder for decoded pictures; default ``cache`` below the split's run root.
         dtype: type of the pictures.
-        progress: called with (pictures decoded, pictures in all) while the resident loader decodes.
+        progress: told how many pictures are decoded while the resident loader decodes.
 
     Raises:
         UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.

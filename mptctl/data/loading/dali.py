@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of
 from mptctl.data.loading.part import BatchJob, LoadPlan
@@ -23,6 +23,7 @@ from mptctl.data.verify import check_file
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package
+from mptctl.names import Progress, tell_nobody
 
 
 class DaliLoader(Loader):
@@ -48,7 +49,7 @@ class DaliLoader(Loader):
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress | None = None
+        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
         self._substitutes = _rewrite_nonstandard(plan, cache_dir)

@@ -14,13 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.base import DECODING, Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.data.pictures import resize_and_crop, single_threaded, windows
 from mptctl.errors import StorageError
 from mptctl.files import replacing
 from mptctl.machine.facts import usable_cores
+from mptctl.names import Progress, tell_nobody
 
 Rows = NDArray[np.int64]
 _CHUNK = 256
@@ -56,7 +57,7 @@ class ResidentLoader(Loader):
         return f"{_size(plan)}, below {_limit(plan)}"
 
     def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress | None = None
+        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
         pictures = resident_pictures(plan, cache_dir, progress)
@@ -154,7 +155,7 @@ def _limit(plan: LoadPlan) -> str:
     return f"data.resident_limit_gb {plan.data.resident_limit_gb:g}"
 
 
-def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress | None = None) -> NDArray[np.uint8]:
+def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell_nobody) -> NDArray[np.uint8]:
     """(n, S, S, 3) uint8 pictures of a pass, resized and cropped to the size that the model sees.
 
     Files are decoded once for all classes of the part, and the array is kept in ``cache_dir``.
@@ -183,7 +184,7 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress | None
     return np.ascontiguousarray(decoded[np.searchsorted(everything, plan.indices)])
 
 
-def _fill(plan: LoadPlan, indices: Rows, progress: Progress | None) -> NDArray[np.uint8]:
+def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8]:
     """Read pictures in threads into one array."""
     size = plan.data.image_size
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
@@ -200,8 +201,7 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress | None) -> NDArray[n
     with ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded) as pool:
         try:
             for done, _ in enumerate(pool.map(fill, starts), start=1):
-                if progress is not None:
-                    progress(min(done * _CHUNK, len(indices)), len(indices))
+                progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
         except BaseException:
             # Leaving the pool waits for its threads: after Ctrl-C or a bad picture none begins another picture.
             given_up.set()

@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mptctl.data.loading.base import Loader, Progress
+from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.data.pictures import augment, resize_and_crop, single_threaded
 from mptctl.machine.facts import usable_cores
+from mptctl.names import Progress, tell_nobody
 
 # Pieces that a batch is cut into, for each thread: few enough to cost nothing, enough to share work evenly.
 _PIECES = 4
@@ -27,7 +28,7 @@ class ThreadedLoader(Loader):
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
 
     def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress | None = None
+        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:
         super().__init__(plan, reason, cache_dir, progress)
         self._threads = plan.data.threads or usable_cores()

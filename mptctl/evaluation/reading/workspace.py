@@ -8,7 +8,7 @@ import re
 import resource
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import count
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from mptctl.errors import StorageError, UsageError, first_line
 from mptctl.files import scratch_folder
 from mptctl.files.control_groups import free_group_memory
+from mptctl.names import Progress
 
 if TYPE_CHECKING:
     import duckdb
 
 # Called with (what is under way, rows done, rows in all).
-Progress = Callable[[str, int, int], None]
 
 MOST = 2 * 10**9  # bytes that are taken without being asked for
 LEAST = 64 * 10**6  # bytes below which DuckDB cannot join at all

@@ -69,13 +69,9 @@ class LoggedRun:
         self._finished = False
         self._writing = threading.Lock()
 
-    def decoding(self, done: int, total: int) -> None:
+    def progress(self, what: str, done: int, total: int) -> None:
         """Handed on."""
-        self.observer.decoding(done, total)
-
-    def validating(self, done: int, total: int) -> None:
-        """Handed on."""
-        self.observer.validating(done, total)
+        self.observer.progress(what, done, total)
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """Open the run's entry in each tracker, or go on with it; a new one gets the recipe."""
