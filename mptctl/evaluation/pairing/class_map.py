@@ -186,7 +186,7 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
         table.id_kind,
         _counted(table.labels, labels),
         _counted(table.answers, answers),
-        table.repeats,
+        table.sample,
         table.files,
         table,
     )

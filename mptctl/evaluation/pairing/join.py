@@ -14,7 +14,7 @@ from mptctl.errors import DataError
 from mptctl.evaluation.pairing.weight_column import Weights
 from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.reading.table import SAMPLED, quoted
+from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import WATCHED, Workspace, current
 from mptctl.files.explained import shown
 
@@ -76,7 +76,9 @@ class Join:
         self.weights = weights
         self._refuse_other_ids()
         for role, model in models.items():
-            if model.table.repeats and (error := self._repeated(role)) is not None:
+            sample = model.table.sample
+            # Ids that stand there again and again would be joined with each other: it might not end.
+            if len(set(sample)) < len(sample) and (error := self._repeated(role)) is not None:
                 raise error
 
     @cached_property
@@ -218,14 +220,10 @@ class Join:
 
     def _early_id(self, share: float) -> str | None:
         """SQL: an id that about this share of all ids come before; None for all of them."""
-        rows = self.models["old"].table.rows
-        if rows < WATCHED or share >= 1:
+        table = self.models["old"].table
+        if table.rows < WATCHED or share >= 1:
             return None
-        found = self.work.fetch(
-            f"SELECT quantile_disc(id::VARCHAR, {share}) FROM {self.relations['old']} "
-            f"WHERE row % {max(1, rows // SAMPLED)} = 0"
-        )
-        return quoted(found[0][0])
+        return quoted(table.sample[int(share * len(table.sample))])
 
     def _checksum(self, rows: int) -> int:
         return int(self.work.fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {rows} + 1) AS t(i)")[0][0])

@@ -99,10 +99,15 @@ class PairedAnswers:
         order = np.argsort(-flips, kind="stable")
         return FlippedPairs(keys[order] // size, keys[order] % size, flips[order])
 
+    @cached_property
+    def _flip_tables(self) -> dict[str, Counts]:
+        cells, kept = self.pairing.cells, self.cells_of_old
+        n, old = cells.n[kept], cells.right["old"][kept]
+        return {role: flip_counts(old, right[kept], n) for role, right in cells.right.items()}
+
     def counts(self, replacement: str = "new") -> Counts:
         """The flip table of the old model and the one in a role, over samples of old classes."""
-        cells, kept = self.pairing.cells, self.cells_of_old
-        return flip_counts(cells.right["old"][kept], cells.right[replacement][kept], cells.n[kept])
+        return self._flip_tables[replacement]
 
     def changed(self, replacement: str = "new") -> int:
         """How many samples of old classes the model in a role answers in another way than the old one."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.columns import COLUMNS, check_headers
-from mptctl.evaluation.reading.table import SAMPLED, FileTable, IdKind, quoted
+from mptctl.evaluation.reading.table import FileTable, IdKind, quoted, sample_step
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
@@ -109,7 +109,7 @@ def _scan_parquet(name: str, parts: Sequence[Path]) -> Scanned | None:
     read = f"(SELECT {row} AS row, {natives}{classes} FROM read_parquet([{files}], hive_partitioning=false))"
     values = ", ".join(f"{column.value} AS {key}" for key, column in sound.items())
     kind: IdKind = "integers" if _is_number(fields["id"]) else "text"
-    table = FileTable(f"(SELECT row, {values} FROM {read})", rows, kind, Counter(), Counter(), False, name)
+    table = FileTable(f"(SELECT row, {values} FROM {read})", rows, kind, Counter(), Counter(), [], name)
     return _checked(table, read, sound, bool(classes), headers)
 
 
@@ -163,7 +163,7 @@ def _scan_csv(name: str, parts: Sequence[Path]) -> Scanned | None:
             columns = {key: _Column(key, key, f"contains({key}, chr(0))") for key in ("id", "label", "pred")}
             source = f"(SELECT rowid AS row, * FROM {table})"
             select = f"(SELECT row, id, label, pred FROM {source})"
-            made = FileTable(select, rows, _csv_kind(table), Counter(), Counter(), False, name)
+            made = FileTable(select, rows, _csv_kind(table), Counter(), Counter(), [], name)
             found = _checked(made, source, columns, "classes" in headers, headers)
     finally:
         if found is None:
@@ -239,12 +239,13 @@ def _checked(
 
     work, what = current(), f"reading {table.files}"
     ids, label, pred = columns["id"], columns["label"], columns["pred"]
-    sampled = f"WHERE row % {max(1, table.rows // SAMPLED)} = 0"
     try:
-        (present, wrong), *_ = work.fetch(
-            f"SELECT count(id), count(*) FILTER ({ids.wrong}) FROM {source}", what, table.rows
+        (present, wrong, sample), *_ = work.fetch(
+            f"SELECT count(id), count(*) FILTER ({ids.wrong}), "
+            f"list({ids.value}::VARCHAR) FILTER (row % {sample_step(table.rows)} = 0) FROM {source}",
+            what,
+            table.rows,
         )
-        (sample, different), *_ = work.fetch(f"SELECT count(*), count(DISTINCT id) FROM {source} {sampled}")
         names = work.fetch(
             f"SELECT kind, label::VARCHAR, pred::VARCHAR, n, wrong FROM (SELECT grouping(label) AS kind, "
             f"label, pred, count(*) AS n, "
@@ -277,7 +278,7 @@ def _checked(
         table,
         labels=Counter(dict(sorted(counts[0].items()))),
         answers=Counter(dict(sorted(counts[1].items()))),
-        repeats=different < sample,
+        sample=sorted(sample),
     )
     return Scanned(full, lists[0][0] if has_classes else None, headers)
 

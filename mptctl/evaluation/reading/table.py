@@ -18,7 +18,7 @@ from mptctl.evaluation.reading.workspace import Workspace, current
 
 # What ids are: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
 IdKind = Literal["integers", "text", "either"]
-# Rows of which one in so many is looked at for ids that stand there again and again: see `Ids.repeats`.
+# Rows, about, that stand for all of them: see `Table.sample`.
 SAMPLED = 20_000
 
 
@@ -42,8 +42,8 @@ class Table(Protocol):
         """How often each class is answered."""
 
     @property
-    def repeats(self) -> bool:
-        """Whether a sample of the rows holds an id twice: such a table is never joined, it might not end."""
+    def sample(self) -> list[str]:
+        """The ids of one row in every `sample_step(rows)`, sorted."""
 
     def relation(self, work: Workspace) -> str:
         """SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text."""
@@ -82,9 +82,8 @@ class ArrayTable:
         return Counter(self.preds.tolist())
 
     @cached_property
-    def repeats(self) -> bool:
-        sample = self.ids[:: max(1, self.rows // SAMPLED)].tolist()
-        return len(set(sample)) < len(sample)
+    def sample(self) -> list[str]:
+        return sorted(self.ids[:: sample_step(self.rows)].tolist())
 
     def relation(self, work: Workspace) -> str:
         columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
@@ -109,7 +108,7 @@ class FileTable:
         rows: how many it has.
         id_kind: what the ids are.
         labels, answers: how often each class stands there.
-        repeats: as `Table.repeats`.
+        sample: as `Table.sample`.
         files: what was read, for whoever watches.
     """
 
@@ -118,7 +117,7 @@ class FileTable:
     id_kind: IdKind
     labels: Counter[str]
     answers: Counter[str]
-    repeats: bool
+    sample: list[str]
     files: str
 
     def relation(self, work: Workspace) -> str:
@@ -138,6 +137,11 @@ class FileTable:
         query = f"SELECT {name}::VARCHAR AS value FROM {self.source} ORDER BY row"
         values: Any = current().arrays(query, f"reading {self.files}", self.rows)["value"]
         return np.asarray(values, dtype=np.str_)
+
+
+def sample_step(rows: int) -> int:
+    """Every such row of a table of so many belongs to its sample."""
+    return max(1, rows // SAMPLED)
 
 
 def quoted(text: str) -> str:
