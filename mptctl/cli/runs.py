@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 
+if TYPE_CHECKING:
+    from mptctl.models.run_list import RunList
+
 
 @prints({"--json": "mptctl.models.run_list:RunList"})
-def runs(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> None:
+def runs(
+    run_root: opt.RunRoot = Path("runs"),
+    as_json: opt.Json = False,
+    clean: Annotated[
+        bool,
+        typer.Option("--clean", help="Remove last.pt and previous.pt of finished runs, after a question."),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --clean: remove without a question.")
+    ] = False,
+) -> None:
     """List the runs below the run root.
 
     Shows method, state, validation error, date, and which runs each one taught. Subfolders are searched, so
     that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
     makes its run broken.
 
+    --clean frees disk: a finished run needs best.pt, and its other checkpoints only to be trained for longer by
+    --resume, which is then no longer possible.
+
     Examples:
 
         mptctl runs
 
         mptctl runs --run-root runs-cifar10 --json
+
+        mptctl runs --clean
     """
     from mptctl.errors import UsageError
 
     if not run_root.is_dir():
         raise UsageError(f"{run_root}: no such folder; name the one with the runs by --run-root")
+    if yes and not clean:
+        raise UsageError("--yes: goes with --clean")
+    if as_json and clean:
+        raise UsageError("--json: does not go with --clean")
     from mptctl.models.run_list import list_runs
 
     found = list_runs(run_root)
-    if as_json:
+    if clean:
+        _clean(found, yes)
+    elif as_json:
         typer.echo(found.model_dump_json())
     elif not found.runs:
         typer.echo(f"no run below {run_root}", err=True)
@@ -41,3 +67,27 @@ def runs(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> Non
         from mptctl.report.runs_terminal import print_runs
 
         print_runs(found.runs, Console())
+
+
+def _clean(found: RunList, yes: bool) -> None:
+    from mptctl.errors import UsageError
+    from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
+
+    spare = find_spare_checkpoints(found)
+    if not spare:
+        typer.echo(f"no finished run below {found.run_root} has a checkpoint to spare", err=True)
+        return
+    for each in spare:
+        names = " and ".join(path.name for path in each.files)
+        typer.echo(f"{each.run.path}: {names}, {each.freed / 1e6:,.1f} MB")
+    freed = f"{sum(each.freed for each in spare) / 1e6:,.1f} MB"
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"--clean: would free {freed}, and there is no terminal to ask in; add --yes")
+        question = f"Remove them, {freed}? --resume can then no longer train these runs for longer"
+        if not typer.confirm(question, err=True):
+            typer.echo("nothing was removed", err=True)
+            return
+    for each in spare:
+        remove_spare_checkpoints(each)
+    typer.echo(f"freed {freed}")
