@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import numpy as np
 
 from mptctl.evaluation.evaluate import compare
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import Cause, CauseRow, Causes, FlipReport, SliceRow
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.evaluation.statistics import rate
 
 HOSTILE = "<script>alert('x')</script>|`$\\frac$`@all"
 
@@ -38,3 +40,32 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
         limits=Limits(max_nfr=0.01),
         nfr_margin=0.02,
     )
+
+
+def with_everything(first_class: str = "ant") -> FlipReport:
+    """The example, with causes, slices and waived flips made up over its list of flips."""
+    report = example(first_class)
+    names: list[Cause] = ["bias", "forgotten", "new class"]
+    flips = [
+        flip.model_copy(
+            update={
+                "cause": names[i % 3],
+                "by": {"country": ("de", "it", "")[i % 4 % 3], "note": HOSTILE},
+                "waived": i % 5 == 0,
+            }
+        )
+        for i, flip in enumerate(report.worst_flips)
+    ]
+    slices = [
+        SliceRow(
+            by={"country": country, "note": HOSTILE}, n=50, negative_flips=n, old_right=40, nfr=n / 50,
+            nfr_ci95=(0.0, 0.5), lost=n / 40, lost_ci95=(0.0, 0.5), p=0.5, q=0.5, worse=False,
+        )
+        for country, n in Counter(flip.by["country"] for flip in flips).items()
+    ]  # fmt: skip
+    of = len(flips)
+    counted = Counter(flip.cause for flip in flips)
+    causes = Causes(
+        rows=[CauseRow(cause=name, flips=rate(counted[name], of)) for name in names], bias=1.0, not_tried=[]
+    )
+    return report.model_copy(update={"worst_flips": flips, "slices": slices, "causes": causes})

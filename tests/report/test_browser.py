@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 import pytest
 
 from mptctl.evaluation.calibration.report import measure_calibration
-from mptctl.evaluation.flip_report import Cause, CauseRow, Causes, FlippedSample, FlipReport, SliceRow
+from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.evaluation.statistics import rate
 from mptctl.report.calibration_page import render_calibration_html
 from mptctl.report.comparison_page import render_comparison
 from mptctl.report.flip_list import anchor
@@ -25,7 +23,7 @@ from mptctl.report.tune_page import render_tune_html
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened
-from tests.report.examples import HOSTILE, example
+from tests.report.examples import HOSTILE, with_everything
 from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
 from tests.studies.made_runs import made_seed
@@ -49,35 +47,6 @@ PROVENANCE = Provenance(
         ),
     ),
 )
-
-
-def with_everything(first_class: str = "ant") -> FlipReport:
-    """The example, with causes, slices and waived flips made up over its list of flips."""
-    report = example(first_class)
-    names: list[Cause] = ["bias", "forgotten", "new class"]
-    flips = [
-        flip.model_copy(
-            update={
-                "cause": names[i % 3],
-                "by": {"country": ("de", "it", "")[i % 4 % 3], "note": HOSTILE},
-                "waived": i % 5 == 0,
-            }
-        )
-        for i, flip in enumerate(report.worst_flips)
-    ]
-    slices = [
-        SliceRow(
-            by={"country": country, "note": HOSTILE}, n=50, negative_flips=n, old_right=40, nfr=n / 50,
-            nfr_ci95=(0.0, 0.5), lost=n / 40, lost_ci95=(0.0, 0.5), p=0.5, q=0.5, worse=False,
-        )
-        for country, n in Counter(flip.by["country"] for flip in flips).items()
-    ]  # fmt: skip
-    of = len(flips)
-    counted = Counter(flip.cause for flip in flips)
-    causes = Causes(
-        rows=[CauseRow(cause=name, flips=rate(counted[name], of)) for name in names], bias=1.0, not_tried=[]
-    )
-    return report.model_copy(update={"worst_flips": flips, "slices": slices, "causes": causes})
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,281 @@
+"""Every result in every medium, byte for byte as it is kept: pipe and colour at 80 columns, files, pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mptctl.data.split_summary import PartCounts, SplitSummary
+from mptctl.evaluation.calibration.report import CalibrationReport, measure_calibration
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.limits import Limits
+from mptctl.evaluation.reading.predictions import build_predictions
+from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
+from mptctl.report.adjust_terminal import describe_adjustment
+from mptctl.report.calibration_page import render_calibration_html
+from mptctl.report.calibration_terminal import print_calibration
+from mptctl.report.chain_files import render_markdown as render_chain_markdown
+from mptctl.report.chain_terminal import print_chain
+from mptctl.report.comparison_files import render_csv, render_latex, render_markdown
+from mptctl.report.comparison_page import render_comparison
+from mptctl.report.comparison_terminal import print_comparison
+from mptctl.report.flips_github import render_github
+from mptctl.report.flips_junit import render_junit
+from mptctl.report.flips_markdown import render_markdown as render_flips_markdown
+from mptctl.report.flips_page import render_html
+from mptctl.report.flips_terminal import print_report
+from mptctl.report.study_page import render_study
+from mptctl.report.study_terminal import print_study
+from mptctl.report.tune_page import render_tune_html
+from mptctl.report.tune_terminal import print_tune
+from mptctl.report.updates_terminal import print_updates
+from mptctl.studies.chain import ChainReport, report_chains
+from mptctl.studies.compare import compare_runs
+from mptctl.studies.comparison import Comparison
+from mptctl.studies.run_folders import runs_of_chain
+from mptctl.studies.study_report import StudyReport, StudyRow
+from mptctl.tune.tune_report import Comparison as Second
+from mptctl.tune.tune_report import TuneReport
+from tests.report import test_layouts
+from tests.report.examples import example, with_everything
+from tests.report.golden import check_golden, coloured, piped, readable_page
+from tests.report.test_tune_report import report as search
+from tests.report.test_tune_report import trial
+from tests.report.test_verdict_line import counted
+from tests.studies.made_runs import made_seed
+from tests.studies.test_chain import made_chain
+
+# Names that mean something to Markdown, LaTeX, HTML and a terminal.
+ODD = "a_b 50% & <i>x</i> [red]#1[/red] $k$ {y} ~^|"
+METHODS = {"no-treatment": 2.0, "mpt-kl": 4.0, "pct-kl": 2.0}
+
+Show = Callable[[Console], None]
+
+
+def _root() -> Path:
+    root = Path(mkdtemp())
+    for seed in (1, 2):
+        made_seed(root / str(seed), seed, METHODS)
+    return root
+
+
+def _odd(found: Comparison) -> Comparison:
+    rows = [row.model_copy(update={"name": ODD}) if row.name == "pct-kl" else row for row in found.rows]
+    return found.model_copy(update={"rows": rows, "notes": ["one run was left out"]})
+
+
+@cache
+def comparison(how: str) -> Comparison:
+    """Three methods of two seeds: plain, at one error, held against one of them, by old model, by split."""
+    root = _root()
+    if how == "equal-error":
+        return _odd(compare_runs([root], equal_error="mpt-kl"))
+    if how == "against":
+        return _odd(compare_runs([root], against="no-treatment"))
+    if how == "by-old":
+        return _odd(compare_runs([root], by="old"))
+    if how == "by-split":
+        found = compare_runs([root], against="mpt-kl")
+        rows = [
+            row.model_copy(update={"section": section})
+            for section in ("split a", "split b")
+            for row in found.rows
+        ]
+        return _odd(found.model_copy(update={"rows": rows}))
+    return _odd(compare_runs([root]))
+
+
+@cache
+def chain() -> ChainReport:
+    found = report_chains(runs_of_chain(made_chain(Path(mkdtemp()) / "study")))
+    large = found.rows[1].er_all.model_copy(update={"count": 12_345, "of": 50_000})
+    rows = [*found.rows, found.rows[1].model_copy(update={"name": "a|b_50%", "er_all": large})]
+    return ChainReport(
+        first=[*found.first, *(model.model_copy(update={"seed": 2}) for model in found.first)],
+        rows=[*rows, *(row.model_copy(update={"seed": 2}) for row in rows)],
+        notes=["something was left out"],
+    )
+
+
+def study(of_chain: bool = False) -> StudyReport:
+    runs = [
+        StudyRow(seed=1, run="mpt-kl", method="mpt-kl", status="done", steps=1024),
+        StudyRow(seed=1, run="x", method="mpt-lm", status="failed", steps=3, error="<i>no room</i> [red]"),
+    ]
+    return StudyReport(
+        study="demo", run_root="runs/demo", seeds=[1], runs=runs, seconds=200,
+        comparison=None if of_chain else comparison("plain"), chain=chain() if of_chain else None,
+    )  # fmt: skip
+
+
+@cache
+def flips(what: str) -> FlipReport:
+    """A failed gate with all that a report can show, an undecided one, one without logits, a long one."""
+    if what == "undecided":
+        return counted(2, 8, 10, Limits(max_nfr=0.01, max_lost=0.004, confidence=0.9))
+    if what == "answers":
+        return example("[red]ant_x[/red]", with_logits=False)
+    if what == "long":
+        return example(many=60)
+    return with_everything("ant_[b]|<x>").model_copy(update={"warnings": ["the files have no split"]})
+
+
+def updates() -> dict[str, FlipReport]:
+    return {
+        "mpt_[b]": counted(2, 8, 10, Limits(max_nfr=0.01, confidence=0.9)),
+        "plain": counted(20, 8, 10, Limits(max_nfr=0.01)),
+    }
+
+
+@cache
+def calibrated(scaled: bool) -> CalibrationReport:
+    rng = np.random.default_rng(0)
+    labels = np.array(["a", "b", "c"])[rng.integers(0, 3, 90)]
+    made = [
+        build_predictions(
+            "m_[b]", np.arange(first, first + 90), labels, logits=rng.normal(size=(90, 3)), classes=tuple("abc")
+        )
+        for first in (0, 90)
+    ]  # fmt: skip
+    return measure_calibration(made[0], made[1] if scaled else None, ["its run did not end"])
+
+
+@cache
+def searched(budget: bool = False) -> TuneReport:
+    second = Second(name="lm-k2", only_choice_flips=11, only_second_flips=27, p_value=0.0139, differs=True)
+    trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.5, 4.0, 8.0)]
+    failed = trial("lm", 3.0, None, status="failed", error="no [red]room[/red] <b>")
+    found = search([*trials, trial("lm", 2.0, 2520, 190), failed], second)
+    return found.model_copy(
+        update={"max_nfr": 0.05, "confidence": 0.95, "max_er_increase": None} if budget else {}
+    )
+
+
+def adjusted(kind: str) -> str:
+    after = AdjustFigures(
+        nfr=0.04, bound=0.06, er_all=0.12, flips=4, samples_old=100, errors=18, samples=150, nll=0.5
+    )
+    before = after.model_copy(update={"nfr": 0.07, "er_all": 0.1, "nll": 0.7})
+    chosen = (
+        Chosen(kind="bias", bias=1.25, biases={"a": 1.25, "b": 1.25}, temperature=1.5)
+        if kind == "bias"
+        else Chosen(kind="per-class", bias=None, biases={"a\x1b[2J": 1.0, "b": 0.5}, temperature=1.0)
+    )
+    report = AdjustReport(
+        chosen=chosen, validation=after, before=before, max_nfr=0.05, max_er_increase=None, confidence=0.95,
+        epochs=10, run="runs/new", best="runs/new/best.pt", warnings=[],
+    )  # fmt: skip
+    return "\n".join(describe_adjustment(report, {"b": "bee"})) + "\n"
+
+
+def split(console: Console) -> None:
+    from mptctl.cli.split import _print
+
+    del console  # the summary goes to standard output
+    counts = PartCounts(old=4_650, new=1_350, all=6_000)
+    _print(
+        SplitSummary(
+            path="runs/split.json", kept=True, source="characters", data_root=None, order="random", seed=1,
+            num_old=2, num_new=1, old_classes=["a_[b]", "b\x1b[2J"], new_classes=["c"], class_labels={"c": "sea"},
+            parts={"train": counts, "test": counts}, quarantined=["x.png: is no picture"], notes=["a note"],
+            fingerprint="0123",
+        )
+    )  # fmt: skip
+
+
+def show_comparison(how: str, console: Console) -> None:
+    print_comparison(comparison(how), console)
+
+
+def of_comparison(render: Callable[[Comparison], str], how: str) -> str:
+    return render(comparison(how))
+
+
+def of_flips(render: Callable[[FlipReport], str], what: str) -> str:
+    return render(flips(what))
+
+
+SHOWN: dict[str, Show] = {
+    **{
+        f"compare-{how}": partial(show_comparison, how)
+        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+    },
+    "chain": lambda console: print_chain(chain(), console),
+    "study": lambda console: print_study(study(), console),
+    "flips": lambda console: print_report(flips("failed"), console),
+    "flips-undecided": lambda console: print_report(flips("undecided"), console),
+    "flips-full": lambda console: print_report(flips("failed"), console, full=True),
+    "flips-answers": lambda console: print_report(flips("answers"), console, "nfr", full=True),
+    "flips-rows": lambda console: print_report(flips("long"), console, "name", 0),
+    "updates": lambda console: print_updates(updates(), console),
+    "calibration": lambda console: print_calibration(calibrated(True), console, full=True),
+    "tune-budget": lambda console: print_tune(searched(True), console),
+    **test_layouts.SHOWN,
+    "tune": lambda console: print_tune(searched(), console),
+}
+
+FILES: dict[str, Callable[[], str]] = {
+    **{
+        f"compare-{how}.{suffix}": partial(of_comparison, render, how)
+        for how in ("plain", "equal-error", "against", "by-old", "by-split")
+        for suffix, render in (("md", render_markdown), ("tex", render_latex), ("csv", render_csv))
+    },
+    "chain.md": lambda: render_chain_markdown(chain()),
+    **{
+        f"flips-{what}.{suffix}": partial(of_flips, render, what)
+        for what in ("failed", "undecided", "answers", "long")
+        for suffix, render in (
+            ("md", render_flips_markdown), ("junit.xml", render_junit), ("github.txt", render_github),
+        )
+    },
+    "adjust-bias.txt": lambda: adjusted("bias"),
+    "adjust-per-class.txt": lambda: adjusted("per-class"),
+}  # fmt: skip
+
+PAGES: dict[str, Callable[[], str]] = {
+    "flips": lambda: render_html(flips("failed")),
+    "flips-answers": lambda: render_html(flips("answers")),
+    "compare-plain": lambda: render_comparison(comparison("plain")),
+    "compare-against": lambda: render_comparison(comparison("against")),
+    "compare-by-old": lambda: render_comparison(comparison("by-old")),
+    "compare-by-split": lambda: render_comparison(comparison("by-split")),
+    "study": lambda: render_study(study()),
+    "study-chain": lambda: render_study(study(of_chain=True)),
+    "tune": lambda: render_tune_html(searched()),
+    "tune-budget": lambda: render_tune_html(searched(True)),
+    "calibration": lambda: render_calibration_html(calibrated(True)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe without COLUMNS, where a line that is whole stays one line."""
+    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_pipe_and_colour(name: str) -> None:
+    check_golden(f"{name}.pipe.txt", piped(SHOWN[name]))
+    check_golden(f"{name}.colour.txt", coloured(SHOWN[name]))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files(name: str) -> None:
+    check_golden(name, FILES[name]())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages(name: str) -> None:
+    check_golden(f"{name}.html", readable_page(PAGES[name]()))
+
+
+def test_the_summary_of_a_split(capsys: pytest.CaptureFixture[str]) -> None:
+    split(Console())
+    check_golden("split.txt", capsys.readouterr().out)
