@@ -21,7 +21,8 @@ from tests.common import ROOT, environment
 _IMPORTS = (
     "torch._dynamo", "torchvision", "tensorboardX", "optuna", "duckdb", "scipy.stats", "matplotlib.figure",
     "mptctl.cli.app", "mptctl.training.train", "mptctl.training.dry_run", "mptctl.tune.sweep", "mptctl.studies.study",
-    "mptctl.inference.named_models", "mptctl.evaluation.evaluate", "mptctl.report.flips_files", "tests.forked",
+    "mptctl.inference.named_models", "mptctl.evaluation.evaluate", "mptctl.report.documents.flips_files",
+    "tests.forked",
 )  # fmt: skip
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(list(_IMPORTS))

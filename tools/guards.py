@@ -399,7 +399,7 @@ GUARDS: dict[int, Guard] = {
     ),
     61: _one(
         "files of one command take their names together",
-        "report/flips_files.py",
+        "report/documents/flips_files.py",
         "self.predictions / name, files.open)",
         "self.predictions / name)",
     ),

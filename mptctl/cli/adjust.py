@@ -98,7 +98,7 @@ def adjust(
         if run is not None:
             find_checkpoint(run, run_root)
     from mptctl.release.adjusting import AdjustRequest
-    from mptctl.report.adjust_terminal import describe_adjustment
+    from mptctl.report.documents.adjust import describe_adjustment
 
     adjusted = adjust_and_draw(
         AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor),
@@ -122,13 +122,13 @@ def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | Non
         figure: where the figure goes; None: into the new run's folder.
     """
     from mptctl.release.adjusting import adjust as adjust_run
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     with showing_progress(session) as session:
         adjusted = adjust_run(request, session)
     if adjusted.choice is not None:
-        from mptctl.report.adjust_figure import draw_adjustment
-        from mptctl.report.svg import save_figure
+        from mptctl.report.figures.adjust import draw_adjustment
+        from mptctl.report.media.svg import save_figure
 
         path = figure or adjusted.folder.path / FIGURE
         save_figure(draw_adjustment(adjusted.report, adjusted.choice, adjusted.mixture), path)

@@ -11,7 +11,7 @@ def print_table(
     """Columns of ``words`` begin at the left, the others are numbers and end at the right; spare ones may go."""
     from rich.console import Console
 
-    from mptctl.report.tables import make_table
+    from mptctl.report.media.tables import make_table
 
     console = Console()
     table = make_table(console, *columns, left=words, spare=spare)
@@ -24,6 +24,6 @@ def conclude(sentence: str) -> None:
     """Say what a bench comes to, as its last line."""
     from rich.console import Console
 
-    from mptctl.report.tables import say, words
+    from mptctl.report.media.tables import say, words
 
     say(words(sentence, "bold"), Console())

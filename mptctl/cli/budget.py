@@ -122,7 +122,7 @@ def warn_of_chance(budget: Budget | None, old: str | None, noise_floor: str | No
     if noise_floor is None or old is None or budget is None:
         return
     from mptctl.release.chance_flips import below_chance_before_training
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     with showing_progress(session) as session:
         warnings = below_chance_before_training(budget, old, noise_floor, session)

@@ -68,8 +68,8 @@ def chain(
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.
-    from mptctl.report.chain_files import ChainFiles
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.documents.chain_files import ChainFiles
+    from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.chain import report_chains
 
     with showing_progress(Session(device=device)) as session:
@@ -81,6 +81,6 @@ def chain(
         return
     from rich.console import Console
 
-    from mptctl.report.chain_terminal import print_chain
+    from mptctl.report.documents.chain import print_chain
 
     print_chain(report, Console())

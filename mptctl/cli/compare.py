@@ -90,8 +90,8 @@ def compare(
     # Here, because they take a second to import, and that a study is not there is to be said at once.
     from mptctl.cli.outputs import Outputs
     from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
-    from mptctl.report.comparison_files import FIRST_COLUMNS, ComparisonFiles
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.documents.comparison_files import FIRST_COLUMNS, ComparisonFiles
+    from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.compare import compare_runs
 
     files = ComparisonFiles(csv, latex, markdown, report)
@@ -120,7 +120,7 @@ def compare(
         return
     from rich.console import Console
 
-    from mptctl.report.comparison_terminal import print_comparison
+    from mptctl.report.documents.comparison import print_comparison
 
     print_comparison(comparison, Console())
 

@@ -28,6 +28,6 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
         return
     from rich.console import Console
 
-    from mptctl.report.doctor_terminal import print_doctor
+    from mptctl.report.documents.doctor import print_doctor
 
     print_doctor(checks, conclusion(checks), Console())

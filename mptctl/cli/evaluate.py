@@ -182,10 +182,10 @@ def evaluate(
     from mptctl.inference.named_models import load_updates
     from mptctl.inference.when_needed import pictures_of
     from mptctl.machine.signals import StopRequest, interruptible
-    from mptctl.report.flip_list import MOST_FLIPS
-    from mptctl.report.flips_files import FlipFiles
-    from mptctl.report.progress_bars import showing_progress
-    from mptctl.report.provenance import Gathering
+    from mptctl.report.documents.flip_list import MOST_FLIPS
+    from mptctl.report.documents.flips_files import FlipFiles
+    from mptctl.report.media.progress_bars import showing_progress
+    from mptctl.report.media.provenance import Gathering
     from mptctl.report.trackers.tracker import require_trackers
 
     trackers = require_trackers(log)

@@ -67,8 +67,8 @@ def conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
     else:
         from rich.console import Console
 
-        from mptctl.report.class_names import for_people
-        from mptctl.report.updates_terminal import print_updates
+        from mptctl.report.documents.class_names import for_people
+        from mptctl.report.documents.updates import print_updates
 
         print_updates({name: for_people(report) for name, report in reports.items()}, Console())
     failed = []

@@ -64,7 +64,7 @@ def evaluate_one(
     from mptctl.evaluation.reading.readers import is_predictions_file
     from mptctl.files.output_kinds import HTML
     from mptctl.inference.named_models import load_predictions
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     if validation is not None and temperature is None:
         raise UsageError("--validation: is what --temperature fit is fitted on; give both")
@@ -85,8 +85,8 @@ def evaluate_one(
     result = measure_calibration(found.models["model"], held_out, found.warnings)
     if report is not None:
         from mptctl.files import writing
-        from mptctl.report.calibration_page import render_calibration_html
-        from mptctl.report.provenance import Gathering
+        from mptctl.report.documents.calibration_page import render_calibration_html
+        from mptctl.report.media.provenance import Gathering
 
         with writing(report) as stream:
             sources = Gathering(found, sys.argv).finish()
@@ -97,6 +97,6 @@ def evaluate_one(
     else:
         from rich.console import Console
 
-        from mptctl.report.calibration_terminal import print_calibration
+        from mptctl.report.documents.calibration import print_calibration
 
         print_calibration(result, Console(), full=full)

@@ -67,7 +67,7 @@ def export(
     from mptctl.release.earlier_exports import DESCRIPTION, EXPORT
     from mptctl.release.exporting import ExportRequest, refuse_contradictions
     from mptctl.release.exporting import export as export_run
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     request = ExportRequest(run, format_, out, with_preprocessing, tolerance, quantize)
     refuse_contradictions(request)

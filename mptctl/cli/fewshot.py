@@ -127,8 +127,8 @@ def _episodes(
     checkpoints, split = named_checkpoints([run], session.run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.few_shot import EpisodeRequest, few_shot
-    from mptctl.report.few_shot_terminal import print_few_shot
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.documents.few_shot import print_few_shot
+    from mptctl.report.media.progress_bars import showing_progress
 
     request = EpisodeRequest(*numbers)
     with showing_progress(session) as session:
@@ -148,7 +148,7 @@ def _add(run: str, session: Session, pictures: Path, name: str, *, overwrite: bo
 
     find_checkpoint(run, session.run_root)  # before torch, which takes seconds to import
     from mptctl.release.adding import AddRequest, add_classes
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     request = AddRequest(run, pictures, name, overwrite)
     with showing_progress(session) as session:
@@ -188,9 +188,9 @@ def _analyse(
     checkpoints, split = named_checkpoints(runs, session.run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
     from mptctl.inference.few_shot import EpisodeRequest
-    from mptctl.report.few_shot_figure import draw_discriminability
-    from mptctl.report.progress_bars import showing_progress
-    from mptctl.report.svg import save_figure
+    from mptctl.report.figures.few_shot import draw_discriminability
+    from mptctl.report.media.progress_bars import showing_progress
+    from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
         request = EpisodeRequest(*numbers)
@@ -201,7 +201,7 @@ def _analyse(
         return
     from rich.console import Console
 
-    from mptctl.report.few_shot_terminal import print_discriminability
+    from mptctl.report.documents.few_shot import print_discriminability
 
     print_discriminability(found, Console())
     typer.echo(str(path))

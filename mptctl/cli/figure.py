@@ -61,10 +61,10 @@ def embedding(
     checkpoints, split = named_checkpoints(runs, run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.embedding import embed
-    from mptctl.report.class_names import class_name
-    from mptctl.report.embedding_figure import draw_embeddings
-    from mptctl.report.progress_bars import showing_progress
-    from mptctl.report.svg import save_figure
+    from mptctl.report.documents.class_names import class_name
+    from mptctl.report.figures.embedding import draw_embeddings
+    from mptctl.report.media.progress_bars import showing_progress
+    from mptctl.report.media.svg import save_figure
 
     with showing_progress(Session(run_root, device or "auto")) as session:
         found = embed(checkpoints, split, session)

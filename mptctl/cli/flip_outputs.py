@@ -13,8 +13,8 @@ from mptctl.names import LOGGED_FLIPS, SortKey, TrackerName
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlippedSample, FlipReport
     from mptctl.inference.named_models import NamedModels
-    from mptctl.report.flips_files import FlipFiles
-    from mptctl.report.provenance import Gathering
+    from mptctl.report.documents.flips_files import FlipFiles
+    from mptctl.report.media.provenance import Gathering
 
 
 def check_outputs(
@@ -30,7 +30,7 @@ def check_outputs(
     from mptctl.errors import UsageError
     from mptctl.evaluation.reading.earlier_predictions import SAVED
     from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
-    from mptctl.report.flips_files import FIGURES, PREDICTIONS
+    from mptctl.report.documents.flips_files import FIGURES, PREDICTIONS
 
     if as_json and as_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
@@ -53,18 +53,18 @@ def print_comparison(
     report: FlipReport, as_json: bool, as_markdown: bool, sort: SortKey, rows: int | None, full: bool
 ) -> None:
     """Print a comparison in the form that was asked for."""
-    from mptctl.report.class_names import for_people
+    from mptctl.report.documents.class_names import for_people
 
     if as_json:
         typer.echo(report.model_dump_json())
     elif as_markdown:
-        from mptctl.report.flips_markdown import render_markdown
+        from mptctl.report.documents.flips_markdown import render_markdown
 
         typer.echo(render_markdown(for_people(report)), nl=False)
     else:
         from rich.console import Console
 
-        from mptctl.report.flips_terminal import print_report
+        from mptctl.report.documents.flips import print_report
 
         print_report(for_people(report), Console(), sort, rows, full=full)
 
@@ -115,6 +115,6 @@ def log_flips(report: FlipReport, trackers: list[TrackerName], new: str, run_roo
 def print_annotations(report: FlipReport) -> None:
     """Annotate a GitHub workflow, on standard error: the runner reads both, and standard output may be JSON."""
     from mptctl.cli.streams import write_commands
-    from mptctl.report.flips_github import render_github
+    from mptctl.report.documents.github import render_github
 
     write_commands(render_github(report))

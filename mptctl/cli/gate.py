@@ -58,7 +58,7 @@ def init(
     from mptctl.files.output_kinds import OutputKind
     from mptctl.inference.named_models import load_predictions
     from mptctl.inference.when_needed import pictures_of
-    from mptctl.report.progress_bars import showing_progress
+    from mptctl.report.media.progress_bars import showing_progress
 
     keys = slices.columns(by)
     if metadata is not None and not keys:

@@ -49,8 +49,8 @@ def history(
     if not releases:
         raise DataError(f"{file}: holds no release; evaluate --append-history adds one")
     if out is not None:
-        from mptctl.report.history_figure import draw_history
-        from mptctl.report.svg import save_figure
+        from mptctl.report.figures.history import draw_history
+        from mptctl.report.media.svg import save_figure
 
         save_figure(draw_history(releases), out)
         typer.echo(f"wrote {out}", err=True)
@@ -59,6 +59,6 @@ def history(
         return
     from rich.console import Console
 
-    from mptctl.report.history_terminal import print_history
+    from mptctl.report.documents.history import print_history
 
     print_history(releases, Console())

@@ -80,7 +80,7 @@ def import_(
     from mptctl.models.importing import import_model, read_class_names
     from mptctl.models.ownership import refuse_own_inputs, run_folder
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.media.progress_bars import progress_bars
 
     folder = run_folder(run_root, name)
     refuse_own_inputs(folder, (weights,) if class_names is None else (weights, class_names))

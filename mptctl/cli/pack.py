@@ -52,7 +52,7 @@ def pack(
     from mptctl.data.image_folder import BadPictures, parts_of
     from mptctl.data.pack import AGAIN, pack_folder
     from mptctl.data.picture_kinds import passed_over_in_classes
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.media.progress_bars import progress_bars
 
     try:
         with progress_bars() as progress:

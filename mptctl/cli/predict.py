@@ -48,7 +48,7 @@ def predict(
     from mptctl.evaluation.reading.answers import answers_writer
     from mptctl.evaluation.reading.earlier_predictions import ANSWERS
     from mptctl.models.run_folder import find_checkpoint
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.media.progress_bars import progress_bars
 
     outputs = Outputs()
     answers_writer(out)

@@ -42,10 +42,10 @@ def quickstart(
     from mptctl.errors import Stopped
     from mptctl.files import write_atomically
     from mptctl.inference.predict import image_reader
-    from mptctl.report.flips_page import render_html
-    from mptctl.report.progress_bars import plain_line
-    from mptctl.report.provenance import Gathering
-    from mptctl.report.study_terminal import watching
+    from mptctl.report.documents.flips_page import render_html
+    from mptctl.report.documents.study import watching
+    from mptctl.report.media.progress_bars import plain_line
+    from mptctl.report.media.provenance import Gathering
     from mptctl.studies.quickstart import PAGE_NAME
     from mptctl.studies.quickstart import quickstart as run
 
@@ -69,7 +69,7 @@ def quickstart(
     if as_json:
         typer.echo(result.model_dump_json())
         return
-    from mptctl.report.quickstart_screen import print_quickstart
+    from mptctl.report.documents.quickstart import print_quickstart
 
     print_quickstart(
         result.rows,

@@ -64,7 +64,7 @@ def runs(
     else:
         from rich.console import Console
 
-        from mptctl.report.runs_terminal import print_runs
+        from mptctl.report.documents.runs import print_runs
 
         print_runs(found.runs, Console())
 

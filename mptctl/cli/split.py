@@ -110,7 +110,7 @@ def split(
     from mptctl.errors import UsageError
     from mptctl.files import read_names
     from mptctl.models.lock import held_below
-    from mptctl.report.progress_bars import progress_bars
+    from mptctl.report.media.progress_bars import progress_bars
 
     if overwrite and (held := held_below(run_root)):
         raise UsageError(
@@ -164,8 +164,8 @@ def _print(summary: SplitSummary) -> None:
     from rich.console import Console
 
     from mptctl.errors import some
-    from mptctl.report.class_names import class_name
-    from mptctl.report.tables import make_table, words
+    from mptctl.report.documents.class_names import class_name
+    from mptctl.report.media.tables import make_table, words
 
     console = Console()
     kept = ", kept as it was" if summary.kept else ""

@@ -138,8 +138,8 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
 
     from rich.console import Console
 
-    from mptctl.report.progress_bars import plain_line, throttled_log
-    from mptctl.report.study_terminal import print_study, watching
+    from mptctl.report.documents.study import print_study, watching
+    from mptctl.report.media.progress_bars import plain_line, throttled_log
     from mptctl.studies.study import refuse_if_failed, run_study
 
     console = Console(stderr=True)
@@ -147,7 +147,7 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
     with watching(console) as on_update:
         report = run_study(request, on_update, say, throttled_log(say))
     if page is not None:
-        from mptctl.report.study_page import save_study_page
+        from mptctl.report.documents.study_page import save_study_page
 
         save_study_page(report, page, sys.argv)
         typer.echo(f"wrote {page}", err=True)
@@ -161,7 +161,7 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
 def _say_what_would_be_done(request: StudyRequest, as_json: bool) -> None:
     from rich.console import Console
 
-    from mptctl.report.study_terminal import print_plan
+    from mptctl.report.documents.study import print_plan
     from mptctl.studies.study_dry_run import dry_run
 
     plan = dry_run(request)

@@ -255,7 +255,7 @@ def _own_teachers(folder: Path) -> dict[str, str]:
 
 def describe(plan: DryRun) -> list[str]:
     """What a run would be, as lines of text."""
-    from mptctl.report.numbers import duration
+    from mptctl.report.media.numbers import duration
 
     held = " (holds a run: needs --resume or --overwrite)" if plan.holds_run and not plan.from_step else ""
     bias = f", k {plan.k:g}" if plan.k else ""

@@ -27,10 +27,10 @@ def check_outputs(folder: Path, run_root: Path, recipe: str | None, models: list
 def search_and_print(request: TuneRequest, as_json: bool) -> None:
     from rich.console import Console
 
-    from mptctl.report.progress_bars import plain_line, throttled_log
-    from mptctl.report.provenance import origin_of_search, provenance
-    from mptctl.report.tune_page import save_tune_figure
-    from mptctl.report.tune_terminal import print_tune, watching
+    from mptctl.report.documents.tune import print_tune, watching
+    from mptctl.report.documents.tune_page import save_tune_figure
+    from mptctl.report.media.progress_bars import plain_line, throttled_log
+    from mptctl.report.media.provenance import origin_of_search, provenance
     from mptctl.tune.sweep import refuse_if_none, sweep
 
     console = Console(stderr=True)
@@ -60,7 +60,7 @@ def search_and_print(request: TuneRequest, as_json: bool) -> None:
 
 def say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
     from mptctl.cli.training_verbs import describe
-    from mptctl.report.numbers import duration
+    from mptctl.report.media.numbers import duration
     from mptctl.tune.dry_run import dry_run
 
     plan = dry_run(request)

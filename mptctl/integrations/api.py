@@ -9,7 +9,7 @@ from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.names import Session
-from mptctl.report.flips_object import Report as Report
+from mptctl.report.documents.flips_object import Report as Report
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,8 @@ from mptctl.evaluation.reading.predictions import (
     refuse_one_column,
 )
 from mptctl.machine.facts import rank
-from mptctl.report.flip_metrics import flip_metrics
-from mptctl.report.numbers import format_count, format_interval, percent
+from mptctl.report.media.numbers import format_count, format_interval, percent
+from mptctl.report.trackers.flip_metrics import flip_metrics
 
 Say = Callable[[str], None] | None
 # The label of a sample that counts nowhere, torch's and Hugging Face's `ignore_index`.

@@ -23,8 +23,8 @@ from mptctl.models.ownership import RUN
 from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 from mptctl.models.run_list import list_runs
 from mptctl.recipe import Recipe
-from mptctl.report.runs_terminal import print_runs
-from mptctl.report.training_progress import Silent
+from mptctl.report.documents.runs import print_runs
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, command, environment, short_recipe, train_until_killed

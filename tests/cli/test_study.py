@@ -9,7 +9,7 @@ import pytest
 
 from mptctl.cli.training_verbs import describe
 from mptctl.data.split import make_split
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.dry_run import DryRun
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train

@@ -13,7 +13,7 @@ from mptctl.data.split import load_split, make_split
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint
 from mptctl.names import Role
 from mptctl.recipe import differences, load_recipe
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.teachers.ensemble import Teachers
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest
 from mptctl.training.train import train

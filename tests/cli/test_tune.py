@@ -11,7 +11,7 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Done, short_recipe

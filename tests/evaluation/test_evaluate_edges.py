@@ -8,7 +8,7 @@ import pytest
 from mptctl.errors import CheckpointError, DataError, UsageError
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
-from mptctl.report.wording import rate_lines, verdict
+from mptctl.report.documents.wording import rate_lines, verdict
 from tests.evaluation.made_up import answers
 
 

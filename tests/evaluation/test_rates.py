@@ -12,9 +12,9 @@ from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts, Rates
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.report.flips_markdown import render_markdown
-from mptctl.report.flips_page import render_html
-from mptctl.report.flips_terminal import print_report
+from mptctl.report.documents.flips import print_report
+from mptctl.report.documents.flips_markdown import render_markdown
+from mptctl.report.documents.flips_page import render_html
 
 TABLE = Counts(both_right=5, negative_flips=2, positive_flips=1, both_wrong=2)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe

@@ -17,11 +17,6 @@ from pathlib import Path
 # What the commands import, once for all children.
 import duckdb  # noqa: F401
 
-import mptctl.cli.app
-import mptctl.evaluation.evaluate
-import mptctl.inference.named_models
-import mptctl.report.flips_files
-import mptctl.report.flips_terminal  # noqa: F401
 from tests.common import Done
 from tests.forked import program
 

@@ -15,8 +15,8 @@ from mptctl.cli.streams import COMMAND
 from mptctl.evaluation.reading.side_table import SideTable
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
 from mptctl.evaluation.reading.workspace import current, workspace
-from mptctl.report.comparison_files import render_csv
-from mptctl.report.flips_object import Report
+from mptctl.report.documents.comparison_files import render_csv
+from mptctl.report.documents.flips_object import Report
 from mptctl.report.trackers.logged_comparison import _write
 from mptctl.studies.comparison import Comparison
 from tests.faults.process import run_forked

@@ -19,8 +19,6 @@ import numpy as np
 import pytest
 
 # What the commands import, once for all children.
-import mptctl.report.chain_figure
-import mptctl.report.comparison_page  # noqa: F401
 from mptctl.data.split import load_split
 from mptctl.files import storage_error
 from mptctl.machine.cluster import ray_folder

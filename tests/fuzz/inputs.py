@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import make_folder, short_recipe

@@ -26,7 +26,7 @@ from mptctl.evaluation.statistics import exact_interval
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.networks import build_model
 from mptctl.recipe import load_recipe
-from mptctl.report.flips_page import render_html
+from mptctl.report.documents.flips_page import render_html
 from tests.common import CommandLine, environment
 
 # By hand: of four samples of cat and dog, two are right in both, the second is lost, the fourth is won.

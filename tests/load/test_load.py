@@ -150,7 +150,7 @@ def test_a_page_of_many_flips(tmp_path: Path, tell: Callable[[str], None]) -> No
 
 
 def _train_two(root: Path) -> None:
-    from mptctl.report.training_progress import Silent
+    from mptctl.report.media.training_progress import Silent
     from mptctl.training.request import RunRequest
     from mptctl.training.train import train
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from mptctl.machine.doctor import LEAST_FREE, Check, conclusion, examine, judge_storage, judge_threads
 from mptctl.machine.kept_threads import KeptThreads
-from mptctl.report.doctor_terminal import print_doctor
+from mptctl.report.documents.doctor import print_doctor
 from tests.common import CommandLine
 
 

@@ -13,7 +13,7 @@ import torch
 import torchvision
 
 from mptctl.data.split import make_split
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe

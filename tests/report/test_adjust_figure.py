@@ -10,9 +10,9 @@ import pytest
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.mixture import WEIGHTS, mix_old_in
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
-from mptctl.report.adjust_figure import draw_adjustment
-from mptctl.report.adjust_terminal import describe_adjustment
-from mptctl.report.svg import save_figure
+from mptctl.report.documents.adjust import describe_adjustment
+from mptctl.report.figures.adjust import draw_adjustment
+from mptctl.report.media.svg import save_figure
 from tests.evaluation.made_up import made_up
 
 SAMPLES = made_up(1000, 0, uneven=1.0)

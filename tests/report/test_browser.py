@@ -12,14 +12,21 @@ import pytest
 from mptctl.evaluation.calibration.report import measure_calibration
 from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.calibration_page import render_calibration_html
-from mptctl.report.comparison_page import render_comparison
-from mptctl.report.flip_list import anchor
-from mptctl.report.flips_page import render_html
-from mptctl.report.numbers import percent
-from mptctl.report.provenance import Change, Origin, Provenance, origin_of_search, origins_of_runs, provenance
-from mptctl.report.study_page import render_study
-from mptctl.report.tune_page import render_tune_html
+from mptctl.report.documents.calibration_page import render_calibration_html
+from mptctl.report.documents.comparison_page import render_comparison
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.documents.study_page import render_study
+from mptctl.report.documents.tune_page import render_tune_html
+from mptctl.report.media.numbers import percent
+from mptctl.report.media.page import anchor
+from mptctl.report.media.provenance import (
+    Change,
+    Origin,
+    Provenance,
+    origin_of_search,
+    origins_of_runs,
+    provenance,
+)
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened

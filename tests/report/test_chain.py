@@ -9,10 +9,10 @@ import pytest
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from mptctl.report.chain_figure import draw_chain
-from mptctl.report.chain_files import ChainFiles, render_markdown
-from mptctl.report.chain_terminal import print_chain
-from mptctl.report.chain_wording import TITLES
+from mptctl.report.documents.chain import print_chain
+from mptctl.report.documents.chain_files import ChainFiles, render_markdown
+from mptctl.report.documents.chain_wording import TITLES
+from mptctl.report.figures.chain import draw_chain
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
 from tests.report.layouts import check_layout

@@ -6,10 +6,10 @@ import io
 
 from rich.console import Console
 
-from mptctl.report.class_names import for_people
-from mptctl.report.flips_markdown import render_markdown
-from mptctl.report.flips_page import render_html
-from mptctl.report.flips_terminal import print_report
+from mptctl.report.documents.class_names import for_people
+from mptctl.report.documents.flips import print_report
+from mptctl.report.documents.flips_markdown import render_markdown
+from mptctl.report.documents.flips_page import render_html
 from tests.report.examples import example
 
 LABELS = {"ant": "wood ant", "fox": "red fox"}

@@ -14,10 +14,15 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
-from mptctl.report.comparison_files import ComparisonFiles, render_csv, render_latex, render_markdown
-from mptctl.report.comparison_page import draw_trade_off, render_comparison
-from mptctl.report.comparison_terminal import print_comparison
-from mptctl.report.comparison_wording import marks_sentence, spread_text
+from mptctl.report.documents.comparison import print_comparison
+from mptctl.report.documents.comparison_files import (
+    ComparisonFiles,
+    render_csv,
+    render_latex,
+    render_markdown,
+)
+from mptctl.report.documents.comparison_page import draw_trade_off, render_comparison
+from mptctl.report.documents.comparison_wording import marks_sentence, spread_text
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.layouts import check_layout

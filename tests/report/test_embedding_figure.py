@@ -8,7 +8,7 @@ from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 
 from mptctl.inference.embedding import Embedding
-from mptctl.report.embedding_figure import class_colours, draw_embeddings
+from mptctl.report.figures.embedding import class_colours, draw_embeddings
 
 
 def made(num_classes: int = 4, num_known: int = 4) -> Embedding:

@@ -11,9 +11,9 @@ import pytest
 
 from mptctl import evaluate
 from mptctl.evaluation.flip_report import FlippedSample
-from mptctl.report.flip_list import FIRST_ROWS, anchor, flip_list, order_sentence
-from mptctl.report.flips_page import render_html
-from mptctl.report.page import compact
+from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.media.page import anchor, compact
 from tests.report.examples import HOSTILE, example
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from PIL import Image
 
 from mptctl.evaluation.flip_report import PairRow
-from mptctl.report.figure_words import figure_words
-from mptctl.report.flips_figures import draw_figures, save_figures
-from mptctl.report.flips_files import FIGURES
-from mptctl.report.flips_page import render_html
-from mptctl.report.numbers import percent
+from mptctl.report.documents.flips_files import FIGURES
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.figures.flips import draw_figures, save_figures
+from mptctl.report.figures.flips_words import figure_words
+from mptctl.report.media.numbers import percent
 from tests.report.examples import HOSTILE, example
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mptctl.report.flips_markdown import escape, render_markdown
+from mptctl.report.documents.flips_markdown import escape, render_markdown
 from tests.report.examples import HOSTILE, example
 
 

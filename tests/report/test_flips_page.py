@@ -12,9 +12,9 @@ from rich.console import Console
 
 from mptctl.evaluation.evaluate import compare
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.flips_markdown import render_markdown
-from mptctl.report.flips_page import render_html
-from mptctl.report.flips_terminal import print_report
+from mptctl.report.documents.flips import print_report
+from mptctl.report.documents.flips_markdown import render_markdown
+from mptctl.report.documents.flips_page import render_html
 from tests.report.examples import HOSTILE, example
 
 

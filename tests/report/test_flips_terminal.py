@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mptctl.report.flips_terminal import print_report
+from mptctl.report.documents.flips import print_report
 from tests.report.examples import example
 
 

@@ -17,24 +17,24 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
-from mptctl.report.adjust_terminal import describe_adjustment
-from mptctl.report.calibration_page import render_calibration_html
-from mptctl.report.calibration_terminal import print_calibration
-from mptctl.report.chain_files import render_markdown as render_chain_markdown
-from mptctl.report.chain_terminal import print_chain
-from mptctl.report.comparison_files import render_csv, render_latex, render_markdown
-from mptctl.report.comparison_page import render_comparison
-from mptctl.report.comparison_terminal import print_comparison
-from mptctl.report.flips_github import render_github
-from mptctl.report.flips_junit import render_junit
-from mptctl.report.flips_markdown import render_markdown as render_flips_markdown
-from mptctl.report.flips_page import render_html
-from mptctl.report.flips_terminal import print_report
-from mptctl.report.study_page import render_study
-from mptctl.report.study_terminal import print_study
-from mptctl.report.tune_page import render_tune_html
-from mptctl.report.tune_terminal import print_tune
-from mptctl.report.updates_terminal import print_updates
+from mptctl.report.documents.adjust import describe_adjustment
+from mptctl.report.documents.calibration import print_calibration
+from mptctl.report.documents.calibration_page import render_calibration_html
+from mptctl.report.documents.chain import print_chain
+from mptctl.report.documents.chain_files import render_markdown as render_chain_markdown
+from mptctl.report.documents.comparison import print_comparison
+from mptctl.report.documents.comparison_files import render_csv, render_latex, render_markdown
+from mptctl.report.documents.comparison_page import render_comparison
+from mptctl.report.documents.flips import print_report
+from mptctl.report.documents.flips_markdown import render_markdown as render_flips_markdown
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.documents.github import render_github
+from mptctl.report.documents.junit import render_junit
+from mptctl.report.documents.study import print_study
+from mptctl.report.documents.study_page import render_study
+from mptctl.report.documents.tune import print_tune
+from mptctl.report.documents.tune_page import render_tune_html
+from mptctl.report.documents.updates import print_updates
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import Comparison

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from jinja2 import UndefinedError
 
-from mptctl.report import page
-from mptctl.report.flips_page import render_html
-from mptctl.report.page import render_page
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.media import page
+from mptctl.report.media.page import render_page
 from tests.report.examples import HOSTILE, example
 
 TEMPLATES = Path(page.__file__).parent / "templates"

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mptctl.report import progress_bars as progress_bars
+from mptctl.report.media import progress_bars as progress_bars
 
 
 def console(terminal: bool) -> Console:

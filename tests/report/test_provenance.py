@@ -20,7 +20,7 @@ from mptctl.models.adjustment import Adjustment
 from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
 from mptctl.recipe import change_recipe, load_recipe, nearest_preset
-from mptctl.report.provenance import (
+from mptctl.report.media.provenance import (
     Change,
     Gathering,
     digest_of_files,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mptctl.report.half_blocks import can_draw, draw_half_blocks
-from mptctl.report.quickstart_screen import print_quickstart
+from mptctl.report.documents.quickstart import print_quickstart
+from mptctl.report.media.half_blocks import can_draw, draw_half_blocks
 from mptctl.studies.quickstart import QuickstartExample, QuickstartRow
 
 ROWS = [

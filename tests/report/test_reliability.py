@@ -6,11 +6,11 @@ import numpy as np
 
 from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
-from mptctl.report.figure_words import reliability_words
-from mptctl.report.flips_figures import draw_figures
-from mptctl.report.flips_page import render_html
-from mptctl.report.reliability import Panel, draw_reliability
-from mptctl.report.svg import NEW, style
+from mptctl.report.documents.flips_page import render_html
+from mptctl.report.figures.flips import draw_figures
+from mptctl.report.figures.flips_words import reliability_words
+from mptctl.report.figures.reliability import Panel, draw_reliability
+from mptctl.report.media.svg import NEW, style
 from tests.report.examples import example
 
 

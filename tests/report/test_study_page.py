@@ -9,10 +9,10 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
-from mptctl.report.chain_wording import TITLES, value_text
-from mptctl.report.comparison_wording import spread_text
-from mptctl.report.numbers import format_count
-from mptctl.report.study_page import save_study_page
+from mptctl.report.documents.chain_wording import TITLES, value_text
+from mptctl.report.documents.comparison_wording import spread_text
+from mptctl.report.documents.study_page import save_study_page
+from mptctl.report.media.numbers import format_count
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.run_folders import checkpoint_digest, runs_of_chain

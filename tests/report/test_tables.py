@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mptctl.report.tables import make_table
+from mptctl.report.media.tables import make_table
 
 
 @pytest.mark.parametrize("terminal", [True, False])

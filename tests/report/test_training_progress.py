@@ -15,8 +15,8 @@ from rich.console import Console
 from mptctl.data.split import make_split
 from mptctl.errors import DataError
 from mptctl.models.metrics_log import MetricsLine
-from mptctl.report import progress_bars as progress_bars
-from mptctl.report import training_progress as progress
+from mptctl.report.media import progress_bars as progress_bars
+from mptctl.report.media import training_progress as progress
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe

@@ -13,8 +13,8 @@ from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
-from mptctl.report.tune_page import render_tune_html, save_tune_figure
-from mptctl.report.tune_terminal import print_tune, sentences, watching
+from mptctl.report.documents.tune import print_tune, sentences, watching
+from mptctl.report.documents.tune_page import render_tune_html, save_tune_figure
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport

@@ -14,7 +14,7 @@ import numpy as np
 
 from mptctl.data.split import make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import make_folder, short_recipe

@@ -10,7 +10,7 @@ import pytest
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan

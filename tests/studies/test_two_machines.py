@@ -24,7 +24,7 @@ import pytest
 from mptctl.machine.cluster import ENVIRONMENT, LOCAL_ONLY, OBJECT_STORE_BYTES
 from mptctl.models.metrics_log import read_metrics
 from mptctl.names import Session
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_file import load_study

@@ -16,7 +16,7 @@ from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, load_split
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers

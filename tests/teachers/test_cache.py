@@ -11,7 +11,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.names import Role
-from mptctl.report.training_progress import Silent
+from mptctl.report.media.training_progress import Silent
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe

@@ -10,7 +10,7 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.training_progress import result_lines
+from mptctl.report.media.training_progress import result_lines
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed

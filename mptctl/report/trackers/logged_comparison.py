@@ -11,9 +11,9 @@ from mptctl.files import scratch_folder
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
-from mptctl.report.flip_metrics import flip_metrics
-from mptctl.report.flips_object import Report
+from mptctl.report.documents.flips_object import Report
 from mptctl.report.trackers.background import Background, attach
+from mptctl.report.trackers.flip_metrics import flip_metrics
 from mptctl.report.trackers.logged_run import known_as, warn
 from mptctl.report.trackers.tracker import Entry
 

@@ -15,9 +15,9 @@ from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.names import TrackerName
 from mptctl.recipe import Recipe
+from mptctl.report.media.training_progress import observer
 from mptctl.report.trackers.background import Background, attach
 from mptctl.report.trackers.tracker import Entry
-from mptctl.report.training_progress import observer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 

@@ -1,0 +1,222 @@
+"""The words and cells that every form of a comparison shares: terminal, Markdown, LaTeX and HTML."""
+
+from __future__ import annotations
+
+import math
+
+from mptctl.errors import some
+from mptctl.report.media.numbers import NOT_DEFINED
+from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Column, Comparison, ComparisonRow, Spread
+from mptctl.studies.updates import PART_NAMES
+
+# How the columns of rates are called, in percent.
+TITLES: dict[Column, str] = {
+    "nfr": "NFR",
+    "rel_nfr": "Rel-NFR",
+    "er_old": "error, old",
+    "er_all": "error, all",
+}
+# Rel-NFR is a ratio of two rates: its second decimal says nothing.
+DIGITS: dict[Column, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
+BEST, NOISE = "*", "~"
+# Those of the old models' calibration; all but the temperature in percent.
+CALIBRATION_TITLES: dict[str, str] = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "aece": "AECE",
+    "temperature": "T",
+    "scaled_ece": "ECE at T",
+    "scaled_aece": "AECE at T",
+}
+CALIBRATION_SENTENCE = (
+    "The old models by themselves, on test samples of old classes, in percent but for T, the temperature fitted on the "
+    "validation part; calibration errors with 15 bins."
+)
+
+
+def spread_text(spread: Spread, digits: int = 2, between: str = " ± ") -> str:
+    """Mean and standard deviation in percent; the mean alone of one seed."""
+    if spread.mean is None:
+        return NOT_DEFINED
+    mean = f"{100 * spread.mean:.{digits}f}"
+    return mean if spread.std is None else f"{mean}{between}{100 * spread.std:.{digits}f}"
+
+
+def calibration_text(row: CalibrationRow, column: str, between: str = " ± ") -> str:
+    """One cell of the table of the old models."""
+    spread: Spread = getattr(row, column)
+    if column != "temperature":
+        return spread_text(spread, between=between)
+    if spread.mean is None:
+        return NOT_DEFINED
+    return f"{spread.mean:.2f}" if spread.std is None else f"{spread.mean:.2f}{between}{spread.std:.2f}"
+
+
+def mark(row: ComparisonRow, column: Column) -> str:
+    """What stands behind a value: that it is the best of its column, or differs from it by noise alone."""
+    if column in row.best:
+        return BEST
+    return NOISE if column in row.within_noise_of_best else ""
+
+
+def difference_text(row: ComparisonRow, column: Column) -> str:
+    """What the row has more than the one that it is held against, in points; nothing where there is none."""
+    found = (row.differences or {}).get(column)
+    if found is None:
+        return ""
+    return NOT_DEFINED if found.mean is None else f"{100 * found.mean:+.{DIGITS[column]}f}"
+
+
+def interval_text(row: ComparisonRow, column: Column) -> str:
+    """The ends of what that difference may be by noise."""
+    found = (row.differences or {}).get(column)
+    if found is None or found.low is None or found.high is None:
+        return ""
+    low, high = (f"{100 * end:+.{DIGITS[column]}f}" for end in (found.low, found.high))
+    return f"{low} to {high}"
+
+
+def difference_rows(comparison: Comparison, section: str | None) -> list[ComparisonRow]:
+    """Rows of a section that have differences to show."""
+    return [row for row in comparison.rows if row.section == section and row.differences]
+
+
+def differences_sentence(comparison: Comparison) -> str:
+    """What the table of differences holds; stands above it."""
+    return (
+        f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
+        f"{100 * comparison.noise.level:g} % interval; of one seed it is the test draw's only."
+    )
+
+
+def counts_text(row: ComparisonRow, column: Column) -> str:
+    """Count and denominator behind a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
+    found = {"nfr": row.flips, "er_all": row.errors}.get(column)
+    if found is None:
+        return ""
+    return f"{sum(count for count, _ in found.values):,}/{sum(of for _, of in found.values):,}"
+
+
+def seeds_text(row: ComparisonRow) -> str:
+    """How many seeds, and the method where the name does not say it."""
+    seeds = f"{len(row.seeds)} seed{'s' if len(row.seeds) > 1 else ''}"
+    return seeds if row.name == row.method else f"{row.method}, {seeds}"
+
+
+def cost_text(row: ComparisonRow) -> str:
+    """Work in units of one plain training."""
+    return NOT_DEFINED if row.cost is None else f"{row.cost:.2f}"
+
+
+def parameters_text(row: ComparisonRow) -> str:
+    """Parameters in thousands or millions."""
+    amount = row.parameters
+    return f"{amount / 1e6:.1f} M" if amount >= 1e6 else f"{amount / 1e3:.1f} k"
+
+
+def marks_sentence(comparison: Comparison) -> str:
+    """What the marks and the columns mean, in one sentence."""
+    noise = comparison.noise
+    draws = (
+        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a shift"
+    )
+    if noise.over == "samples":
+        how = f"{draws}: the test draw only, since each row has one seed"
+    else:
+        how = f"Student's over seeds, or that of {draws}, where it is wider"
+    return (
+        f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
+        f"{100 * noise.level:g} % interval of the difference contains zero; {how}); rates are in percent, "
+        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; training "
+        "cost 1 is one plain training."
+    )
+
+
+def conclusion(comparison: Comparison) -> str:
+    """Which update flips least, and which others may as well; nothing where there are no two to compare."""
+    sections = {row.section for row in comparison.rows}
+    if len(comparison.rows) < 2 or len(sections) > 1:
+        return ""
+    if comparison.against is not None:
+        return _against(comparison, comparison.against)
+    best = [row for row in comparison.rows if "nfr" in row.best]
+    if not best:
+        return ""
+    near = [_called(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
+    said = f"Least NFR{_at(comparison)}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
+    if comparison.equal_error is not None:
+        said += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
+    differ = "differs" if len(near) == 1 else "differ"
+    return said + (f"; {some(near)} {differ} from it by no more than {_noise(comparison)}." if near else ".")
+
+
+def _against(comparison: Comparison, base: str) -> str:
+    """Which rows have fewer flips than the one that all are held against, which more, and which may have either."""
+    fewer, more, either = list[str](), list[str](), list[str]()
+    # Least flips first, so that the best is named also where not all are.
+    for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
+        found = (row.differences or {}).get("nfr")
+        if found is None or found.low is None or found.high is None:
+            continue
+        (fewer if found.high < 0 else more if found.low > 0 else either).append(_called(row))
+    if not fewer + more + either:
+        return ""
+    said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"
+    said += f"; more: {some(more)}" if more else ""
+    return said + (f"; apart by no more than {_noise(comparison)}: {some(either)}." if either else ".")
+
+
+def _noise(comparison: Comparison) -> str:
+    """The kind of noise that the intervals know: of one seed nothing is known of another training."""
+    return "sampling noise" if comparison.noise.over == "samples" else "noise"
+
+
+def _at(comparison: Comparison) -> str:
+    """At which error, where all are brought to one."""
+    if comparison.equal_error is None:
+        return ""
+    return f" at the validation error of {comparison.equal_error}"
+
+
+def _called(row: ComparisonRow) -> str:
+    """Its name in a sentence: that of the bias has a comma in it."""
+    return f"“{row.name}”" if row.name == BIAS_ROW else row.name
+
+
+def equal_error_sentence(row: str) -> str:
+    """What every row is, where all are compared at the error of one."""
+    return (
+        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is subtracted "
+        "from the new classes' logits, or the smallest is added."
+    )
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Sentences on the old models, on the row of the bias, and the notes."""
+    lines = []
+    # By old model, the table of their calibration has their accuracy.
+    for old in comparison.old if comparison.calibration is None else ():
+        where = f" of {old.split}" if old.split else ""
+        lines.append(
+            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
+            "samples of old classes."
+        )
+    if comparison.equal_error is not None:
+        lines.append(equal_error_sentence(comparison.equal_error))
+        checked = [
+            f"{_called(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+            for row in comparison.rows
+            if row.flips_at_test_error is not None
+        ]
+        if checked:
+            lines.append(
+                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part itself: "
+                f"{', '.join(checked)}."
+            )
+    for section, row in comparison.bias_held_against.items():
+        where = "" if section == "all" else f" of {section}"
+        lines.append(
+            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its validation "
+            f"error at or below that of {row}; it costs no training."
+        )
+    return [*lines, *(f"Note: {note}." for note in comparison.notes)]

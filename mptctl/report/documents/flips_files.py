@@ -1,0 +1,133 @@
+"""The files that a comparison is written to: which there are, and writing them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mptctl.files import FilesTogether
+from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
+from mptctl.report.documents.class_names import flips_for_people, for_people
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mptctl.data.split import Split
+    from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+    from mptctl.evaluation.reading.predictions import Predictions
+    from mptctl.report.media.provenance import Gathering
+
+# The models whose predictions are kept, each in a file of its name.
+KEPT = ("old", "new")
+PREDICTIONS = tuple(f"{role}.npz" for role in KEPT)
+# What `flips_figures.draw_figures` draws at most; it is not asked, because drawing takes long to import.
+FIGURES = tuple(
+    f"{name}.{suffix}"
+    for name in ("margins", "reliability", "confidence", "flow", "bias")
+    for suffix in ("png", "svg")
+)
+
+
+@dataclass(frozen=True)
+class FlipFiles:
+    """Where a comparison goes besides standard output; None is a file that nobody asked for.
+
+    Attributes:
+        page: one HTML page.
+        figures: a folder for the figures as PNG and SVG.
+        markdown: Markdown for a pull request.
+        predictions: a folder for `old.npz` and `new.npz`.
+        junit: JUnit XML of the gate.
+        history: a file that the comparison is added to; `write` leaves it to the caller.
+    """
+
+    page: Path | None = None
+    figures: Path | None = None
+    markdown: Path | None = None
+    predictions: Path | None = None
+    junit: Path | None = None
+    history: Path | None = None
+
+    def write(
+        self,
+        report: FlipReport,
+        models: Mapping[str, Predictions],
+        data_root: Path | None,
+        split: Split | None,
+        flips: Sequence[FlippedSample] | None = None,
+        sources: Gathering | None = None,
+    ) -> list[Path]:
+        """Write what was asked for, all of it or nothing.
+
+        Args:
+            report: the comparison.
+            models: the predictions behind it, by role.
+            data_root, split: where the page finds pictures of flipped samples, the first of them that is there.
+            flips: those that the page lists, beginning with the report's own; default: these alone.
+            sources: what the page was made from.
+
+        Returns:
+            The paths written.
+
+        Raises:
+            StorageError: a file cannot be written.
+        """
+        if flips is not None and report.class_labels:
+            flips = flips_for_people(flips, report.class_labels)
+        report = for_people(report)
+        written: list[Path] = []
+        with FilesTogether() as files:
+            if self.predictions is not None:
+                from mptctl.evaluation.reading.predictions import save_predictions
+
+                for role, name in zip(KEPT, PREDICTIONS, strict=True):
+                    save_predictions(models[role], self.predictions / name, files.open)
+                    written.append(self.predictions / name)
+            if self.page is not None:
+                from mptctl.report.documents.flips_page import render_html
+
+                origin = None if sources is None else sources.finish()
+                page = render_html(report, _picture_reader(data_root, split), flips, origin)
+                written.append(_write_text(files, self.page, page))
+            if self.figures is not None:
+                from mptctl.report.figures.flips import save_figures
+
+                written += save_figures(report, self.figures, files.open)
+            if self.markdown is not None:
+                written.append(_write_text(files, self.markdown, markdown_of_file(report)))
+            if self.junit is not None:
+                from mptctl.report.documents.junit import render_junit
+
+                written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
+        return written
+
+
+def markdown_of_file(report: FlipReport) -> str:
+    """Markdown as a file holds it: below the mark by which it is known as an earlier output."""
+    from mptctl.report.documents.flips_markdown import render_markdown
+
+    return f"{MARKDOWN_MARK}\n{render_markdown(report)}"
+
+
+def _picture_reader(
+    data_root: Path | None, split: Split | None
+) -> Callable[[str], NDArray[np.uint8] | None] | None:
+    """A reader of test pictures by sample id: below a folder, or else of a split; None where there is neither."""
+    if data_root is not None:
+        from mptctl.report.media.gallery import pictures_below
+
+        return pictures_below(data_root)
+    if split is None:
+        return None
+    from mptctl.inference.predict import image_reader
+
+    return image_reader(split, part="test")
+
+
+def _write_text(files: FilesTogether, path: Path, text: str) -> Path:
+    with files.open(path) as stream:
+        stream.write(text.encode())
+    return path

@@ -1,0 +1,87 @@
+"""One HTML page that needs nothing but itself: verdict, tables, figures, and the flipped samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.report.documents import wording
+from mptctl.report.documents.causes_wording import cause_lines, causes_sentence
+from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
+from mptctl.report.figures.flips import draw_figures
+from mptctl.report.figures.flips_words import figure_words
+from mptctl.report.figures.reliability import CAPTION as RELIABILITY
+from mptctl.report.media.gallery import PictureReader, data_url
+from mptctl.report.media.page import inline_figure, render_page
+from mptctl.report.media.provenance import Provenance
+
+# Rows of a table on the page; the rest is in the JSON.
+ROWS = 200
+# From here on a picture is shown smoothed; a smaller one pixel by pixel.
+SMOOTH = 96
+
+CAPTIONS = {
+    "margins": "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie in "
+    "the range shown; the outermost bars hold the rest.",
+    "reliability": RELIABILITY,
+    "confidence": "Flips by how sure the old model was, with 95 % intervals.",
+    "flow": "From which class flips came, and which prediction took them.",
+    "bias": "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts are "
+    "read off the test part.",
+}
+FILTERS = (("class", "Class"), ("cause", "Cause"), ("slice", "Slice"), ("waived", "Waived"))
+
+
+class Picture(NamedTuple):
+    """A picture of the list: a data URL, and whether it is large enough to be smoothed."""
+
+    url: str
+    smooth: bool
+
+
+def render_html(
+    report: FlipReport,
+    picture: PictureReader | None = None,
+    flips: Sequence[FlippedSample] | None = None,
+    provenance: Provenance | None = None,
+) -> str:
+    """The page as text.
+
+    Args:
+        report: the comparison.
+        picture: reads the picture of a sample; it is asked for those of the report's own list of flips.
+        flips: those that the page lists, beginning with the report's own; default: these alone.
+        provenance: what the page was made from.
+    """
+    listed = report.worst_flips if flips is None else flips
+    pictures = [_picture(picture, flip) for flip in report.worst_flips]
+    first = listed[: max(FIRST_ROWS, len(pictures))] if report.worst_flips else listed[:FIRST_ROWS]
+    pictures += [None] * (len(first) - len(pictures))
+    words = figure_words(report)
+    return render_page(
+        "page",
+        provenance=provenance,
+        report=report,
+        verdict=wording.verdict(report),
+        rates=wording.rate_lines(report),
+        models=wording.model_lines(report),
+        causes=cause_lines(report),
+        causes_sentence=causes_sentence(report),
+        slices_sentence=wording.slices_sentence(report),
+        figures=[
+            inline_figure(name, CAPTIONS[name], figure, words[name])
+            for name, figure in draw_figures(report).items()
+        ],
+        rows_shown=list(zip(first, pictures, strict=True)),
+        flips=flip_list(report, listed),
+        order=order_sentence(listed),
+        listed=len(listed),
+        filters=FILTERS,
+        rows=ROWS,
+    )
+
+
+def _picture(read: PictureReader | None, flip: FlippedSample) -> Picture | None:
+    pixels = None if read is None else read(flip.id)
+    return None if pixels is None else Picture(data_url(pixels), max(pixels.shape[:2]) > SMOOTH)

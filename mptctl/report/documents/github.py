@@ -1,0 +1,51 @@
+"""A comparison as annotations of a GitHub workflow: one line each, which the runner takes out of the log."""
+
+from __future__ import annotations
+
+from mptctl.evaluation.flip_report import FlipReport
+from mptctl.report.documents.wording import verdict
+from mptctl.report.media.numbers import format_count, format_interval, percent
+
+# Of one step GitHub shows so many annotations of each kind (actions/toolkit, docs/problem-matchers.md).
+SHOWN = 10
+TITLE = "mptctl gate"
+# Characters of a message: enough for any sentence of ours, and no list of names drowns the others.
+LONGEST = 500
+
+
+def render_github(report: FlipReport) -> str:
+    """An error for each limit that failed, a warning for each that is undecided and for each note, and the verdict.
+
+    What is undecided and not let pass is an error, because it ends the call.
+    """
+    lines: list[str] = []
+    checks = report.gate.checks
+    kinds = {
+        "error": [check.message for check in checks if not check.passed],
+        "warning": [
+            *(check.message for check in checks if check.passed and check.answer == "undecided"),
+            *report.warnings,
+        ],
+    }
+    for kind, messages in kinds.items():
+        most = SHOWN if len(messages) <= SHOWN else SHOWN - 1
+        lines += [annotation(kind, message) for message in messages[:most]]
+        if more := messages[most:]:
+            lines.append(annotation(kind, f"{len(more):,} more; all of them are in the report"))
+    flips = report.rates.nfr
+    said = f"NFR {percent(flips.value)} ({format_interval(flips.ci95)}), {format_count(flips)} samples of old classes"
+    lines.append(annotation("notice", f"{verdict(report).title}: {said}"))
+    return "\n".join(lines) + "\n"
+
+
+def annotation(kind: str, message: str) -> str:
+    """One workflow command. A message cannot end its line or begin a command of its own."""
+    text = message if len(message) <= LONGEST else f"{message[: LONGEST - 3]}..."
+    return f"::{kind} title={_escaped(TITLE, ':,')}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Text as the runner's own library writes it (actions/toolkit, packages/core/src/command.ts)."""
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

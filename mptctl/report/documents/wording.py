@@ -1,0 +1,305 @@
+"""The words and rows that every report shares, so that terminal, Markdown and HTML say the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mptctl.errors import some
+from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
+from mptctl.evaluation.pairing.sanity import IDENTICAL
+from mptctl.evaluation.rates import Rate
+from mptctl.evaluation.reading.columns import first
+from mptctl.evaluation.statistics import SIGNIFICANT
+from mptctl.evaluation.verdict import GateCheck, WaiverRow
+from mptctl.files.explained import shown
+from mptctl.names import SortKey
+from mptctl.report.media.numbers import NOT_DEFINED, format_interval, p_value, percent, points
+
+if TYPE_CHECKING:
+    # Here alone: it brings scipy's optimizers, which take a fifth of a second that a comparison does not need.
+    from mptctl.evaluation.calibration.report import CalibrationReport
+
+# Limits, waivers and renamed classes that are named one by one.
+CHECKS, WAIVERS, MAPPED = 20, 10, 5
+
+
+@dataclass(frozen=True)
+class RateLine:
+    """One line of the table of rates."""
+
+    name: str
+    meaning: str
+    rate: Rate
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """One line of the table of both models: a figure, old and new."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What stands on top.
+
+    Attributes:
+        state: of the gate; ``ungated`` where no limit is set.
+        title: a few words.
+        sentences: what it rests on, the most important first.
+    """
+
+    state: Literal["passed", "failed", "undecided", "ungated"]
+    title: str
+    sentences: tuple[str, ...]
+
+
+def slices_sentence(report: FlipReport) -> str:
+    """What the slices come to; nothing where none were asked for."""
+    if not report.slices and not report.small_slices:
+        return ""
+    worse = sum(row.worse for row in report.slices)
+    found = "none is" if not worse else "1 is" if worse == 1 else f"{worse:,} are"
+    said = f"Of {len(report.slices):,} slices {found} worse than the rest (q < 0.05)"
+    small = report.small_slices
+    return said + (
+        f"; {small:,} smaller than --min-slice {'is' if small == 1 else 'are'} not ranked." * bool(small)
+        or "."
+    )
+
+
+def rate_lines(report: FlipReport) -> list[RateLine]:
+    """The flip rates, over test samples of the old classes; their names and meanings stand at the fields of `Rates`."""
+    lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
+    if report.noise_floor is not None:
+        third = "OLD trained again" if report.noise_floor.same_classes else "the third model"
+        lines.append(RateLine("noise floor", f"NFR of {third}", report.noise_floor.nfr))
+    return lines
+
+
+def model_lines(report: FlipReport) -> list[ModelLine]:
+    """Errors and calibration of both models; n/a where a model knows none of the classes that it would be wrong on."""
+    old, new = report.old, report.new
+    return [
+        ModelLine("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
+        ModelLine("error, new classes", *(percent(_known(m, m.er_new_classes)) for m in (old, new))),
+        ModelLine("error, all classes", *(percent(_known(m, m.er_all)) for m in (old, new))),
+        ModelLine("ECE, classes it knows", percent(old.ece), percent(new.ece)),
+        ModelLine("AECE, classes it knows", percent(old.aece), percent(new.aece)),
+    ]
+
+
+def _known(model: ModelSummary, error: float | None) -> float | None:
+    """An error rate over new classes too; None where there are some and the model knows none of them."""
+    return None if model.knows_new is False and model.errors.new_classes.of else error
+
+
+def verdict(report: FlipReport) -> Verdict:
+    """The answer first: may this replacement be released, and on what that rests."""
+    gate = report.gate
+    flips = report.rates.nfr
+    sentences = (
+        *_doubt_sentences(report),
+        *check_sentences(gate.checks),
+        *waiver_sentences(gate.waivers),
+        f"Of {flips.of:,} test samples of old classes, {flips.count:,} that the old model got right "
+        f"{'is' if flips.count == 1 else 'are'} wrong now: NFR {percent(flips.value)} (95 % interval "
+        f"{format_interval(flips.ci95)}).",
+        *further_sentences(report),
+    )
+    if not gate.checks:
+        title = "OLD and NEW are the same model" if report.identical else f"NFR {percent(flips.value)}"
+        return Verdict("ungated", title, sentences)
+    if gate.passed:
+        title = "Gate passed" if gate.answer == "pass" else "Gate passed, with undecided limits"
+        return Verdict("passed", title, sentences)
+    if gate.answer == "undecided":
+        return Verdict("undecided", f"Gate undecided: {some(gate.failed, CHECKS)}", sentences)
+    return Verdict("failed", f"Gate failed: {some(gate.failed, CHECKS)}", sentences)
+
+
+def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
+    """What the verdict in one line leaves to say."""
+    return (
+        *_doubt_sentences(report),
+        *(_needed(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
+        *waiver_sentences(report.gate.waivers),
+        *further_sentences(report),
+    )
+
+
+def _needed(check: GateCheck) -> str:
+    """One line of a screen; what such a number rests on is in the sentence of the limit, which the error repeats."""
+    kind, _, place = check.name.partition(" of ")
+    limit, place = (check.name, place) if place else (f"--{kind}", "old classes")
+    if check.more_samples is None:
+        return f"No number of samples within reach would settle {limit} at this rate."
+    return f"About {check.more_samples:,} more samples of {place} would settle {limit} at this rate."
+
+
+def _doubt_sentences(report: FlipReport) -> list[str]:
+    """One model twice, and runs that did not come to their end, where the gate did not say so already."""
+    failed = report.gate.failed
+    found = []
+    if report.identical and "identical" not in failed:
+        found.append(f"{IDENTICAL[0].upper()}{IDENTICAL[1:]}.")
+    if "unfinished" not in failed:
+        found += [f"{sentence}." for sentence in report.unfinished]
+    return found
+
+
+def further_sentences(report: FlipReport) -> list[str]:
+    """What stands beside NFR: the change of error, and what further options asked for."""
+    change = report.er_difference
+    # At the edge the exact test and the interval can disagree; then neither word is said.
+    within = change.ci95[0] <= 0 <= change.ci95[1] and report.mcnemar_p >= SIGNIFICANT
+    noise = ", no more than sampling noise" if within else ""
+    sentences = [
+        f"Error on old classes went from {percent(report.old.er_old_classes)} to "
+        f"{percent(report.new.er_old_classes)}: {points(change.value)} ({100 * change.ci95[0]:+.2f} to "
+        f"{100 * change.ci95[1]:+.2f}; McNemar {p_value(report.mcnemar_p)}){noise}.",
+        *_class_map_sentences(report),
+        *_weighted_sentences(report),
+    ]
+    if report.equivalence is not None:
+        e = report.equivalence
+        sentences.append(
+            f"NFR below {100 * e.margin:g} %: {e.below}, by the {100 * e.confidence:g} % interval."
+        )
+    if report.noise_floor is not None:
+        floor = report.noise_floor
+        sentences.append(
+            f"Retraining noise: OLD trained again ({floor.name}) flips {percent(floor.nfr.value)}."
+            if floor.same_classes
+            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its classes are "
+            "OLD's."
+        )
+    for curve in report.bias_sweep:
+        if curve.role == "baseline" and curve.at_new_error is not None:
+            sentences.append(
+                f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
+                f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The shift is "
+                "read off the test part."
+            )
+        elif curve.role == "baseline":
+            sentences.append(
+                f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips cannot be "
+                "compared at equal error. Shifts are read off the test part."
+            )
+    return sentences
+
+
+def _class_map_sentences(report: FlipReport) -> list[str]:
+    classes = report.class_map or []
+    found = [
+        f"{shown(row.name)} stands for {first(row.old)} of OLD and {first(row.new)} of NEW."
+        for row in classes[:MAPPED]
+    ]
+    if (more := len(classes) - MAPPED) > 0:
+        found.append(f"{more:,} more classes have other names in NEW; all of them are in the JSON.")
+    return found
+
+
+def _weighted_sentences(report: FlipReport) -> list[str]:
+    if (found := report.weighted) is None:
+        return []
+    nfr, lost, old, new = (
+        f"{percent(rate.value)} ({format_interval(rate.ci95)})"
+        for rate in (found.nfr, found.lost, found.er_old, found.er_new)
+    )
+    return [
+        f"Weighted by {shown(found.column)}: NFR {nfr}, lost {lost}; error on old classes from {old} to {new}."
+    ]
+
+
+def check_sentences(checks: list[GateCheck]) -> list[str]:
+    """Every limit in a sentence; of very many those that did not pass first, and how many more there are."""
+    if len(checks) <= CHECKS:
+        return [f"{check.message}." for check in checks]
+    ordered = sorted(checks, key=lambda check: check.passed)
+    more = ordered[CHECKS:]
+    failed = sum(not check.passed for check in more)
+    return [
+        *(f"{check.message}." for check in ordered[:CHECKS]),
+        f"{len(more):,} more limits, of which {failed:,} did not pass; all of them are in the JSON.",
+    ]
+
+
+def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
+    """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
+    used = [row for row in waivers if row.flips and not (row.expired or row.exceeded)]
+    found = [
+        f"Waived: {row.flips:,} flip{'s' * (row.flips > 1)} of {shown(row.name)} ({shown(row.reason)}; "
+        f"{shown(row.owner)}, until {row.expires})."
+        for row in used[:WAIVERS]
+    ]
+    if more := used[WAIVERS:]:
+        found.append(f"Waived: {sum(row.flips for row in more):,} more flips by {len(more):,} waivers.")
+    if spare := [row.name for row in waivers if not row.flips]:
+        found.append(f"No longer needed, to be removed: the waiver of {first(spare)}.")
+    return found
+
+
+def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
+    """Classes, worst first by the chosen column; or by name."""
+    if key == "name":
+        return sorted(rows, key=lambda row: row.label)
+    if key == "nfr":
+        return sorted(rows, key=lambda row: (-(row.nfr.value or 0), -row.negative_flips, row.label))
+    if key == "error":
+        return sorted(rows, key=lambda row: (-(row.er_new - row.er_old), -row.negative_flips, row.label))
+    return rows
+
+
+@dataclass(frozen=True)
+class CalibrationLine:
+    """One line of the table of one model: a figure as it is, and with a temperature."""
+
+    name: str
+    before: str
+    after: str
+
+
+def temperature_title(report: CalibrationReport) -> str:
+    """What stands above the figures with a temperature."""
+    return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
+
+
+def calibration_sentences(report: CalibrationReport) -> list[str]:
+    """What the figures of one model rest on."""
+    right = round(report.accuracy * report.n)
+    found = [f"{right:,} of {report.n:,} test samples of the classes that it knows are right."]
+    if report.temperature is not None:
+        found.append(
+            f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: logits are "
+            "divided by it, which changes no prediction."
+        )
+    return found
+
+
+def calibration_lines(report: CalibrationReport) -> list[CalibrationLine]:
+    """Accuracy and calibration of one model."""
+    after = report.scaled or report
+    rates = [
+        ("ECE, 15 bins of equal width", report.ece, after.ece),
+        ("AECE, 15 bins of equal count", report.aece, after.aece),
+        ("class-wise ECE", report.cwece, after.cwece),
+        ("maximum calibration error", report.mce, after.mce),
+    ]
+    scores = [
+        ("negative log-likelihood", report.nll, after.nll),
+        ("Brier score, 0 to 2", report.brier, after.brier),
+    ]
+    same = [("accuracy", report.accuracy), ("error, all test samples", report.er_all)]
+    return [
+        *(CalibrationLine(name, percent(value), percent(value)) for name, value in same),
+        *(CalibrationLine(name, percent(one), percent(other)) for name, one, other in rates),
+        *(CalibrationLine(name, _score(one), _score(other)) for name, one, other in scores),
+    ]
+
+
+def _score(value: float | None) -> str:
+    return NOT_DEFINED if value is None else f"{value:.4f}"

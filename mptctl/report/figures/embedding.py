@@ -1,0 +1,116 @@
+"""The features of a 2-dimensional embedding with the regions of its classifier, as in the paper's Figure 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from mptctl.inference.embedding import Embedding
+from mptctl.report.media.numbers import percent
+from mptctl.report.media.svg import INK, style
+
+MARKS = {"old classes": "o", "new classes": "^"}
+PANEL = 3.1  # inches, each way
+PANELS_A_ROW = 3  # at most
+LEGEND_WIDTH = 1.4  # inches
+# As many colours as a person can tell apart; the legend of more classes says the markers alone.
+MOST_NAMED = 20
+# Cells of the drawn plane along each side, and how much of a class's colour its region has.
+GRID, TINT = 400, 0.25
+# More points than this would make an SVG of megabytes: they become a picture in it.
+MOST_VECTORS = 2_000
+
+
+def draw_embeddings(embeddings: Mapping[str, Embedding]) -> Figure:
+    """One panel for each model; they share classes and colours.
+
+    Args:
+        embeddings: at least one, by the name that its panel has.
+    """
+    rows = -(-len(embeddings) // PANELS_A_ROW)
+    columns = -(-len(embeddings) // rows)  # four panels are two rows of two
+    with style():
+        figure = Figure(figsize=(columns * PANEL + LEGEND_WIDTH, rows * (PANEL + 0.3)))
+        places = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (name, embedding) in zip(places, embeddings.items(), strict=False):
+            _draw(axes, name, embedding)
+        for axes in places[len(embeddings) :]:
+            axes.remove()
+        _add_legend(figure, next(iter(embeddings.values())))
+    return figure
+
+
+def class_colours(num_classes: int) -> list[str]:
+    """A colour for each class, in the split's order."""
+    if num_classes > MOST_NAMED:
+        return [to_hex(matplotlib.colormaps["hsv"](i / num_classes)) for i in range(num_classes)]
+    listed = matplotlib.colormaps["tab10" if num_classes <= 10 else "tab20"]
+    return [to_hex(listed(i)) for i in range(num_classes)]
+
+
+def _draw(axes: Axes, name: str, embedding: Embedding) -> None:
+    colours = np.array([to_rgb(colour) for colour in class_colours(len(embedding.class_names))])
+    low, high = embedding.points.min(axis=0), embedding.points.max(axis=0)
+    # A square, so that distances are the same both ways.
+    half = 1.05 * float((high - low).max()) / 2 or 1.0
+    middle = (low + high) / 2
+    x, y = (np.linspace(centre - half, centre + half, GRID) for centre in middle)
+    plane = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    region = embedding.answers(plane).reshape(GRID, GRID)
+    axes.imshow(
+        1 - TINT * (1 - colours[region]),
+        extent=(x[0], x[-1], y[0], y[-1]),
+        origin="lower",
+        interpolation="nearest",
+        zorder=0,
+    )
+    is_new = region >= embedding.num_old
+    if is_new.any() and not is_new.all():
+        axes.contour(x, y, is_new, levels=[0.5], colors=INK, linewidths=0.8, zorder=1)
+    for group, new in zip(MARKS, (False, True), strict=True):
+        chosen = np.flatnonzero((embedding.labels >= embedding.num_old) == new)
+        # In an order of their own, so that no class hides the one before it.
+        chosen = np.random.default_rng(0).permutation(chosen)
+        axes.scatter(
+            embedding.points[chosen, 0],
+            embedding.points[chosen, 1],
+            s=9,
+            c=colours[embedding.labels[chosen]],
+            marker=MARKS[group],
+            edgecolors="white",
+            linewidths=0.2,
+            zorder=2,
+            rasterized=len(embedding.points) > MOST_VECTORS,
+        )
+    known = f"{len(embedding.columns)} classes, error {percent(embedding.error)}"
+    axes.set_title(f"{name}\n{known}", fontsize=9)
+    axes.set(xticks=[], yticks=[], xlim=(x[0], x[-1]), ylim=(y[0], y[-1]))
+    axes.grid(visible=False)
+
+
+def _add_legend(figure: Figure, embedding: Embedding) -> None:
+    names = embedding.class_names
+    colours = class_colours(len(names)) if len(names) <= MOST_NAMED else []
+    handles = []
+    for group, classes in zip(
+        MARKS, (range(embedding.num_old), range(embedding.num_old, len(names))), strict=True
+    ):
+        if not len(classes):
+            continue
+        handles.append(
+            Line2D([], [], color=INK, marker=MARKS[group], linestyle="", markersize=4, label=group)
+        )
+        handles += [
+            Line2D([], [], color=colours[i], marker=MARKS[group], linestyle="", markersize=4, label=names[i])
+            for i in classes
+            if colours
+        ]
+    if embedding.num_old < len(names):
+        handles.append(Line2D([], [], color=INK, linewidth=0.8, label="border of the two"))
+    figure.legend(handles=handles, loc="outside right center", alignment="left")

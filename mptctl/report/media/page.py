@@ -1,0 +1,97 @@
+"""What the HTML pages share: their templates, one style and head in `base.html.j2`, figures inside the page."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from mptctl import __version__
+from mptctl.evaluation.slices.source import slice_name
+from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
+from mptctl.report.media.provenance import Provenance
+from mptctl.report.media.svg import inline_svg
+
+# Where a page's policy names the one script that may run.
+SCRIPT_DIGEST = "SCRIPT-DIGEST"
+
+
+class InlineFigure(NamedTuple):
+    """A figure as `figures.html.j2` takes it: its id, its caption, and an SVG whose labels are escaped."""
+
+    name: str
+    caption: str
+    svg: Markup
+
+
+def render_page(template: str, *, provenance: Provenance | None = None, **parts: Any) -> str:
+    """One page that needs nothing but itself.
+
+    Args:
+        template: its name, without ``.html.j2``; it extends `base.html.j2`.
+        provenance: what it was made from; None where that is not known.
+        parts: what the template shows; text in them stays text.
+    """
+    environment = Environment(
+        loader=ChoiceLoader(
+            [PackageLoader("mptctl.report.media", name) for name in ("templates", "scripts")]
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: tuple[Callable[..., str], ...] = (
+        percent,
+        format_interval,
+        format_count,
+        slice_name,
+        q_value,
+        anchor,
+        compact,
+    )
+    environment.filters |= {each.__name__: each for each in filters}
+    page = environment.get_template(f"{template}.html.j2")
+    return _allow_script(page.render(version=__version__, provenance=provenance, **parts))
+
+
+def anchor(sample: str) -> str:
+    """The name of a flip in the page's address; `anchorOf` in ``scripts/flips.js`` makes the same."""
+    return "flip-" + quote(sample, safe="/!*()", errors="replace")
+
+
+def compact(value: Any) -> Markup:
+    """Plain data as JSON that can stand in a script: nothing in it ends the script or begins a tag."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    for letter in "<>&'\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return Markup(text)  # noqa: S704  # what means something to HTML is escaped
+
+
+def inline_figure(name: str, caption: str, figure: Figure, seen: str) -> InlineFigure:
+    """A figure for `figures.html.j2`.
+
+    Args:
+        name: its id on the page.
+        caption: what stands above it.
+        figure: is drawn as SVG.
+        seen: what is to be seen in it, in words and numbers, for readers who do not see it.
+    """
+    return InlineFigure(name, caption, Markup(inline_svg(name, figure, seen)))  # noqa: S704  # drawn here, its texts escaped
+
+
+def _allow_script(page: str) -> str:
+    """The page with the digest of its script in its policy, so that no other one runs."""
+    script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
+    if script is None:
+        return page
+    digest = hashlib.sha256(script.group(1).encode()).digest()
+    return page.replace(SCRIPT_DIGEST, f"sha256-{base64.b64encode(digest).decode()}", 1)
