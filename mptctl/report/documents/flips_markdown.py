@@ -21,7 +21,7 @@ MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "�
 
 def render_markdown(report: FlipReport) -> str:
     """Verdict, rates, errors, and folded what is longer; what is too long for a comment is left out, and said."""
-    sentences = [*verdict(report).sentences, *(f"Note: {warning}" for warning in report.warnings)]
+    sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
     folded = [part for part in (_causes(report), _slices(report), _classes(report)) if part]
     page, kept = _page(report, sentences, folded), len(sentences)
     while len(page.encode()) > MOST_BYTES and (folded or kept):
