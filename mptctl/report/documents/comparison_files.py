@@ -118,7 +118,7 @@ def render_latex(comparison: Comparison) -> str:
         "% \\usepackage{booktabs}",
         "\\begin{table}",
         "\\centering",
-        f"\\caption{{{latex(_caption(comparison))}}}",
+        f"\\caption{{{latex(_shifted(comparison) + _caption(comparison))}}}",
         "\\begin{tabular}{lrrrrrr}",
         "\\toprule",
         " & ".join(["method", *(latex(f"{title} %") for title in TITLES.values()), "cost", "parameters"])
@@ -252,10 +252,13 @@ def _markdown_cells(row: ComparisonRow) -> list[str]:
 
 
 def _caption(comparison: Comparison) -> str:
-    marks = marks_sentence(comparison).replace(f"{BEST} is", "Bold is", 1)
-    return (
-        marks if comparison.equal_error is None else f"{equal_error_sentence(comparison.equal_error)} {marks}"
-    )
+    """The sentence on the marks, of which the best is bold here."""
+    return marks_sentence(comparison).replace(f"{BEST} is", "Bold is", 1)
+
+
+def _shifted(comparison: Comparison) -> str:
+    """The sentence on the shifts of all rows, before a caption; empty where they are compared as they are."""
+    return "" if comparison.equal_error is None else f"{equal_error_sentence(comparison.equal_error)} "
 
 
 def _text_cell(text: str | None) -> str | None:
