@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,9 +195,14 @@ def _latex_differences(comparison: Comparison) -> list[str]:
     lines = []
     for row in comparison.rows:
         if row.differences:
-            cells = ["$" + "$ $".join(_difference(row, column)) + "$" for column in COLUMNS]
+            cells = [_signed(" ".join(_difference(row, column))) for column in COLUMNS]
             lines.append([row.name if row.section is None else f"{row.name}, {row.section}", *cells])
     return _latex_table(differences_sentence(comparison), ["method", *TITLES.values()], lines)
+
+
+def _signed(text: str) -> str:
+    """Numbers with their signs in math mode, where a minus is one; words outside it."""
+    return re.sub(r"[+-]\d+(\.\d+)?", r"$\g<0>$", text)
 
 
 def _difference(row: ComparisonRow, column: Column) -> list[str]:
