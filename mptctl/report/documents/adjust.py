@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mptctl.errors import some
+from mptctl.errors import some, visible
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.media.numbers import percent
@@ -56,7 +56,7 @@ def _taken_off(chosen: Chosen, labels: Mapping[str, str]) -> str:
     if chosen.kind == "bias":
         return f"{chosen.bias:.4g}, subtracted from the logits of {len(chosen.biases)} new classes"
     most = sorted(chosen.biases.items(), key=lambda each: -each[1])
-    each = some(f"{bias:.3g} {class_name(labels, name)}" for name, bias in most)
+    each = some(f"{bias:.3g} {visible(class_name(labels, name))}" for name, bias in most)
     return f"{each}; a constant for each of {len(most)} new classes"
 
 
