@@ -25,10 +25,10 @@ def classes_table(rows: Sequence[ClassRow], console: Console) -> Table:
         table.add_row(
             words(row.label),
             format_count(row.nfr),
-            percent(row.nfr.value, 1),
-            format_interval(row.nfr.ci95, 1),
-            percent(row.er_old, 1),
-            percent(row.er_new, 1),
+            percent(row.nfr.value),
+            format_interval(row.nfr.ci95),
+            percent(row.er_old),
+            percent(row.er_new),
             words(row.taken_by or ""),
         )
     return table
@@ -62,8 +62,8 @@ def slices_table(rows: Sequence[SliceRow], console: Console) -> Table:
             words(slice_name(row.by)),
             f"{row.negative_flips:,} / {row.n:,}",
             percent(row.nfr),
-            format_interval(row.nfr_ci95, 1),
-            percent(row.lost, 1),
+            format_interval(row.nfr_ci95),
+            percent(row.lost),
             q_value(row.q),
             Text("worse" if row.worse else "", style="bold red"),
         )
