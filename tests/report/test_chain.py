@@ -59,7 +59,7 @@ def test_large_counts_fit_into_80_columns(report: ChainReport) -> None:
     out = io.StringIO()
     print_chain(report.model_copy(update={"rows": [row]}), Console(file=out, width=80))
     assert max(map(len, out.getvalue().splitlines())) <= 80
-    assert out.getvalue().count("12345/50000") == 3
+    assert out.getvalue().count("12,345/50,000") == 3
     assert "mpt-kl-nobias" in out.getvalue()
 
 
@@ -69,7 +69,7 @@ def test_markdown_holds_every_rate_with_interval_and_count(report: ChainReport) 
     assert len(table) == 2  # seeds
     cells = [cell.strip() for cell in table[0].strip("|").split("|")]
     assert cells[:5] == [
-        "mpt-kl", "2", "6", "50.00 (18.71 to 81.29; 5 / 10)", "37.50 (8.52 to 75.51; 3 / 8)",
+        "mpt-kl", "2", "6", "50.00 (18.7–81.3; 5/10)", "37.50 (8.5–75.5; 3/8)",
     ]  # fmt: skip
     assert len(cells) == 3 + len(TITLES)
     assert "#### seed 2" in text

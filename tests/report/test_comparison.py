@@ -135,7 +135,7 @@ def test_markdown_is_read_back(comparison: Comparison) -> None:
         assert nfr.startswith("**") == ("nfr" in row.best)
         assert nfr.endswith("~") == ("nfr" in row.within_noise_of_best)
         counts = [sum(pair[i] for pair in row.flips.values) for i in (0, 1)]
-        assert line[6].strip() == f"{counts[0]:,}/{counts[1]:,}"
+        assert line[6].strip() == f"{counts[0]:,} / {counts[1]:,}"
     assert "Bold is the best" in render_markdown(comparison)
 
 

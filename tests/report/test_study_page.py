@@ -9,7 +9,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
-from mptctl.report.documents.chain_wording import TITLES, value_text
+from mptctl.report.documents.chain_wording import TITLES, count_text, interval_text, value_text
 from mptctl.report.documents.comparison_wording import spread_text
 from mptctl.report.documents.study_page import save_study_page
 from mptctl.report.media.numbers import format_count
@@ -62,7 +62,7 @@ def test_a_chain_has_every_rate_with_its_count(tmp_path: Path) -> None:
     for row in chain.rows:
         for column in TITLES:
             assert value_text(getattr(row, column)) in cells(page)
-            assert format_count(getattr(row, column)) in page
+            assert f"{interval_text(getattr(row, column))}\n{count_text(row, column)}" in page
         assert f"{row.name}, generation {row.generation}: {format_count(row.flips_first)}" in page
 
 

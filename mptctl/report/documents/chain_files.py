@@ -7,9 +7,17 @@ from pathlib import Path
 
 from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import MARKDOWN_MARK
-from mptctl.report.documents.chain_wording import MEANING, TITLES, Column, remarks, seeds_of, value_text
+from mptctl.report.documents.chain_wording import (
+    MEANING,
+    TITLES,
+    Column,
+    count_text,
+    interval_text,
+    remarks,
+    seeds_of,
+    value_text,
+)
 from mptctl.report.documents.flips_markdown import escape
-from mptctl.report.media.numbers import format_count, format_interval
 from mptctl.report.media.svg import save_figure
 from mptctl.studies.chain import ChainReport, ChainRow
 
@@ -66,5 +74,4 @@ def _line(row: ChainRow) -> str:
 
 def _cell(row: ChainRow, column: Column) -> str:
     rate = getattr(row, column)
-    interval = format_interval(rate.ci95).removesuffix(" %")
-    return f"{value_text(rate)} ({interval}; {format_count(rate)})"
+    return f"{value_text(rate)} ({interval_text(rate)}; {count_text(row, column)})"

@@ -35,7 +35,7 @@ def value_text(rate: Rate) -> str:
 
 
 def interval_text(rate: Rate) -> str:
-    """The interval of a rate in percent, as narrow as it can be read."""
+    """The interval of a rate in percent; narrow, because six of them stand beside each other in 80 columns."""
     if rate.ci95 is None:
         return NOT_DEFINED
     return f"{100 * rate.ci95[0]:.1f}–{100 * rate.ci95[1]:.1f}"
@@ -44,7 +44,7 @@ def interval_text(rate: Rate) -> str:
 def count_text(row: ChainRow, column: Column) -> str:
     """A count, and its denominator where it is not that of the column of flips against the first."""
     rate: Rate = getattr(row, column)
-    return f"{rate.count}" if column in SHARED else f"{rate.count}/{rate.of}"
+    return f"{rate.count:,}" if column in SHARED else f"{rate.count:,}/{rate.of:,}"
 
 
 def remarks(report: ChainReport) -> list[str]:

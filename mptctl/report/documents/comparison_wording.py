@@ -94,7 +94,7 @@ def counts_text(row: ComparisonRow, column: Column) -> str:
     found = {"nfr": row.flips, "er_all": row.errors}.get(column)
     if found is None:
         return ""
-    return f"{sum(count for count, _ in found.values):,}/{sum(of for _, of in found.values):,}"
+    return f"{sum(count for count, _ in found.values):,} / {sum(of for _, of in found.values):,}"
 
 
 def seeds_text(row: ComparisonRow) -> str:

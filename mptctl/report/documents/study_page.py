@@ -10,6 +10,8 @@ from mptctl.files import writing
 from mptctl.report.documents.chain_wording import (
     MEANING,
     TITLES,
+    Column,
+    count_text,
     interval_text,
     remarks,
     seeds_of,
@@ -105,10 +107,14 @@ def _chain_page(report: ChainReport) -> TablesPage:
 
 
 def _generation(row: ChainRow) -> list[Cell]:
-    rates = [getattr(row, column) for column in TITLES]
     return [
         Cell(row.name),
         Cell(str(row.generation)),
         Cell(f"{row.classes:,}"),
-        *(Cell(value_text(r), f"{interval_text(r)}\n{format_count(r)}") for r in rates),
+        *(_rate(row, column) for column in TITLES),
     ]
+
+
+def _rate(row: ChainRow, column: Column) -> Cell:
+    rate = getattr(row, column)
+    return Cell(value_text(rate), f"{interval_text(rate)}\n{count_text(row, column)}")
