@@ -27,6 +27,8 @@ class LimitKind:
     Attributes:
         key: its field of `Limits`; with dashes, its option.
         title: what is limited, in a sentence.
+        meaning: of its value, with its unit; a gate file's comment.
+        rate: the field of `Rates` that it limits; empty where it limits a difference of two rates.
         value: that rate of a flip table and the flips that count, a fraction; None where it is not defined. Flips that
             are waived do not count, and are samples, right predictions before and errors now all the same.
         interval: its interval at a level, where it is defined.
@@ -37,6 +39,8 @@ class LimitKind:
 
     key: str
     title: str
+    meaning: str
+    rate: str
     value: Callable[[Counts, int], float | None]
     interval: Callable[[Counts, int, float], Interval | None]
     of: Callable[[Counts], int] | None = None
@@ -55,7 +59,7 @@ class LimitKind:
 
     def unit(self, value: float = 0) -> str:
         """What a value is counted in: a rate in percent, a difference of rates in points."""
-        return "%" if self.of_flips else "point" if value == 1 else "points"
+        return "%" if self.rate else "point" if value == 1 else "points"
 
     def check_range(self, limit: float) -> None:
         """UsageError where no rate of any samples can reach the limit, or none can keep to it."""
@@ -80,6 +84,8 @@ LIMITS = (
     LimitKind(
         "max_nfr",
         "NFR",
+        "negative flips, % of all samples",
+        "nfr",
         lambda table, flips: flips / table.total,
         lambda table, flips, level: exact_interval(flips, table.total, level),
         of=lambda table: table.total,
@@ -87,6 +93,8 @@ LIMITS = (
     LimitKind(
         "max_lost",
         "share of right predictions lost",
+        "negative flips, % of the old model's right predictions",
+        "lost",
         lambda table, flips: flips / table.old_right if table.old_right else None,
         lambda table, flips, level: exact_interval(flips, table.old_right, level),
         of=lambda table: table.old_right,
@@ -94,6 +102,8 @@ LIMITS = (
     LimitKind(
         "max_rel_nfr",
         "Rel-NFR",
+        "negative flips, % of what independent errors would flip",
+        "rel_nfr",
         lambda table, flips: flips / expected_flips(table) if expected_flips(table) else None,
         lambda table, flips, level: relative_nfr_interval(table, level, flips),
         high=None,  # at most n: one flip, and no other right answer before nor wrong one now
@@ -102,6 +112,8 @@ LIMITS = (
     LimitKind(
         "max_er_increase",
         "error increase",
+        "change of error, points",
+        "",
         lambda table, flips: er_increase(table),
         lambda table, flips, level: error_difference(table, level),
         low=-1,

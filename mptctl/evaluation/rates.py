@@ -81,9 +81,14 @@ class Rates(Model):
 
     def worded(self) -> list[tuple[Wording, Rate]]:
         """Every rate, with how reports call it, in the order of the fields."""
-        return [
-            (wording, getattr(self, name))
-            for name, field in type(self).model_fields.items()
-            for wording in field.metadata
-            if isinstance(wording, Wording)
-        ]
+        return [(_wording(name), getattr(self, name)) for name in type(self).model_fields]
+
+    def titled(self, name: str) -> tuple[str, Rate]:
+        """The title of a rate, and the rate itself, by its field."""
+        return _wording(name).title, getattr(self, name)
+
+
+def _wording(name: str) -> Wording:
+    """How reports call the rate of a field."""
+    (wording,) = (each for each in Rates.model_fields[name].metadata if isinstance(each, Wording))
+    return wording

@@ -15,12 +15,6 @@ from mptctl.evaluation.statistics import exact_interval
 LEVEL = 0.95
 # How many slices and flips are shown as examples.
 EXAMPLES = 5
-MEANINGS = {
-    "max_nfr": "negative flips, % of all samples",
-    "max_lost": "negative flips, % of the old model's right predictions",
-    "max_rel_nfr": "negative flips, % of what independent errors would flip",
-    "max_er_increase": "change of error, points",
-}
 
 
 def draft_gate_file(report: FlipReport, today: date) -> str:
@@ -77,11 +71,11 @@ def _limits(counts: Counts) -> list[str]:
         if value is not None:
             interval = kind.interval(counts, counts.negative_flips, LEVEL)
         if value is None or interval is None:
-            found.append(f"  # {kind.key}: not defined here  # {MEANINGS[kind.key]}")
+            found.append(f"  # {kind.key}: not defined here  # {kind.meaning}")
             continue
         high = _up(interval[1]) if kind.high is None else min(_up(interval[1]), 100 * kind.high)
         shown = f"now {100 * value:.2f}, {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"
-        found.append(f"  {kind.key}: {high:g}  # {MEANINGS[kind.key]}; {shown}")
+        found.append(f"  {kind.key}: {high:g}  # {kind.meaning}; {shown}")
     return found
 
 

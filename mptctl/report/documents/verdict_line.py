@@ -14,9 +14,7 @@ from mptctl.report.media.numbers import of_count, percent, points
 
 # Limits that the line names of each answer; the table and the JSON have the others.
 NAMED = 3
-# Rates of the report that limits are set on, by the name of the limit, with their short names.
-RATES = {"max-nfr": ("nfr", "NFR"), "max-lost": ("lost", "lost"), "max-rel-nfr": ("rel_nfr", "Rel-NFR")}
-INCREASE = next(kind.name for kind in LIMITS if not kind.of_flips)
+KINDS = {kind.name: kind for kind in LIMITS}
 
 
 def verdict_line(report: FlipReport) -> str:
@@ -42,16 +40,19 @@ def verdict_line(report: FlipReport) -> str:
 
 def _at_length(report: FlipReport, check: GateCheck) -> str:
     """One limit as ``NFR 5.94 % > limit 3 %  (58 of 976, 95 % interval 4.54 to 7.61)``."""
-    if check.name == INCREASE and check.value is not None:
+    kind = KINDS.get(check.name)
+    if kind is None:
+        return _short(report, [check])
+    if not kind.rate and check.value is not None:
         low, high = check.interval or report.er_difference.ci95
         return (
             f"error on old classes {points(check.value)}{_against(check)}  ({_level(report, check)} interval "
             f"{100 * low:+.2f} to {100 * high:+.2f})"
         )
-    if check.name in RATES:
-        field, name = RATES[check.name]
-        counted = _counted(report, getattr(report.rates, field), check)
-        return f"{name} {percent(check.value)}{_against(check)}  ({counted})"
+    if kind.rate:
+        title, rate = report.rates.titled(kind.rate)
+        counted = _counted(report, rate, check)
+        return f"{title} {percent(check.value)}{_against(check)}  ({counted})"
     return _short(report, [check])
 
 
@@ -78,7 +79,8 @@ def _level(report: FlipReport, check: GateCheck | None) -> str:
 def _against(check: GateCheck) -> str:
     """The limit as it stands behind a value: kept, exceeded, or with a comma where neither is shown."""
     assert check.limit is not None
-    limit = points(check.limit, sign=False) if check.name.startswith(INCREASE) else f"{100 * check.limit:g} %"
+    kind = KINDS[check.name.partition(" of ")[0]]
+    limit = f"{100 * check.limit:g} %" if kind.rate else points(check.limit, sign=False)
     if check.value is None or check.answer == "undecided":
         return f", limit {limit}"
     return f" within limit {limit}" if check.answer == "pass" else f" > limit {limit}"
@@ -90,13 +92,13 @@ def _short(report: FlipReport, checks: Sequence[GateCheck]) -> str:
 
 
 def _brief(report: FlipReport, check: GateCheck) -> str:
-    kind = next((kind for kind in LIMITS if check.name.partition(" of ")[0] == kind.name), None)
+    kind = KINDS.get(check.name.partition(" of ")[0])
     if kind is None:
         return check.message.partition(";")[0]
     of = check.name.removeprefix(kind.name)
-    if kind.name == INCREASE:
+    if not kind.rate:
         value = "n/a" if check.value is None else points(check.value)
         return f"error on old classes{of} {value}{_against(check)}"
-    field, name = RATES[kind.name]
-    counted = "" if of else f" ({of_count(getattr(report.rates, field), check.waived)})"
-    return f"{name}{of} {percent(check.value)}{_against(check)}{counted}"
+    title, rate = report.rates.titled(kind.rate)
+    counted = "" if of else f" ({of_count(rate, check.waived)})"
+    return f"{title}{of} {percent(check.value)}{_against(check)}{counted}"
