@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 from mptctl.names import Session
 
 SUFFIXES = (".png", ".svg")
@@ -68,7 +69,7 @@ def chain(
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.
-    from mptctl.report.documents.chain_files import ChainFiles
+    from mptctl.report.documents.chain import ChainFiles
     from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.chain import report_chains
 
@@ -76,11 +77,4 @@ def chain(
         report = report_chains(runs, session)
     for path in ChainFiles(markdown, figure).write(report):
         typer.echo(f"wrote {path}", err=True)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    from rich.console import Console
-
-    from mptctl.report.documents.chain import print_chain
-
-    print_chain(report, Console())
+    show(report, "chain:chain_document", as_json=as_json)

@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 from mptctl.names import Session
 
 
@@ -115,14 +116,7 @@ def compare(
         )
     for path in files.write(comparison, sys.argv):
         typer.echo(f"wrote {path}", err=True)
-    if as_json:
-        typer.echo(comparison.model_dump_json())
-        return
-    from rich.console import Console
-
-    from mptctl.report.documents.comparison import print_comparison
-
-    print_comparison(comparison, Console())
+    show(comparison, "comparison:comparison_document", as_json=as_json)
 
 
 def _inputs(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from mptctl.cli.show import show
 from mptctl.names import Session
 
 if TYPE_CHECKING:
@@ -85,18 +86,12 @@ def evaluate_one(
     result = measure_calibration(found.models["model"], held_out, found.warnings)
     if report is not None:
         from mptctl.files import writing
-        from mptctl.report.documents.calibration_page import render_calibration_html
+        from mptctl.report.documents.calibration import calibration_document
+        from mptctl.report.media.page import render_document
         from mptctl.report.media.provenance import Gathering
 
         with writing(report) as stream:
             sources = Gathering(found, sys.argv).finish()
-            stream.write(render_calibration_html(result, sources).encode())
+            stream.write(render_document(calibration_document(result), sources).encode())
         typer.echo(f"wrote {report}", err=True)
-    if as_json:
-        typer.echo(result.model_dump_json())
-    else:
-        from rich.console import Console
-
-        from mptctl.report.documents.calibration import print_calibration
-
-        print_calibration(result, Console(), full=full)
+    show(result, "calibration:calibration_document", full, as_json=as_json)

@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 
 if TYPE_CHECKING:
     from mptctl.studies.study import StudyRequest
@@ -138,7 +139,7 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
 
     from rich.console import Console
 
-    from mptctl.report.documents.study import print_study, watching
+    from mptctl.report.documents.study import watching
     from mptctl.report.media.progress_bars import plain_line, throttled_log
     from mptctl.studies.study import refuse_if_failed, run_study
 
@@ -147,26 +148,18 @@ def _train(request: StudyRequest, as_json: bool, page: Path | None) -> None:
     with watching(console) as on_update:
         report = run_study(request, on_update, say, throttled_log(say))
     if page is not None:
-        from mptctl.report.documents.study_page import save_study_page
+        from mptctl.report.documents.study import save_study_page
 
         save_study_page(report, page, sys.argv)
         typer.echo(f"wrote {page}", err=True)
-    if as_json:
-        typer.echo(report.model_dump_json())
-    else:
-        print_study(report, Console())
+    show(report, "study:study_document", as_json=as_json)
     refuse_if_failed(report)
 
 
 def _say_what_would_be_done(request: StudyRequest, as_json: bool) -> None:
-    from rich.console import Console
-
-    from mptctl.report.documents.study import print_plan
     from mptctl.studies.study_dry_run import dry_run
 
     plan = dry_run(request)
-    if as_json:
-        typer.echo(plan.model_dump_json())
-    else:
-        print_plan(plan, Console())
+    show(plan, "study:plan_document", as_json=as_json)
+    if not as_json:
         typer.echo("nothing was written")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mptctl.cli.show import show
+
 if TYPE_CHECKING:
     from mptctl.cli.training_verbs import Inputs
     from mptctl.tune.request import TuneRequest
@@ -27,8 +29,7 @@ def check_outputs(folder: Path, run_root: Path, recipe: str | None, models: list
 def search_and_print(request: TuneRequest, as_json: bool) -> None:
     from rich.console import Console
 
-    from mptctl.report.documents.tune import print_tune, watching
-    from mptctl.report.documents.tune_page import save_tune_figure
+    from mptctl.report.documents.tune import save_tune_figure, watching
     from mptctl.report.media.progress_bars import plain_line, throttled_log
     from mptctl.report.media.provenance import origin_of_search, provenance
     from mptctl.tune.sweep import refuse_if_none, sweep
@@ -41,10 +42,7 @@ def search_and_print(request: TuneRequest, as_json: bool) -> None:
     with watching(console) as on_update:
         report = sweep(request, on_update, say, throttled_log(say))
     written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
-    if as_json:
-        typer.echo(report.model_dump_json())
-    else:
-        print_tune(report, Console())
+    show(report, "tune:tune_document", as_json=as_json)
     if report.best_recipe is not None:
         written.insert(0, Path(report.best_recipe))
     for path in written:

@@ -12,11 +12,7 @@ import pytest
 from mptctl.evaluation.calibration.report import measure_calibration
 from mptctl.evaluation.flip_report import FlippedSample
 from mptctl.evaluation.reading.predictions import build_predictions
-from mptctl.report.documents.calibration_page import render_calibration_html
-from mptctl.report.documents.comparison_page import render_comparison
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.documents.study_page import render_study
-from mptctl.report.documents.tune_page import render_tune_html
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.page import anchor
 from mptctl.report.media.provenance import (
@@ -31,6 +27,7 @@ from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened
 from tests.report.examples import HOSTILE, with_everything
+from tests.report.rendered import calibration_page, comparison_page, study_page, tune_page
 from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
 from tests.studies.made_runs import made_seed
@@ -239,10 +236,10 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     trials = [trial("kl", k, 2480 + int(9 * k * k), 180 - int(20 * k)) for k in (0.0, 1.0, 2.0)]
     made = provenance(["mptctl", "compare", str(root)], origins_of_runs([str(root / "1" / "mpt-kl")]))
     return {
-        "tune": render_tune_html(search(trials), provenance(None, [origin_of_search(search(trials))])),
-        "compare": render_comparison(odd, made),
-        "study": render_study(study, PROVENANCE),
-        "calibration": render_calibration_html(measure_calibration(model), PROVENANCE),
+        "tune": tune_page(search(trials), provenance(None, [origin_of_search(search(trials))])),
+        "compare": comparison_page(odd, made),
+        "study": study_page(study, PROVENANCE),
+        "calibration": calibration_page(measure_calibration(model), PROVENANCE),
     }
 
 

@@ -9,13 +9,12 @@ import pytest
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from mptctl.report.documents.chain import print_chain
-from mptctl.report.documents.chain_files import ChainFiles, render_markdown
-from mptctl.report.documents.chain_wording import TITLES
+from mptctl.report.documents.chain import TITLES, ChainFiles
 from mptctl.report.figures.chain import draw_chain
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
 from tests.report.layouts import check_layout
+from tests.report.rendered import chain_markdown, print_chain
 from tests.studies.test_chain import made_chain
 
 ODD = "a|b_50%"
@@ -64,14 +63,12 @@ def test_large_counts_fit_into_80_columns(report: ChainReport) -> None:
 
 
 def test_markdown_holds_every_rate_with_interval_and_count(report: ChainReport) -> None:
-    text = render_markdown(report)
-    table = [line for line in text.splitlines() if line.startswith("| mpt-kl | 2")]
+    text = chain_markdown(report)
+    table = [line for line in text.splitlines() if line.startswith("| mpt-kl (generation 2; 6 classes)")]
     assert len(table) == 2  # seeds
     cells = [cell.strip() for cell in table[0].strip("|").split("|")]
-    assert cells[:5] == [
-        "mpt-kl", "2", "6", "50.00 (18.7–81.3; 5/10)", "37.50 (8.5–75.5; 3/8)",
-    ]  # fmt: skip
-    assert len(cells) == 3 + len(TITLES)
+    assert cells[1:3] == ["50.00 (18.7–81.3; 5/10)", "37.50 (8.5–75.5; 3/8)"]
+    assert len(cells) == 1 + len(TITLES)
     assert "#### seed 2" in text
     assert r"a\|b\_50%" in text
 

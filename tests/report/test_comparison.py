@@ -14,18 +14,13 @@ from pylatexenc.latex2text import LatexNodes2Text
 from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWalker
 from rich.console import Console
 
-from mptctl.report.documents.comparison import print_comparison
-from mptctl.report.documents.comparison_files import (
-    ComparisonFiles,
-    render_csv,
-    render_latex,
-    render_markdown,
-)
-from mptctl.report.documents.comparison_page import draw_trade_off, render_comparison
-from mptctl.report.documents.comparison_wording import marks_sentence, spread_text
+from mptctl.report.documents.comparison import marks_sentence, spread_text
+from mptctl.report.documents.comparison_files import ComparisonFiles, render_csv
+from mptctl.report.figures.trade_off import draw_trade_off
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
 from tests.report.layouts import check_layout
+from tests.report.rendered import comparison_latex, comparison_markdown, comparison_page, print_comparison
 from tests.studies.made_runs import made_seed
 
 # A name that means something in every form.
@@ -103,7 +98,7 @@ def test_csv_is_read_back_to_the_same_numbers(comparison: Comparison) -> None:
 
 
 def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) -> None:
-    text = render_latex(comparison)
+    text = comparison_latex(comparison)
     nodes, _, _ = LatexWalker(text, tolerant_parsing=False).get_latex_nodes()
     table = next(n for n in nodes if isinstance(n, LatexEnvironmentNode))
     tabular = next(n for n in table.nodelist if isinstance(n, LatexEnvironmentNode))
@@ -117,7 +112,7 @@ def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) 
     cells = [
         [LatexNodes2Text().latex_to_text(c).strip() for c in re.split(r"(?<!\\)&", line)] for line in lines
     ]
-    assert all(len(line) == 7 for line in cells)
+    assert all(len(line) == 6 for line in cells)
     for line, row in zip(cells[1:], comparison.rows, strict=True):
         assert line[0].replace("ˆ", "^") == row.name
         assert line[1].rstrip("^∼~ ") == spread_text(row.nfr)
@@ -126,17 +121,18 @@ def test_latex_is_parsed_and_holds_a_cell_for_each_rate(comparison: Comparison) 
 
 
 def test_markdown_is_read_back(comparison: Comparison) -> None:
-    lines = [line for line in render_markdown(comparison).splitlines() if line.startswith("| ")]
+    lines = [line for line in comparison_markdown(comparison).splitlines() if line.startswith("| ")]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
-    assert {len(line) for line in cells} == {9}
+    assert {len(line) for line in cells} == {6}
     for line, row in zip(cells[1:], comparison.rows, strict=True):
-        nfr = line[2].strip()
+        nfr, counted = line[1].strip().removesuffix(")").split(" (")
         assert nfr.replace("**", "").replace("\\~", "") == spread_text(row.nfr)
         assert nfr.startswith("**") == ("nfr" in row.best)
         assert nfr.endswith("~") == ("nfr" in row.within_noise_of_best)
         counts = [sum(pair[i] for pair in row.flips.values) for i in (0, 1)]
-        assert line[6].strip() == f"{counts[0]:,} / {counts[1]:,}"
-    assert "Bold is the best" in render_markdown(comparison)
+        assert counted == f"{counts[0]:,} / {counts[1]:,}"
+        assert f"{len(row.seeds)} seeds" in line[0]
+    assert "Bold is the best" in comparison_markdown(comparison)
 
 
 class Tags(html.parser.HTMLParser):
@@ -157,7 +153,7 @@ class Tags(html.parser.HTMLParser):
 
 
 def test_the_page_needs_nothing_but_itself_and_shows_every_method_and_seed(comparison: Comparison) -> None:
-    page = render_comparison(comparison)
+    page = comparison_page(comparison)
     found = Tags()
     found.feed(page)
     assert all(link.startswith("#") for link in found.links)
@@ -195,7 +191,7 @@ def test_files_say_at_which_error_and_on_which_part_they_compare(tmp_path: Path)
     assert {(line["part"], line["equal_error"]) for line in lines} == {("val", "mpt-kl")}
     biases = [row.bias.values for row in found.rows if row.bias is not None]
     assert [[float(value) for value in line["bias_values"].split()] for line in lines] == biases
-    text = LatexNodes2Text().latex_to_text(render_latex(found))
+    text = LatexNodes2Text().latex_to_text(comparison_latex(found))
     assert "or the smallest is added. Bold is" in text
     assert "on validation samples" in text
     plain = list(csv.DictReader(io.StringIO(render_csv(compare_runs([tmp_path])))))
@@ -228,13 +224,13 @@ def difference_cells(row: ComparisonRow) -> list[str]:
 def test_differences_stand_in_every_form(held_against: Comparison) -> None:
     rows = [row for row in held_against.rows if row.differences]
     assert [row.name for row in rows] == [BIAS_ROW, ODD, "mpt-kl"]
-    markdown = [re.split(r"(?<!\\)\|", line)[1:-1] for line in render_markdown(held_against).splitlines()]
+    markdown = [re.split(r"(?<!\\)\|", line)[1:-1] for line in comparison_markdown(held_against).splitlines()]
     table = [[cell.strip() for cell in line] for line in markdown if len(line) == 5][2:]
     assert [line[1:] for line in table] == [difference_cells(row) for row in rows]
-    text = LatexNodes2Text().latex_to_text(render_latex(held_against)).replace(" ", "")
+    text = LatexNodes2Text().latex_to_text(comparison_latex(held_against)).replace(" ", "")
     lines = {line["name"]: line for line in csv.DictReader(io.StringIO(render_csv(held_against)))}
     found = Tags()
-    found.feed(render_comparison(held_against))
+    found.feed(comparison_page(held_against))
     for row in rows:
         assert row.differences is not None
         for column, cell in zip(COLUMNS, difference_cells(row), strict=True):

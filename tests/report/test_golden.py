@@ -18,22 +18,12 @@ from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.documents.adjust import describe_adjustment
-from mptctl.report.documents.calibration import print_calibration
-from mptctl.report.documents.calibration_page import render_calibration_html
-from mptctl.report.documents.chain import print_chain
-from mptctl.report.documents.chain_files import render_markdown as render_chain_markdown
-from mptctl.report.documents.comparison import print_comparison
-from mptctl.report.documents.comparison_files import render_csv, render_latex, render_markdown
-from mptctl.report.documents.comparison_page import render_comparison
+from mptctl.report.documents.comparison_files import render_csv
 from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown as render_flips_markdown
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.github import render_github
 from mptctl.report.documents.junit import render_junit
-from mptctl.report.documents.study import print_study
-from mptctl.report.documents.study_page import render_study
-from mptctl.report.documents.tune import print_tune
-from mptctl.report.documents.tune_page import render_tune_html
 from mptctl.report.documents.updates import print_updates
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.compare import compare_runs
@@ -45,6 +35,20 @@ from mptctl.tune.tune_report import TuneReport
 from tests.report import test_layouts
 from tests.report.examples import example, with_everything
 from tests.report.golden import check_golden, coloured, piped, readable_page
+from tests.report.rendered import (
+    calibration_page,
+    chain_markdown,
+    comparison_latex,
+    comparison_markdown,
+    comparison_page,
+    print_calibration,
+    print_chain,
+    print_comparison,
+    print_study,
+    print_tune,
+    study_page,
+    tune_page,
+)
 from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
 from tests.report.test_verdict_line import counted
@@ -224,9 +228,9 @@ FILES: dict[str, Callable[[], str]] = {
     **{
         f"compare-{how}.{suffix}": partial(of_comparison, render, how)
         for how in ("plain", "equal-error", "against", "by-old", "by-split")
-        for suffix, render in (("md", render_markdown), ("tex", render_latex), ("csv", render_csv))
+        for suffix, render in (("md", comparison_markdown), ("tex", comparison_latex), ("csv", render_csv))
     },
-    "chain.md": lambda: render_chain_markdown(chain()),
+    "chain.md": lambda: chain_markdown(chain()),
     **{
         f"flips-{what}.{suffix}": partial(of_flips, render, what)
         for what in ("failed", "undecided", "answers", "long")
@@ -241,15 +245,15 @@ FILES: dict[str, Callable[[], str]] = {
 PAGES: dict[str, Callable[[], str]] = {
     "flips": lambda: render_html(flips("failed")),
     "flips-answers": lambda: render_html(flips("answers")),
-    "compare-plain": lambda: render_comparison(comparison("plain")),
-    "compare-against": lambda: render_comparison(comparison("against")),
-    "compare-by-old": lambda: render_comparison(comparison("by-old")),
-    "compare-by-split": lambda: render_comparison(comparison("by-split")),
-    "study": lambda: render_study(study()),
-    "study-chain": lambda: render_study(study(of_chain=True)),
-    "tune": lambda: render_tune_html(searched()),
-    "tune-budget": lambda: render_tune_html(searched(True)),
-    "calibration": lambda: render_calibration_html(calibrated(True)),
+    "compare-plain": lambda: comparison_page(comparison("plain")),
+    "compare-against": lambda: comparison_page(comparison("against")),
+    "compare-by-old": lambda: comparison_page(comparison("by-old")),
+    "compare-by-split": lambda: comparison_page(comparison("by-split")),
+    "study": lambda: study_page(study()),
+    "study-chain": lambda: study_page(study(of_chain=True)),
+    "tune": lambda: tune_page(searched()),
+    "tune-budget": lambda: tune_page(searched(True)),
+    "calibration": lambda: calibration_page(calibrated(True)),
 }
 
 

@@ -15,20 +15,18 @@ from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
 from mptctl.machine.doctor import Check, conclusion
 from mptctl.models.run_list import RunEntry
-from mptctl.report.documents.calibration import print_calibration
 from mptctl.report.documents.catalog import print_catalog
 from mptctl.report.documents.doctor import print_doctor
 from mptctl.report.documents.few_shot import print_few_shot
 from mptctl.report.documents.history import print_history
 from mptctl.report.documents.quickstart import print_quickstart
 from mptctl.report.documents.runs import print_runs
-from mptctl.report.documents.study import print_plan
-from mptctl.report.documents.tune import print_tune
 from mptctl.studies.catalog import CatalogEntry
 from mptctl.studies.quickstart import QuickstartRow
 from mptctl.studies.study_dry_run import PlannedRow, StudyDryRun
 from mptctl.tune.tune_report import Comparison
 from tests.report.layouts import check_layout
+from tests.report.rendered import print_calibration, print_plan, print_tune
 from tests.report.test_tune_report import report as tuned
 from tests.report.test_tune_report import trial
 

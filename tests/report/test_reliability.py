@@ -8,8 +8,7 @@ from mptctl.evaluation.calibration.bins import calibrate
 from mptctl.evaluation.flip_report import Bin
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.figures.flips import draw_figures
-from mptctl.report.figures.flips_words import reliability_words
-from mptctl.report.figures.reliability import Panel, draw_reliability
+from mptctl.report.figures.reliability import Panel, draw_reliability, reliability_words
 from mptctl.report.media.svg import NEW, style
 from tests.report.examples import example
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mptctl.cli.app import app
-from mptctl.report.documents.chain_wording import TITLES, count_text, interval_text, value_text
-from mptctl.report.documents.comparison_wording import spread_text
-from mptctl.report.documents.study_page import save_study_page
+from mptctl.report.documents.chain import TITLES, count_text, interval_text, value_text
+from mptctl.report.documents.comparison import spread_text
+from mptctl.report.documents.study import save_study_page
 from mptctl.report.media.numbers import format_count
 from mptctl.studies.chain import report_chains
 from mptctl.studies.compare import compare_runs

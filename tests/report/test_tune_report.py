@@ -13,11 +13,11 @@ from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
 from mptctl.recipe import Recipe
-from mptctl.report.documents.tune import print_tune, sentences, watching
-from mptctl.report.documents.tune_page import render_tune_html, save_tune_figure
+from mptctl.report.documents.tune import save_tune_figure, sentences, watching
 from mptctl.tune.choice import choose
 from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import Comparison, Reference, Trial, TuneReport
+from tests.report.rendered import print_tune, tune_page
 
 REFERENCE = rate(2600, 5000)
 
@@ -162,7 +162,7 @@ def test_a_budget_that_no_trial_keeps_names_the_least(whole: TuneReport) -> None
 
 
 def test_the_page_and_figures_of_a_budget_hold_its_limit(budgeted: TuneReport, tmp_path: Path) -> None:
-    page = render_tune_html(budgeted)
+    page = tune_page(budgeted)
     assert "Limit on NFR 5.50 %; choice: kl-k4." in page
     assert "not shown to keep the budget" in page
     assert save_tune_figure(budgeted, tmp_path) == [tmp_path / "tune.png", tmp_path / "tune.html"]
@@ -175,7 +175,7 @@ def test_failed_and_unfinished_trials_are_shown() -> None:
     assert "kl-k1 failed: step 3: not finite [loss] <b>" in text
     assert "No choice: no whole trial is within the bound." in text
     assert "kl-k2" in text
-    page = render_tune_html(content)
+    page = tune_page(content)
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     assert "No trial is within the bound" in page

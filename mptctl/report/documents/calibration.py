@@ -1,59 +1,113 @@
-"""One model's calibration in a terminal, at 80 columns or more; plain text in a pipe."""
+"""One model's calibration as a document: its figures, and its bins of confidence."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.statistics import exact_interval
-from mptctl.report.documents.wording import calibration_lines, calibration_sentences, temperature_title
-from mptctl.report.media.numbers import format_interval, percent
-from mptctl.report.media.tables import make_table, say, words
+from mptctl.report.media.document import EVERYWHERE, Column, Document, Drawing, Medium, Note, Table, notes
+from mptctl.report.media.numbers import NOT_DEFINED, format_interval, percent
+
+ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
+ON_PAGE: frozenset[Medium] = frozenset({"page"})
+FOOTER = "Calibration errors have 15 bins; a bin holds confidences above its lower edge up to its upper one."
 
 
-def print_calibration(report: CalibrationReport, console: Console, *, full: bool = False) -> None:
-    """Print what one model is worth by itself, its accuracy as the last line.
+def calibration_document(report: CalibrationReport, full: bool = False) -> Document:
+    """Accuracy and calibration of one model, and both after a temperature.
 
     Args:
-        report: what is printed.
-        console: where; its width is kept to.
-        full: print the bins of its confidence that hold a sample, too.
+        report: of one model.
+        full: a screen shows the bins of confidence, too.
     """
-    console.print(words(f"{report.name} ({report.classes} classes)"))
-    right, *sentences = calibration_sentences(report)
-    for sentence in sentences:
-        console.print(words(sentence))
-    for warning in report.warnings:
-        console.print(words(f"Note: {warning}.", "yellow"))
-    titles = ["as it is", temperature_title(report)] if report.scaled else ["value"]
-    table = make_table(console, "figure", *titles)
-    for line in calibration_lines(report):
-        table.add_row(line.name, *([line.before, line.after] if report.scaled else [line.before]))
-    console.print()
-    console.print(table)
-    if full:
-        console.print()
-        console.print(_bins(report, console))
-    low, high = exact_interval(round(report.accuracy * report.n), report.n)
-    figure = f"{percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
-    console.print()
-    if not full:
-        console.print(Text("--full shows the bins of confidence.", style="dim"))
-    say(words(f"{right.removesuffix('.')}: accuracy {figure}", "bold"), console)
+    right = round(report.accuracy * report.n)
+    rest = f"{right:,} of {report.n:,} test samples of the classes that it knows are right"
+    low, high = exact_interval(right, report.n)
+    accuracy = f"accuracy {percent(report.accuracy)} (95 % interval {100 * low:.2f} to {100 * high:.2f})"
+    temperature, title = [], f"ECE {percent(report.ece)}"
+    bins = [_bins(report.reliability, "", full)]
+    if report.scaled is not None:
+        after = temperature_title(report)
+        title += f", {percent(report.scaled.ece)} with {after}"
+        bins.append(_bins(report.scaled.reliability, after, full))
+        temperature = notes(
+            [
+                f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: logits "
+                "are divided by it, which changes no prediction."
+            ]
+        )
+    name = f"{report.name} ({report.classes:,} classes)"
+    return Document(
+        [
+            Note(name, media=ON_SCREEN),
+            *temperature,
+            *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
+            _figures(report),
+            *bins,
+            *([] if full else [Note("--full shows the bins of confidence.", "quiet", media=ON_SCREEN)]),
+            Note(f"{rest}: {accuracy}", "strong", whole=True),
+        ],
+        title=title,
+        subject=name,
+        drawings=lambda: _drawings(report),
+        footer=FOOTER,
+    )
 
 
-def _bins(report: CalibrationReport, console: Console) -> Table:
-    bins = make_table(
-        console, "confidence", "mean confidence", "right", "95 % interval",
-        spare=("mean confidence", "95 % interval"),
-    )  # fmt: skip
-    for b in report.reliability:
+def temperature_title(report: CalibrationReport) -> str:
+    """The words above the figures with a temperature."""
+    return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
+
+
+def _figures(report: CalibrationReport) -> Table:
+    after = report.scaled or report
+    lines = [
+        ("accuracy", percent(report.accuracy), percent(report.accuracy)),
+        ("error, all test samples", percent(report.er_all), percent(report.er_all)),
+        ("ECE, 15 bins of equal width", percent(report.ece), percent(after.ece)),
+        ("AECE, 15 bins of equal count", percent(report.aece), percent(after.aece)),
+        ("class-wise ECE", percent(report.cwece), percent(after.cwece)),
+        ("maximum calibration error", percent(report.mce), percent(after.mce)),
+        ("negative log-likelihood", _score(report.nll), _score(after.nll)),
+        ("Brier score, 0 to 2", _score(report.brier), _score(after.brier)),
+    ]
+    titles = (
+        ["figure", "value"] if report.scaled is None else ["figure", "as it is", temperature_title(report)]
+    )
+    return Table([Column(title) for title in titles], [line[: len(titles)] for line in lines], name="Figures")
+
+
+def _score(value: float | None) -> str:
+    return NOT_DEFINED if value is None else f"{value:.4f}"
+
+
+def _bins(bins: list[Bin], after: str, full: bool) -> Table:
+    columns = [
+        Column("confidence"),
+        Column("mean confidence", spare=1),
+        Column("right"),
+        Column("share"),
+        Column("95 % interval", spare=2),
+    ]
+    rows = []
+    for b in bins:
         if b.n and b.accuracy is not None:
             right = round(b.accuracy * b.n)
-            interval = format_interval(exact_interval(right, b.n), 1)
-            bins.add_row(
-                f"{b.low:.3f} to {b.high:.3f}", percent(b.confidence), f"{right:,} / {b.n:,}", interval
-            )
-    return bins
+            counts = [
+                f"{right:,} / {b.n:,}",
+                percent(b.accuracy),
+                format_interval(exact_interval(right, b.n)),
+            ]
+            rows.append([f"{b.low:.3f} to {b.high:.3f}", percent(b.confidence), *counts])
+    name = f"Bins of confidence, {after}" if after else "Bins of confidence"
+    return Table(columns, rows, title=name if after else "", name=name, media=EVERYWHERE if full else ON_PAGE)
+
+
+def _drawings(report: CalibrationReport) -> list[Drawing]:
+    from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+    from mptctl.report.media.svg import NEW, OLD
+
+    panels = [Panel("as it is", report.reliability, OLD if report.scaled else NEW)]
+    if report.scaled is not None:
+        panels.append(Panel(temperature_title(report), report.scaled.reliability, NEW))
+    return [Drawing("reliability", CAPTION, reliability_words(panels), lambda: draw_reliability(panels))]

@@ -1,56 +1,135 @@
-"""A chain of updates in a terminal, at 80 columns or more; plain text in a pipe."""
+"""A chain of updates as a document: in each generation the flips against the one before and the first."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from mptctl.report.documents.chain_wording import (
-    MEANING,
-    TITLES,
-    Column,
-    count_text,
-    interval_text,
-    remarks,
-    seeds_of,
-    value_text,
-)
-from mptctl.report.media.tables import make_table, words
+from mptctl.evaluation.rates import Rate
+from mptctl.files import FilesTogether
+from mptctl.files.output_kinds import MARKDOWN_MARK
+from mptctl.report.media.document import Cell, Column, Document, Drawing, Table, notes
+from mptctl.report.media.markdown import document_markdown
+from mptctl.report.media.numbers import NOT_DEFINED, format_count, format_interval, percent
 from mptctl.studies.chain import ChainReport, ChainRow
 
+RateName = Literal["er_all", "flips_before", "flips_first", "new", "lasting", "healed"]
+# How the columns are called, in percent.
+TITLES: dict[RateName, str] = {
+    "er_all": "error",
+    "flips_before": "vs before",
+    "flips_first": "vs first",
+    "new": "new",
+    "lasting": "lasting",
+    "healed": "healed",
+}
+# Columns whose denominator stands beside them, in the column of flips against the first.
+SHARED: tuple[RateName, ...] = ("new", "lasting", "healed")
+MEANING = (
+    "vs before: flips against the generation before, over the classes that it knows. vs first: flips against "
+    "generation 0, over its classes. Of these, new ones were right in the generation before and lasting ones were "
+    "wrong there too; healed is what generation 0 got right, the one before got wrong and this one gets right again. "
+    "new, lasting and healed are parts of the same test samples as vs first. Rates are in percent, with their 95 % "
+    "intervals and counts; error is that on all classes that a generation knows."
+)
+CAPTION = (
+    "Flips against generation 0, new and lasting, and below zero what was healed; with 95\u00a0% intervals."
+)
 
-def print_chain(report: ChainReport, console: Console) -> None:
-    """Print a row for each update: rates, below them intervals and counts; and what the columns mean.
 
-    Args:
-        report: what is printed.
-        console: where; its width is kept to.
+@dataclass(frozen=True)
+class ChainFiles:
+    """Where a chain goes besides standard output; None is a file that nobody asked for.
+
+    Attributes:
+        markdown: its table.
+        figure: ends in ``.png`` or ``.svg``.
     """
-    for heading, rows in seeds_of(report):
-        if heading is not None:
-            console.print(Text("\n"), words(heading, "bold"), sep="")
-        console.print(_table(rows, console))
-    console.print()
-    for line in (MEANING, *remarks(report)):
-        console.print(words(line), highlight=False)
+
+    markdown: Path | None = None
+    figure: Path | None = None
+
+    def write(self, report: ChainReport) -> list[Path]:
+        """Write what was asked for, all or nothing; the paths written. Raises StorageError where one cannot be."""
+        with FilesTogether() as files:
+            if self.markdown is not None:
+                with files.open(self.markdown) as stream:
+                    stream.write(f"{MARKDOWN_MARK}\n{document_markdown(chain_document(report))}".encode())
+            if self.figure is not None:
+                from mptctl.report.figures.chain import draw_chain
+                from mptctl.report.media.svg import save_figure
+
+                save_figure(draw_chain(report), self.figure, files.open)
+        return [path for path in (self.markdown, self.figure) if path is not None]
 
 
-def _table(rows: list[ChainRow], console: Console) -> Table:
-    table = make_table(console, "method", *TITLES.values())
-    # Seven columns in 80, of which one holds names.
-    table.padding = (0, 1, 0, 0)
-    for place, row in enumerate(rows):
-        if place and row.generation == 1:
-            table.add_row()
-        name = words(row.name)
-        name.append(f"\ngeneration {row.generation}\n{row.classes} classes", style="dim")
-        table.add_row(name, *(_cell(row, column) for column in TITLES))
-    return table
+def chain_document(report: ChainReport) -> Document:
+    """A table for each seed, and sentences on generation 0."""
+    seeds = list(dict.fromkeys(row.seed for row in report.rows))
+    tables = [
+        Table(
+            [Column("method"), *(Column(title, "%") for title in TITLES.values())],
+            [_generation(row) for row in report.rows if row.seed == seed],
+            title=f"seed {seed}" if len(seeds) > 1 else "",
+            name="Updates",
+            legend=MEANING if seed == seeds[-1] else "",
+        )
+        for seed in seeds
+    ]
+    return Document(
+        [*tables, *notes(remarks(report))],
+        title="A chain of updates",
+        drawings=lambda: _drawings(report),
+    )
 
 
-def _cell(row: ChainRow, column: Column) -> Text:
-    rate = getattr(row, column)
-    cell = Text(value_text(rate))
-    cell.append(f"\n{interval_text(rate)}\n{count_text(row, column)}", style="dim")
-    return cell
+def _generation(row: ChainRow) -> Sequence[Cell]:
+    rates: list[tuple[RateName, Rate]] = [(name, getattr(row, name)) for name in TITLES]
+    return [
+        Cell(row.name, (f"generation {row.generation}", f"{row.classes:,} classes")),
+        *(Cell(value_text(rate), (interval_text(rate), count_text(row, name))) for name, rate in rates),
+    ]
+
+
+def _drawings(report: ChainReport) -> list[Drawing]:
+    from mptctl.report.figures.chain import draw_chain
+
+    words = "; ".join(
+        f"{row.name}, generation {row.generation}: {format_count(row.flips_first)} against the first"
+        for row in report.rows
+    )
+    drawing = Drawing("chain", CAPTION, f"Flips of each generation. {words}.", lambda: draw_chain(report))
+    return [drawing] if report.rows else []
+
+
+def value_text(rate: Rate) -> str:
+    """A rate in percent, without the sign."""
+    return percent(rate.value).removesuffix(" %")
+
+
+def interval_text(rate: Rate) -> str:
+    """The interval of a rate in percent; narrow, because six of them stand beside each other in 80 columns."""
+    if rate.ci95 is None:
+        return NOT_DEFINED
+    return f"{100 * rate.ci95[0]:.1f}–{100 * rate.ci95[1]:.1f}"
+
+
+def count_text(row: ChainRow, column: RateName) -> str:
+    """A count, and its denominator where it is not that of the column of flips against the first."""
+    rate: Rate = getattr(row, column)
+    return f"{rate.count:,}" if column in SHARED else f"{rate.count:,}/{rate.of:,}"
+
+
+def remarks(report: ChainReport) -> list[str]:
+    """Sentences on generation 0, and the notes."""
+    several = len({model.seed for model in report.first}) > 1
+    lines = []
+    for model in report.first:
+        of = f" of seed {model.seed}" if several else ""
+        lines.append(
+            f"Generation 0{of} knows {model.classes} classes and errs on {percent(model.er_all.value)} of their test "
+            f"samples ({format_interval(model.er_all.ci95)}; {format_count(model.er_all)})."
+        )
+    return [*lines, *(f"Note: {note}." for note in report.notes)]

@@ -1,111 +1,307 @@
-"""A comparison in a terminal, at 80 columns or more; plain text in a pipe."""
+"""A comparison of updates as a document: a row for each method, differences, and the old models."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import math
 
-from mptctl.report.documents.comparison_wording import (
+from mptctl.errors import some
+from mptctl.report.media.document import (
     BEST,
-    CALIBRATION_SENTENCE,
-    CALIBRATION_TITLES,
-    DIGITS,
-    TITLES,
-    calibration_text,
-    conclusion,
-    cost_text,
-    counts_text,
-    difference_rows,
-    difference_text,
-    differences_sentence,
-    interval_text,
-    mark,
-    marks_sentence,
-    parameters_text,
-    remarks,
-    seeds_text,
-    spread_text,
+    NOISE,
+    Cell,
+    Column,
+    Document,
+    Drawing,
+    Medium,
+    Note,
+    Table,
+    notes,
 )
-from mptctl.report.media.tables import make_table, say, words
-from mptctl.studies.comparison import COLUMNS, CalibrationRow, Column, Comparison, ComparisonRow
+from mptctl.report.media.numbers import NOT_DEFINED
+from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Comparison, ComparisonRow, Spread
+from mptctl.studies.comparison import Column as Rate
+from mptctl.studies.updates import PART_NAMES
+
+# How the columns of rates are called, in percent.
+TITLES: dict[Rate, str] = {"nfr": "NFR", "rel_nfr": "Rel-NFR", "er_old": "error, old", "er_all": "error, all"}
+# Rel-NFR is a ratio of two rates: its second decimal says nothing.
+DIGITS: dict[Rate, int] = {"nfr": 2, "rel_nfr": 1, "er_old": 2, "er_all": 2}
+# Those of the old models' calibration; all but the temperature in percent.
+CALIBRATION_TITLES: dict[str, str] = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "aece": "AECE",
+    "temperature": "T",
+    "scaled_ece": "ECE at T",
+    "scaled_aece": "AECE at T",
+}
+CALIBRATION_SENTENCE = (
+    "The old models by themselves, on test samples of old classes, in percent but for T, the temperature fitted on the "
+    "validation part; calibration errors with 15 bins."
+)
+CAPTION = (
+    "NFR against error on all classes; a small mark for each seed, a large one for the mean, its area as the cost "
+    "of training; best is below left."
+)
+
+FOOTER = (
+    "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them over "
+    "samples of the old classes. Counts are sums over seeds."
+)
+ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
-    """Print one row for each method, with counts below the rates, and what the marks mean.
-
-    Args:
-        comparison: what is printed.
-        console: where; its width is kept to.
-    """
-    for section in dict.fromkeys(row.section for row in comparison.rows):
-        if section is not None:
-            console.print(Text("\n"), words(section, "bold"), sep="")
-        console.print(_table([row for row in comparison.rows if row.section == section], console))
-        if apart := difference_rows(comparison, section):
-            console.print(Text("\n"), words(differences_sentence(comparison)), sep="", highlight=False)
-            console.print(_differences(apart, console))
-    console.print()
-    if comparison.rows:
-        console.print(marks_sentence(comparison), highlight=False, markup=False)
+def comparison_document(comparison: Comparison) -> Document:
+    """A table and a figure for each section, its differences, the old models, and what is to be known of them."""
+    sections = list(dict.fromkeys(row.section for row in comparison.rows))
+    groups = [(name, [row for row in comparison.rows if row.section == name]) for name in sections]
+    tables = []
+    for name, rows in groups:
+        legend = marks_sentence(comparison) if name == sections[-1] else ""
+        tables.append(_updates(comparison, name, rows, legend))
+        if apart := [row for row in rows if row.differences]:
+            tables.append(_differences(comparison, name, apart))
     if comparison.calibration:
-        console.print(_calibration_table(comparison.calibration, console))
-        console.print(f"\n{CALIBRATION_SENTENCE}", highlight=False, markup=False)
-    for line in remarks(comparison):
-        console.print(words(line), highlight=False)
-    if line := conclusion(comparison):
-        say(words(line, "bold"), console)
+        tables.append(_old_models(comparison.calibration))
+    last = conclusion(comparison)
+    return Document(
+        [
+            *tables,
+            *notes(remarks(comparison)),
+            *([Note(last, "strong", whole=True, media=ON_SCREEN)] if last else []),
+        ],
+        title=_title(comparison),
+        drawings=lambda: [_trade_off(i, name, rows) for i, (name, rows) in enumerate(groups)],
+        footer=FOOTER,
+    )
 
 
-def _calibration_table(rows: list[CalibrationRow], console: Console) -> Table:
-    table = make_table(console, "old model", *CALIBRATION_TITLES.values())
-    # Below the value: seven columns of deviations beside them are more than 80 characters.
-    for row in rows:
-        table.add_row(
-            words(row.old), *(calibration_text(row, column, "\n± ") for column in CALIBRATION_TITLES)
+def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str) -> Table:
+    columns = [Column(title, "%", marked=True) for title in TITLES.values()]
+    return Table(
+        [Column("method"), *columns, Column("cost", notes_in_latex=True)],
+        [
+            [
+                Cell(row.name, (seeds_text(row),)),
+                *(_rate(row, rate) for rate in TITLES),
+                Cell(cost_text(row), (parameters_text(row),)),
+            ]
+            for row in rows
+        ],
+        title=section or "",
+        name="Updates",
+        sentence="" if comparison.equal_error is None else equal_error_sentence(comparison.equal_error),
+        legend=legend,
+    )
+
+
+def _rate(row: ComparisonRow, rate: Rate) -> Cell:
+    """Mean and deviation, with the counts below, and the mark that says how far from the best of the column it is."""
+    mark = BEST if rate in row.best else NOISE if rate in row.within_noise_of_best else ""
+    counts = counts_text(row, rate)
+    return Cell(spread_text(getattr(row, rate), DIGITS[rate]), (counts,) if counts else (), mark)
+
+
+def _differences(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
+    return Table(
+        [Column("method"), *(Column(title, notes_in_latex=True) for title in TITLES.values())],
+        [[row.name, *(_difference(row, rate) for rate in TITLES)] for row in rows],
+        title="" if section is None else f"Differences: {section}",
+        name="Differences",
+        sentence=f"Differences to {comparison.against}, in points, over the seeds that both have, with their "
+        f"{100 * comparison.noise.level:g} % interval; of one seed it is the test draw's only.",
+    )
+
+
+def _difference(row: ComparisonRow, rate: Rate) -> Cell:
+    """Points by which a row exceeds the one that it is held against, and the ends of their interval."""
+    difference = (row.differences or {}).get(rate)
+    if difference is None or difference.mean is None:
+        return Cell("" if difference is None else NOT_DEFINED)
+    mean, *ends = (
+        "" if value is None else f"{100 * value:+.{DIGITS[rate]}f}"
+        for value in (difference.mean, difference.low, difference.high)
+    )
+    return Cell(mean, (" to ".join(ends),) if all(ends) else ())
+
+
+def _old_models(rows: list[CalibrationRow]) -> Table:
+    return Table(
+        [Column("old model"), *(Column(title, notes_in_latex=True) for title in CALIBRATION_TITLES.values())],
+        [[row.old, *(_calibration(row, column) for column in CALIBRATION_TITLES)] for row in rows],
+        name="Old models",
+        sentence=CALIBRATION_SENTENCE,
+    )
+
+
+def _calibration(row: CalibrationRow, column: str) -> Cell:
+    """One figure of an old model, its deviation below: seven columns of both are more than 80 characters."""
+    spread: Spread = getattr(row, column)
+    if spread.mean is None:
+        return Cell(NOT_DEFINED)
+    factor = 1 if column == "temperature" else 100
+    deviation = () if spread.std is None else (f"± {factor * spread.std:.2f}",)
+    return Cell(f"{factor * spread.mean:.2f}", deviation)
+
+
+def _trade_off(number: int, section: str | None, rows: list[ComparisonRow]) -> Drawing:
+    from mptctl.report.figures.trade_off import draw_trade_off
+
+    points = [f"{row.name}: error {spread_text(row.er_all)} %, NFR {spread_text(row.nfr)} %" for row in rows]
+    return Drawing(
+        f"trade-{number}",
+        CAPTION if section is None else f"{section}. {CAPTION}",
+        f"NFR against error on all classes. {'; '.join(points)}.",
+        lambda: draw_trade_off(rows),
+    )
+
+
+def _title(comparison: Comparison) -> str:
+    """The row with the lowest NFR, or those that share it."""
+    best = [row for row in comparison.rows if "nfr" in row.best]
+    several = len({row.section for row in comparison.rows}) > 1
+    names = dict.fromkeys(f"{row.name} ({row.section})" if several else row.name for row in best)
+    where = (
+        f" at the validation error of {comparison.equal_error}" if comparison.equal_error is not None else ""
+    )
+    return f"Lowest NFR{where}: {' and '.join(names)}" if best else "Comparison"
+
+
+def spread_text(spread: Spread, digits: int = 2) -> str:
+    """Mean and standard deviation in percent; the mean alone of one seed."""
+    if spread.mean is None:
+        return NOT_DEFINED
+    mean = f"{100 * spread.mean:.{digits}f}"
+    return mean if spread.std is None else f"{mean} ± {100 * spread.std:.{digits}f}"
+
+
+def counts_text(row: ComparisonRow, column: Rate) -> str:
+    """Count and denominator behind a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
+    found = {"nfr": row.flips, "er_all": row.errors}.get(column)
+    if found is None:
+        return ""
+    return f"{sum(count for count, _ in found.values):,} / {sum(of for _, of in found.values):,}"
+
+
+def seeds_text(row: ComparisonRow) -> str:
+    """How many seeds, and the method where the name does not say it."""
+    seeds = f"{len(row.seeds)} seed{'s' if len(row.seeds) > 1 else ''}"
+    return seeds if row.name == row.method else f"{row.method}, {seeds}"
+
+
+def cost_text(row: ComparisonRow) -> str:
+    """Work in units of one plain training."""
+    return NOT_DEFINED if row.cost is None else f"{row.cost:.2f}"
+
+
+def parameters_text(row: ComparisonRow) -> str:
+    """Parameters in thousands or millions."""
+    amount = row.parameters
+    return f"{amount / 1e6:.1f} M" if amount >= 1e6 else f"{amount / 1e3:.1f} k"
+
+
+def marks_sentence(comparison: Comparison) -> str:
+    """What the marks and the columns mean, in one sentence."""
+    noise = comparison.noise
+    draws = (
+        f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a shift"
+    )
+    if noise.over == "samples":
+        how = f"{draws}: the test draw only, since each row has one seed"
+    else:
+        how = f"Student's over seeds, or that of {draws}, where it is wider"
+    return (
+        f"{BEST} is the best of its column and {NOISE} differs from it by no more than noise (the "
+        f"{100 * noise.level:g} % interval of the difference contains zero; {how}); rates are in percent, "
+        f"mean ± standard deviation over seeds, on {PART_NAMES[comparison.part]} samples; training "
+        "cost 1 is one plain training; with it, the number of parameters."
+    )
+
+
+def conclusion(comparison: Comparison) -> str:
+    """Which update flips least, and which others may as well; nothing where there are no two to compare."""
+    sections = {row.section for row in comparison.rows}
+    if len(comparison.rows) < 2 or len(sections) > 1:
+        return ""
+    if comparison.against is not None:
+        return _against(comparison, comparison.against)
+    best = [row for row in comparison.rows if "nfr" in row.best]
+    if not best:
+        return ""
+    near = [_called(row) for row in comparison.rows if "nfr" in row.within_noise_of_best]
+    said = f"Least NFR{_at(comparison)}: {' and '.join(map(_called, best))}, {spread_text(best[0].nfr)} %"
+    if comparison.equal_error is not None:
+        said += f" (error on {PART_NAMES[comparison.part]} samples {spread_text(best[0].er_all)} %)"
+    differ = "differs" if len(near) == 1 else "differ"
+    return said + (f"; {some(near)} {differ} from it by no more than {_noise(comparison)}." if near else ".")
+
+
+def _against(comparison: Comparison, base: str) -> str:
+    """Which rows have fewer flips than the one that all are held against, which more, and which may have either."""
+    fewer, more, either = list[str](), list[str](), list[str]()
+    # Least flips first, so that the best is named also where not all are.
+    for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
+        found = (row.differences or {}).get("nfr")
+        if found is None or found.low is None or found.high is None:
+            continue
+        (fewer if found.high < 0 else more if found.low > 0 else either).append(_called(row))
+    if not fewer + more + either:
+        return ""
+    said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"
+    said += f"; more: {some(more)}" if more else ""
+    return said + (f"; apart by no more than {_noise(comparison)}: {some(either)}." if either else ".")
+
+
+def _noise(comparison: Comparison) -> str:
+    """The kind of noise that the intervals know: of one seed nothing is known of another training."""
+    return "sampling noise" if comparison.noise.over == "samples" else "noise"
+
+
+def _at(comparison: Comparison) -> str:
+    """At which error, where all are brought to one."""
+    if comparison.equal_error is None:
+        return ""
+    return f" at the validation error of {comparison.equal_error}"
+
+
+def _called(row: ComparisonRow) -> str:
+    """Its name in a sentence: that of the bias has a comma in it."""
+    return f"“{row.name}”" if row.name == BIAS_ROW else row.name
+
+
+def equal_error_sentence(row: str) -> str:
+    """What every row is, where all are compared at the error of one."""
+    return (
+        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is subtracted "
+        "from the new classes' logits, or the smallest is added."
+    )
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Sentences on the old models, on the row of the bias, and the notes."""
+    lines = []
+    # By old model, the table of their calibration has their accuracy.
+    for old in comparison.old if comparison.calibration is None else ():
+        where = f" of {old.split}" if old.split else ""
+        lines.append(
+            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
+            "samples of old classes."
         )
-    return table
-
-
-def _table(rows: list[ComparisonRow], console: Console) -> Table:
-    # Cells are padded here: a column on the right would drop the space that a missing mark leaves.
-    widths = {column: max(_width(column, row) for row in rows) for column in COLUMNS}
-    titles = [title.rjust(widths[column]) for column, title in TITLES.items()]
-    table = make_table(console, "method", *titles, "cost", left=titles)
-    # Six columns in 80: with the two spaces between them that a pipe has, no deviation would fit.
-    table.padding = (0, 1, 0, 0)
-    for column in table.columns[1:]:
-        column.no_wrap = True
-    for row in rows:
-        name = words(row.name)
-        name.append(f"\n{seeds_text(row)}", style="dim")
-        cost = Text(cost_text(row))
-        cost.append(f"\n{parameters_text(row)}", style="dim")
-        table.add_row(name, *(_cell(row, column, widths[column]) for column in COLUMNS), cost)
-    return table
-
-
-def _differences(rows: list[ComparisonRow], console: Console) -> Table:
-    table = make_table(console, "method", *TITLES.values())
-    for row in rows:
-        cells = [
-            Text(difference_text(row, column)).append(f"\n{interval_text(row, column)}", style="dim")
-            for column in COLUMNS
+    if comparison.equal_error is not None:
+        checked = [
+            f"{_called(row)} {sum(count for count, _ in row.flips_at_test_error.values):,}"
+            for row in comparison.rows
+            if row.flips_at_test_error is not None
         ]
-        table.add_row(words(row.name), *cells)
-    return table
-
-
-def _width(column: Column, row: ComparisonRow) -> int:
-    return max(len(_value(row, column)), len(counts_text(row, column)), len(TITLES[column]))
-
-
-def _value(row: ComparisonRow, column: Column) -> str:
-    return spread_text(getattr(row, column), DIGITS[column])
-
-
-def _cell(row: ComparisonRow, column: Column, width: int) -> Text:
-    sign = mark(row, column)
-    cell = Text(f"{_value(row, column).rjust(width)}{sign or ' '}", style="bold" if sign == BEST else "")
-    cell.append(f"\n{counts_text(row, column).rjust(width)}", style="not bold dim")
-    return cell
+        if checked:
+            lines.append(
+                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part itself: "
+                f"{', '.join(checked)}."
+            )
+    for section, row in comparison.bias_held_against.items():
+        where = "" if section == "all" else f" of {section}"
+        lines.append(
+            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its validation "
+            f"error at or below that of {row}; it costs no training."
+        )
+    return [*lines, *(f"Note: {note}." for note in comparison.notes)]

@@ -1,26 +1,90 @@
-"""A study in a terminal: all runs as a live table; in a log a line for each that begins or ends."""
+"""A study as a document, its plan, and all its runs as a live table, or lines of a log."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console, Group
 from rich.text import Text
 
-from mptctl.report.documents.chain import print_chain
-from mptctl.report.documents.comparison import print_comparison
+from mptctl.files import writing
+from mptctl.report.documents.chain import chain_document
+from mptctl.report.documents.comparison import comparison_document
+from mptctl.report.media.document import Cell, Column, Document, Medium, Note, Row, Table, Tone
 from mptctl.report.media.live import follow
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import LOG_SECONDS, plain_line
-from mptctl.report.media.tables import make_table, say, words
+from mptctl.report.media.terminal import drawn
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
 STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
-STYLES = {"done": "green", "running": "bold", "failed": "red", "blocked": "red", "waiting": "dim"}
+STYLES: dict[str, Tone] = {
+    "done": "good", "running": "strong", "failed": "bad", "blocked": "bad", "waiting": "quiet",
+}  # fmt: skip
+ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
+ON_PAGE: frozenset[Medium] = frozenset({"page"})
+
+
+def study_document(report: StudyReport) -> Document:
+    """The table of its updates or its chain; on a screen first what failed, on a page every run."""
+    document = Document([], title=report.study)
+    if report.comparison is not None:
+        document = comparison_document(report.comparison)
+    elif report.chain is not None:
+        document = chain_document(report.chain)
+    failed = [
+        Note(f"{row.seed}/{row.run}: {row.status}: {row.error}", whole=True, media=ON_SCREEN)
+        for row in report.runs
+        if row.error is not None
+    ]
+    done = sum(row.status == "done" for row in report.runs)
+    said = f"{done:,} of {len(report.runs):,} runs are done, in {duration(report.seconds)} of this call."
+    return replace(
+        document,
+        parts=[*failed, *document.parts, Note(said, media=ON_PAGE), _runs(report)],
+        subject=f"study {report.study}, seeds {', '.join(map(str, report.seeds))}",
+        state="failed" if report.failed else document.state,
+    )
+
+
+def _runs(report: StudyReport) -> Table:
+    titles = ("run", "method", "state", "steps", "note")
+    return Table(
+        [Column(title, words=title != "steps") for title in titles],
+        [
+            [f"{row.seed}/{row.run}", row.method, Cell(row.status, tone=STYLES[row.status]), f"{row.steps:,}",
+             row.error or ""]
+            for row in report.runs
+        ],
+        name="Runs",
+        media=ON_PAGE,
+    )  # fmt: skip
+
+
+def save_study_page(report: StudyReport, path: Path, argv: Sequence[str]) -> None:
+    """Write the page of a study.
+
+    Args:
+        report: what it came to.
+        path: of the page.
+        argv: of the command, its program first.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    from mptctl.report.media.page import render_document
+    from mptctl.report.media.provenance import origins_of_runs, provenance
+
+    runs = [f"{report.run_root}/{row.seed}/{row.run}" for row in report.runs if row.status == "done"]
+    page = render_document(study_document(report), provenance(argv, origins_of_runs(runs)))
+    with writing(path) as stream:
+        stream.write(page.encode())
 
 
 def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]]:
@@ -34,31 +98,31 @@ def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]
 
 def board_view(board: Board, console: Console) -> Group:
     """All runs that fit on the screen, those that run first where not all do, and what is left of the study."""
-    table = make_table(
-        console,
-        "run",
-        "method",
-        "state",
-        "steps",
-        "left",
-        left=("method", "state"),
-        spare=("method", "steps"),
-    )
     room = max(5, console.height - 6)
     shown = board.runs
     if len(shown) > room:
         order = ("running", "failed", "blocked", "waiting", "done")
         shown = sorted(shown, key=lambda progress: order.index(progress.status))[:room]
+    rows: list[Row] = []
     for progress in shown:
-        left = duration(progress.seconds_left) if progress.seconds_left is not None else ""
-        table.add_row(
-            progress.run.key,
-            progress.run.method,
-            Text(progress.status, style=STYLES[progress.status]),
-            f"{progress.step:,}/{progress.total_steps:,}",
-            left if progress.status == "running" else "",
+        known = progress.status == "running" and progress.seconds_left is not None
+        rows.append(
+            [
+                progress.run.key,
+                progress.run.method,
+                Cell(progress.status, tone=STYLES[progress.status]),
+                f"{progress.step:,}/{progress.total_steps:,}",
+                duration(progress.seconds_left or 0.0) if known else "",
+            ]
         )
-    return Group(table, Text(summary(board), style="dim"))
+    columns = [
+        Column("run"),
+        Column("method", words=True, spare=1),
+        Column("state", words=True),
+        Column("steps", spare=2),
+        Column("left"),
+    ]
+    return Group(drawn(Table(columns, rows), console), Text(summary(board), style="dim"))
 
 
 def summary(board: Board) -> str:
@@ -69,52 +133,38 @@ def summary(board: Board) -> str:
     return f"{text} of {len(board.runs)} runs{left}"
 
 
-def print_study(report: StudyReport, console: Console) -> None:
-    """Print what a study came to: what failed, and the table of its updates."""
-    for row in report.runs:
-        if row.error is not None:
-            say(words(f"{row.seed}/{row.run}: {row.status}: {row.error}"), console)
-    if report.comparison is not None:
-        print_comparison(report.comparison, console)
-    if report.chain is not None:
-        print_chain(report.chain, console)
-
-
-def print_plan(plan: StudyDryRun, console: Console) -> None:
-    """Print what a study would be: its runs, what is there, and what the rest will take."""
-    say(words(f"{plan.study}: {plan.description}"), console)
-    table = make_table(
-        console,
-        "run",
-        "method",
-        "there",
-        "steps left",
-        "ms a step",
-        "takes",
-        left=("method", "there"),
-        spare=("method", "ms a step", "steps left"),
-    )
+def plan_document(plan: StudyDryRun) -> Document:
+    """The runs of a study that is not begun, what is there of them, and what the rest will take."""
+    columns = [
+        Column("run"),
+        Column("method", words=True, spare=1),
+        Column("there", words=True),
+        Column("steps left", spare=3),
+        Column("ms a step", spare=2),
+        Column("takes"),
+    ]
+    rows: list[Row] = []
     for row in plan.runs:
-        left = row.steps > 0
-        table.add_row(
-            f"{row.seed}/{row.run}",
-            row.method,
-            STANDINGS[row.standing],
-            f"{row.steps:,}" if left else "",
-            f"{1000 * row.step_seconds:.1f}" if left else "",
-            duration(row.seconds) if left else "",
+        left = [f"{row.steps:,}", f"{1000 * row.step_seconds:.1f}", duration(row.seconds)]
+        rows.append(
+            [f"{row.seed}/{row.run}", row.method, STANDINGS[row.standing], *(left if row.steps else [""] * 3)]
         )
-    console.print(table)
     count = sum(row.standing != "done" for row in plan.runs)
     at_a_time = f"{plan.parallel} at a time"
     if plan.lockstep > 1:
         at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     said = (
-        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
-        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
+        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on {plan.device} "
+        "(from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
         f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )
-    say(words(said), console)
+    return Document(
+        [
+            Note(f"{plan.study}: {plan.description}", whole=True),
+            Table(columns, rows),
+            Note(said, whole=True),
+        ]
+    )
 
 
 class _Plain:

@@ -1,23 +1,26 @@
-"""A search in a terminal: the trials as a live table, then the front, the choice, and how sure it is."""
+"""A search as a document: its trials as a table, which is live too, the front, the choice, and how sure it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
+from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from mptctl.evaluation.statistics import exact_interval_if_any
+from mptctl.files import replacing
+from mptctl.report.media.document import Cell, Column, Document, Drawing, Row, Table, Tone, notes
 from mptctl.report.media.live import follow
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
-from mptctl.report.media.tables import make_table, words
+from mptctl.report.media.provenance import Provenance
+from mptctl.report.media.terminal import drawn
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 from mptctl.tune.walk import near_least_of_trials, series_of
 
-STYLES = {"done": "green", "running": "bold", "stopped": "dim", "failed": "red", "waiting": "dim"}
+STYLES: dict[str, Tone] = {
+    "done": "good", "running": "strong", "stopped": "quiet", "failed": "bad", "waiting": "quiet",
+}  # fmt: skip
 
 
 def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
@@ -26,36 +29,95 @@ def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], 
     Args:
         console: on standard error.
     """
-    return follow(console, partial(trials_table, console=console), _Plain(console))
+    return follow(console, lambda report: drawn(trials_table(report), console), _Plain(console))
 
 
-def print_tune(report: TuneReport, console: Console) -> None:
-    """Print a search that is done."""
-    console.print(trials_table(report, console))
-    console.print()
-    for sentence in sentences(report):
-        console.print(words(sentence))
+def tune_document(report: TuneReport) -> Document:
+    """Every trial, and what the search came to, the choice last."""
+    return Document(
+        [trials_table(report), *notes(sentences(report))],
+        title=f"No trial {_keeps(report)}" if report.choice is None else f"Choice: {report.choice}",
+        state="failed" if report.choice is None else "passed",
+        drawings=lambda: _drawings(report),
+        footer="Figures are of the validation part; the test set was not read.",
+    )
 
 
-def trials_table(report: TuneReport, console: Console) -> Table:
+def trials_table(report: TuneReport) -> Table:
     """Every trial with its figures on the validation part."""
-    # What decides a budget is the bound, on one side and of another level than the interval.
-    sure = "95 % interval" if report.max_nfr is None else "at most"
-    headings = ("trial", "state", "epoch", "error", "NFR", "flips", sure, "is")
-    table = make_table(console, *headings, left=("state", "is"), spare=("epoch", "state", "error", sure))
+    columns = [
+        Column("trial"),
+        Column("state", words=True, spare=2),
+        Column("epoch", spare=1),
+        Column("error", spare=3),
+        Column("NFR"),
+        Column("flips"),
+        # What decides a budget is the bound, on one side and of another level than the interval.
+        Column("95 % interval" if report.max_nfr is None else "at most", spare=4),
+        Column("is", words=True),
+    ]
+    rows: list[Row] = []
     for trial in report.trials:
-        nfr = trial.val_nfr
-        table.add_row(
-            trial.name,
-            Text(trial.status, style=STYLES[trial.status]),
-            f"{trial.epoch}/{report.epochs}",
-            percent(trial.val_error.value) if trial.val_error else "",
-            percent(nfr.value) if nfr else "",
-            format_count(nfr) if nfr else "",
-            how_sure(trial, report),
-            _mark(trial, report),
+        nfr, error = trial.val_nfr, trial.val_error
+        rows.append(
+            [
+                trial.name,
+                Cell(trial.status, tone=STYLES[trial.status]),
+                f"{trial.epoch}/{report.epochs}",
+                percent(error.value) if error else "",
+                percent(nfr.value) if nfr else "",
+                format_count(nfr) if nfr else "",
+                _how_sure(trial, report),
+                Cell(_mark(trial, report), tone="strong"),
+            ]
         )
-    return table
+    return Table(columns, rows, name="Trials")
+
+
+def _drawings(report: TuneReport) -> list[Drawing]:
+    from mptctl.report.figures.tune import draw_against, draw_over_k, draw_panel, measured_trials
+
+    points = [
+        f"{trial.name}: error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)}"
+        for trial in measured_trials(report)
+        if trial.val_error and trial.val_nfr
+    ]
+    limit = "Bound on the error" if report.max_nfr is None else "Limit on NFR"
+    at = report.error_bound if report.max_nfr is None else report.max_nfr
+    said = f"{'; '.join(points)}. {limit} {percent(at)}; choice: {report.choice or 'none'}."
+    return [
+        Drawing(
+            "over-k",
+            "Bars: error on all classes. Lines: NFR with its 95 % interval.",
+            f"Error and NFR of each trial. {said}",
+            lambda: draw_panel(draw_over_k, report),
+        ),
+        Drawing(
+            "against",
+            "Every whole trial; the line joins those that no other one beats.",
+            f"NFR against error of each trial. {said}",
+            lambda: draw_panel(draw_against, report),
+        ),
+    ]
+
+
+def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | None = None) -> list[Path]:
+    """Write ``tune.png`` and ``tune.html``; the paths written, none where no trial has figures.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    from mptctl.report.figures.tune import draw_both, measured_trials
+    from mptctl.report.media.page import render_document
+    from mptctl.report.media.svg import save_figure
+
+    if not measured_trials(report):
+        return []
+    png, page = folder / "tune.png", folder / "tune.html"
+    save_figure(draw_both(report), png, replacing)
+    with replacing(page) as stream:
+        stream.write(render_document(tune_document(report), provenance).encode())
+    return [png, page]
 
 
 def sentences(report: TuneReport) -> list[str]:
@@ -71,7 +133,7 @@ def sentences(report: TuneReport) -> list[str]:
         f"All figures are of {report.samples:,} validation samples, {report.samples_old:,} of old classes."
     )
     if report.choice is None:
-        lines.append(f"No choice: no whole trial {keeps(report)}.")
+        lines.append(f"No choice: no whole trial {_keeps(report)}.")
     else:
         chosen = report.trial(report.choice)
         assert chosen.val_nfr is not None
@@ -87,12 +149,12 @@ def sentences(report: TuneReport) -> list[str]:
     return lines
 
 
-def keeps(report: TuneReport) -> str:
+def _keeps(report: TuneReport) -> str:
     """What a trial does that may be chosen."""
     return "is within the bound" if report.max_nfr is None else "keeps the budget"
 
 
-def how_sure(trial: Trial, report: TuneReport) -> str:
+def _how_sure(trial: Trial, report: TuneReport) -> str:
     """The interval of a trial's NFR, or with a budget the upper bound that is held against it."""
     if report.max_nfr is not None:
         return percent(trial.nfr_at_most) if trial.nfr_at_most is not None else ""
@@ -143,7 +205,7 @@ def _mark(trial: Trial, report: TuneReport) -> str:
     if trial.name == report.choice:
         return "best"
     if trial.within_bound is False:
-        return "over"
+        return "over the bound" if report.max_nfr is None else "not shown to keep the budget"
     return "front" if trial.name in report.front else ""
 
 

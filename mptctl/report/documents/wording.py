@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
@@ -14,11 +14,7 @@ from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
-from mptctl.report.media.numbers import NOT_DEFINED, format_interval, p_value, percent, points
-
-if TYPE_CHECKING:
-    # Here alone: it brings scipy's optimizers, which take a fifth of a second that a comparison does not need.
-    from mptctl.evaluation.calibration.report import CalibrationReport
+from mptctl.report.media.numbers import format_interval, p_value, percent, points
 
 # Limits, waivers and renamed classes that are named one by one.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
@@ -252,54 +248,3 @@ def sort_classes(rows: list[ClassRow], key: SortKey) -> list[ClassRow]:
     if key == "error":
         return sorted(rows, key=lambda row: (-(row.er_new - row.er_old), -row.negative_flips, row.label))
     return rows
-
-
-@dataclass(frozen=True)
-class CalibrationLine:
-    """One line of the table of one model: a figure as it is, and with a temperature."""
-
-    name: str
-    before: str
-    after: str
-
-
-def temperature_title(report: CalibrationReport) -> str:
-    """What stands above the figures with a temperature."""
-    return f"temperature {report.temperature:.4g}" if report.temperature is not None else ""
-
-
-def calibration_sentences(report: CalibrationReport) -> list[str]:
-    """What the figures of one model rest on."""
-    right = round(report.accuracy * report.n)
-    found = [f"{right:,} of {report.n:,} test samples of the classes that it knows are right."]
-    if report.temperature is not None:
-        found.append(
-            f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: logits are "
-            "divided by it, which changes no prediction."
-        )
-    return found
-
-
-def calibration_lines(report: CalibrationReport) -> list[CalibrationLine]:
-    """Accuracy and calibration of one model."""
-    after = report.scaled or report
-    rates = [
-        ("ECE, 15 bins of equal width", report.ece, after.ece),
-        ("AECE, 15 bins of equal count", report.aece, after.aece),
-        ("class-wise ECE", report.cwece, after.cwece),
-        ("maximum calibration error", report.mce, after.mce),
-    ]
-    scores = [
-        ("negative log-likelihood", report.nll, after.nll),
-        ("Brier score, 0 to 2", report.brier, after.brier),
-    ]
-    same = [("accuracy", report.accuracy), ("error, all test samples", report.er_all)]
-    return [
-        *(CalibrationLine(name, percent(value), percent(value)) for name, value in same),
-        *(CalibrationLine(name, percent(one), percent(other)) for name, one, other in rates),
-        *(CalibrationLine(name, _score(one), _score(other)) for name, one, other in scores),
-    ]
-
-
-def _score(value: float | None) -> str:
-    return NOT_DEFINED if value is None else f"{value:.4f}"

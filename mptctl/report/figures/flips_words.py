@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mptctl.evaluation.flip_report import FlipReport, SweepPoint
-from mptctl.report.figures.reliability import FEW, Panel
+from mptctl.report.figures.reliability import Panel, reliability_words
 from mptctl.report.media.numbers import format_count, percent
 
 # The largest of a list that are named one by one.
@@ -23,24 +21,6 @@ def figure_words(report: FlipReport) -> dict[str, str]:
         "flow": _flow(report),
         "bias": _bias(report),
     }
-
-
-def reliability_words(panels: Sequence[Panel]) -> str:
-    """Of each model the bin in which most samples are away from what its confidence says."""
-    said = []
-    for panel in panels:
-        held = [b for b in panel.bins if b.n]
-        far = max(held, key=lambda b: b.n * abs((b.accuracy or 0) - (b.confidence or 0)), default=None)
-        if far is None:
-            said.append(f"{panel.title}: no samples.")
-            continue
-        few = sum(b.n < FEW for b in held)
-        said.append(
-            f"{panel.title}: {sum(b.n for b in held):,} samples in {len(held)} bins, {few} of them with fewer than "
-            f"{FEW}. What weighs most: of {far.n:,} with confidence {far.low:.2f} to {far.high:.2f}, on average "
-            f"{percent(far.confidence, 1)}, {percent(far.accuracy, 1)} are right."
-        )
-    return "Reliability. " + " ".join(said)
 
 
 def _margins(report: FlipReport) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from mptctl.evaluation.flip_report import Bin
-from mptctl.report.media.svg import INK, LOST, SIZE
+from mptctl.report.media.numbers import percent
+from mptctl.report.media.svg import INK, LOST, SIZE, style
 
 CAPTION = (
     "Reliability. Above, bars: share of right predictions among those of a confidence; line: their mean confidence; "
@@ -34,15 +36,34 @@ class Panel(NamedTuple):
     colour: str
 
 
+def reliability_words(panels: Sequence[Panel]) -> str:
+    """Of each model the bin in which most samples are away from what its confidence says."""
+    said = []
+    for panel in panels:
+        held = [b for b in panel.bins if b.n]
+        far = max(held, key=lambda b: b.n * abs((b.accuracy or 0) - (b.confidence or 0)), default=None)
+        if far is None:
+            said.append(f"{panel.title}: no samples.")
+            continue
+        few = sum(b.n < FEW for b in held)
+        said.append(
+            f"{panel.title}: {sum(b.n for b in held):,} samples in {len(held)} bins, {few} of them with fewer than "
+            f"{FEW}. What weighs most: of {far.n:,} with confidence {far.low:.2f} to {far.high:.2f}, on average "
+            f"{percent(far.confidence, 1)}, {percent(far.accuracy, 1)} are right."
+        )
+    return "Reliability. " + " ".join(said)
+
+
 def draw_reliability(panels: list[Panel]) -> Figure:
     """Diagrams side by side, on the same axes."""
-    figure = Figure(figsize=(SIZE[0], 1.2 * SIZE[1]))
-    axes = figure.subplots(2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1))
-    for above, below, panel in zip(*axes, panels, strict=True):
-        _accuracies(above, panel)
-        _counts(below, panel)
-    axes[0][0].set(ylabel="accuracy")
-    axes[1][0].set(ylabel="samples")
+    with style():
+        figure = Figure(figsize=(SIZE[0], 1.2 * SIZE[1]))
+        axes = figure.subplots(2, len(panels), sharex=True, squeeze=False, sharey="row", height_ratios=(2, 1))
+        for above, below, panel in zip(*axes, panels, strict=True):
+            _accuracies(above, panel)
+            _counts(below, panel)
+        axes[0][0].set(ylabel="accuracy")
+        axes[1][0].set(ylabel="samples")
     return figure
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD
+from mptctl.report.media.svg import FAINT, FRESH, INK, LOST, NEW, OLD, SIZE, style
 from mptctl.tune.tune_report import Trial, TuneReport
 
 COLOURS = {"kl": NEW, "lm": LOST}
@@ -17,6 +19,24 @@ MOST_LABELS = 16
 
 def measured_trials(report: TuneReport) -> list[Trial]:
     return [t for t in report.trials if t.status == "done" and t.val_error and t.val_nfr]
+
+
+def draw_panel(draw: Callable[[Axes, TuneReport], None], report: TuneReport) -> Figure:
+    """One of the two figures by itself."""
+    with style():
+        figure = Figure(figsize=SIZE)
+        draw(figure.subplots(), report)
+    return figure
+
+
+def draw_both(report: TuneReport) -> Figure:
+    """The two figures beside each other."""
+    with style():
+        figure = Figure(figsize=(2 * SIZE[0], SIZE[1]))
+        left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.08})
+        draw_over_k(left, report)
+        draw_against(right, report)
+    return figure
 
 
 def draw_over_k(axes: Axes, report: TuneReport) -> None:

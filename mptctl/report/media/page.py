@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from mptctl import __version__
 from mptctl.evaluation.slices.source import slice_name
+from mptctl.report.media.document import Document, Note, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.svg import inline_svg
@@ -66,6 +67,27 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
 def anchor(sample: str) -> str:
     """The name of a flip in the page's address; `anchorOf` in ``scripts/flips.js`` makes the same."""
     return "flip-" + quote(sample, safe="/!*()", errors="replace")
+
+
+def render_document(document: Document, provenance: Provenance | None = None) -> str:
+    """The page of a document: sentences, then figures, then tables.
+
+    Args:
+        document: of any result.
+        provenance: what it was made from.
+    """
+    parts = document.shown_in("page")
+    return render_page(
+        "document",
+        provenance=provenance,
+        document=document,
+        sentences=[part.text for part in parts if isinstance(part, Note)],
+        tables=[part for part in parts if isinstance(part, Table)],
+        figures=[
+            inline_figure(drawing.name, drawing.caption, drawing.draw(), drawing.words)
+            for drawing in document.drawings()
+        ],
+    )
 
 
 def compact(value: Any) -> Markup:
