@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from mptctl.errors import some
@@ -72,11 +72,17 @@ def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
         names: that there are.
         lists: the command that lists all of them, where they may be too many for a message.
     """
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"; did you mean {close[0]}?"
+    meant = did_you_mean(name, names)
+    if meant:
+        return meant
     how = f"; {lists} lists them" if lists and len(names) > MOST_NAMED else ""
     return f"; valid: {some(names, MOST_NAMED)}{how}"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message on an unknown name: the one that was probably meant; empty where none is like it."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def shown_value(value: object) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
+from mptctl.files.explained import did_you_mean
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import came_to_end, read_metrics
@@ -146,7 +147,7 @@ def find_checkpoint(run: str, run_root: Path) -> Path:
     there = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{run}: no such run or file; looked for {run_root / run / 'best.pt'} and for a file of that name; "
-        f"{_how_to_make(run)}runs there: {', '.join(there) or 'none'}"
+        f"{_how_to_make(run)}runs there: {', '.join(there) or 'none'}{did_you_mean(run, there)}"
     )
 
 

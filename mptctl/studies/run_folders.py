@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mptctl.errors import CheckpointError, some
+from mptctl.files.explained import did_you_mean
 from mptctl.models.ownership import NOT_A_RUN
 from mptctl.studies.answers_file import ANSWERS_NAME, read_answers
 
@@ -32,6 +33,7 @@ def named_folder(name: str, run_root: Path) -> Path:
     runs = sorted(path.parent.name for path in run_root.glob("*/best.pt"))
     raise CheckpointError(
         f"{name}: {state}; looked for {looked}; runs in {run_root}: {', '.join(runs) or 'none'}"
+        f"{did_you_mean(name, runs)}"
     )
 
 

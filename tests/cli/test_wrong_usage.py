@@ -116,6 +116,10 @@ def test_a_missing_run_says_what_makes_it_and_which_are_there(digits: Split, mpt
         done = mptctl("evaluate", name, "mine", "--run-root", root)
         assert done.returncode == 5
         assert f"of that name; {verb}runs there: mine\n" in done.stderr
+    done = mptctl("evaluate", "mime", "mine", "--run-root", root)
+    assert done.stderr.endswith("runs there: mine; did you mean mine?\n")
+    done = mptctl("compare", "mime", "--run-root", root)
+    assert done.stderr.endswith("mine; did you mean mine?\n")
     (root / "old").mkdir()
     (root / "old" / "last.pt").touch()
     done = mptctl("evaluate", "old", "mine", "--run-root", root)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import DataError, UsageError, some
+from mptctl.files.explained import did_you_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,7 +72,9 @@ def find_parts(path: Path) -> list[Path]:
         missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
     elif path.is_file() or not _is_pattern(path):
         parts = [path] if path.is_file() else []
-        missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt"
+        names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in READERS]
+        meant = did_you_mean(path.name, names)
+        missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}"
     else:
         parts = _matched(path)
         missing = f"{path}: matches no file; correct the pattern, or write predictions there"
@@ -94,6 +97,14 @@ def passed_over(path: Path) -> int:
 
 def _is_note(path: Path) -> bool:
     return path.name[0] in "._" or path.suffix == ".crc"
+
+
+def _names_in(folder: Path) -> list[str]:
+    """The names in a folder; none where it cannot be listed."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _matched(pattern: Path) -> list[Path]:

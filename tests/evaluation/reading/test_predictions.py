@@ -147,6 +147,9 @@ class TestWrongFiles:
     def test_missing(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="no such file"):
             read_predictions(tmp_path / "p.npz")
+        (tmp_path / "new.npz").touch()
+        with pytest.raises(DataError, match=r"neww\.npz: no such file.*; did you mean new\.npz\?$"):
+            read_predictions(tmp_path / "neww.npz")
 
     def test_another_ending(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=re.escape(f"use one of {', '.join(sorted(WRITERS))}")):
