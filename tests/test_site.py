@@ -81,7 +81,7 @@ def test_the_gate_in_ci_does_what_the_page_says(
     [
         *("tutorial.md", "own-data.md", "ci.md", "pictures.md", "methods.md", "tune.md", "adjust.md"),
         *("training.md", "data.md", "export.md", "compare.md", "studies.md", "chains.md", "fewshot.md"),
-        *("few-shot-margins.md", "speed.md"),
+        *("margin-heads.md", "speed.md"),
     ],
 )
 def test_the_commands_of_a_page_are_commands(name: str) -> None:
