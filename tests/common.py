@@ -23,7 +23,7 @@ from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, load_recipe
-from mptctl.training.observer import FitResult
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 
@@ -46,27 +46,18 @@ def digits_with_teachers(root: Path, *, val_fraction: float, epochs: int, seed: 
 ROOT = Path(__file__).parent.parent
 
 
-class Log:
+class Log(Observer):
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.lines: list[MetricsLine] = []
 
-    def progress(self, what: str, done: int, total: int) -> None:
-        pass
-
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         self.notes = notes
 
     def line(self, line: MetricsLine) -> None:
         self.lines.append(line)
-
-    def finished(self, result: FitResult) -> None:
-        pass
-
-    def closed(self) -> None:
-        pass
 
 
 Train = Callable[..., tuple[FitResult, Log]]

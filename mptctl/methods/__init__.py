@@ -6,7 +6,8 @@ if TYPE_CHECKING:
     from mptctl.methods.criteria import build_criterion
     from mptctl.methods.table import build_method
 else:
-    # Only where they are asked for, because they import torch, and `rows` beside them is to be read without that.
+    # Only where they are asked for, because they import torch, and `rows` beside them is to be read without
+    # that.
     def __getattr__(name: str) -> object:
         if name == "build_method":
             from mptctl.methods.table import build_method

@@ -1,4 +1,4 @@
-"""Methods that the fused loss does not compute: any criterion, distance and gate, differentiated by autograd."""
+"""Methods that the fused loss does not compute: any criterion, distance and gate, by autograd."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Criteria: what a student's own answers cost, beside distillation. A new criterion is a function and a row here.
+"""Criteria: the cost of a student's own answers, beside distillation. A new one is a function and a row here.
 
-A function takes (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1, and gives one loss per
-row, (N,). Its keyword arguments are keys of the recipe's ``criterion`` group. p is softmax(logits), y the label.
+A function takes (N, C) logits, with the bias where a method has one, and (N,) labels 0..C-1, and gives one
+loss per row, (N,). Its keyword arguments are keys of the recipe's ``criterion`` group. p is softmax(logits),
+y the label.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from mptctl.recipe.criterion import CriterionName
 # (N, C) logits and (N,) labels 0..C-1 -> (N,), one loss per row.
 RowCriterion = Callable[[Tensor, Tensor], Tensor]
 
-# Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where the true
-# class is as probable as the threshold or more, below it, and the threshold.
+# Mukhoti et al., "Calibrating Deep Neural Networks using Focal Loss" (NeurIPS 2020), FLSD-53: gamma where the
+# true class is as probable as the threshold or more, below it, and the threshold.
 FLSD_GAMMA, FLSD_GAMMA_BELOW, FLSD_THRESHOLD = 3.0, 5.0, 0.2
 
 
@@ -84,7 +85,9 @@ def confidence_penalty(logits: Tensor, target: Tensor, *, weight: float) -> Tens
 def margin_label_smoothing(
     logits: Tensor, target: Tensor, *, margin: float, alpha: float, reduction: str
 ) -> Tensor:
-    """-log p_y + alpha * mean over classes of max(0, max_j l_j - l_k - margin), l the logits (Liu et al. 2022, Eq. 4).
+    """-log p_y + alpha * mean over classes of max(0, max_j l_j - l_k - margin), l the logits.
+
+    Liu et al. 2022, Eq. 4.
 
     Args:
         logits: (N, C).
@@ -136,14 +139,15 @@ class Criterion:
     ignore_index: int = LossSettings(num_old=0).ignore_index
 
     def __call__(self, logits: Tensor, target: Tensor) -> Tensor:
-        """One loss per row, differentiable in the logits.
+        """Computes a loss per row, differentiable in the logits.
 
         Args:
             logits: (N, C), or dense: (N, C, H, W). Half precision is computed in float32.
             target: (N,) or (N, H, W) integer, 0..C-1 or the ignored label.
 
         Returns:
-            The target's shape: losses, and 0 where the label is the ignored one, whatever the logits hold there.
+            The target's shape: losses, and 0 where the label is the ignored one, whatever the logits hold
+            there.
 
         Raises:
             ValueError: the shapes do not fit.

@@ -1,4 +1,4 @@
-"""Methods that the fused loss computes: cross-entropy, and distillation by KL divergence or logit matching."""
+"""Methods that the fused loss computes: cross-entropy, and distillation by KL or logit matching."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from mpt_kernels.reference import invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.names import KSchedule, Role
 
-# What the counts of right answers are called among the terms, by whose they are; they are no part of the loss.
+# What the counts of right answers are called among the terms, by whose they are; they are no part of the
+# loss.
 COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
 
@@ -35,18 +36,14 @@ class Method(ABC):
     before: Method | None = None
     k_schedule: KSchedule = "constant"
 
-    def is_on(self, epoch: int) -> bool:
-        """Whether all of the method is at work in an epoch, counted from 0."""
-        return epoch >= self.start_epoch
-
     def for_epoch(self, epoch: int, epochs: int = 1) -> Method:
-        """The method as it is in one epoch of a run: without teachers that join later, and with that epoch's k.
+        """The method in one epoch of a run: without teachers that join later, and with that epoch's k.
 
         Args:
             epoch: counted from 0.
             epochs: of the whole run, which the schedule of k spans.
         """
-        if self.before is not None and not self.is_on(epoch):
+        if self.before is not None and epoch < self.start_epoch:
             return self.before
         if self.k_schedule == "constant":
             return self
@@ -70,7 +67,8 @@ class Method(ABC):
             ref_logits: (N, C), for methods that need the reference.
 
         Returns:
-            Scalars: ``loss``, the sum of ``ce``, and of ``fd_old`` and ``fd_ref`` where the method has them, each
+            Scalars: ``loss``, the sum of ``ce``, and of ``fd_old`` and ``fd_ref`` where the method has them,
+                each
             as it enters the loss and averaged over the batch.
 
         Raises:
@@ -98,8 +96,8 @@ class Method(ABC):
             normalizer: what sums over rows are divided by; None is the number of valid rows.
 
         Returns:
-            The terms of a call, detached, with the counts ``correct`` (of the student) and, where the teacher is
-            given, ``correct_old`` and ``correct_ref``; and d loss / d logits: (N, C) in the logits' type.
+            The terms of a call, detached, with the counts ``correct`` (of the student) and, where the teacher
+            is given, ``correct_old`` and ``correct_ref``; and d loss / d logits: (N, C) in the logits' type.
 
         Raises:
             ValueError: as in a call.

@@ -1,4 +1,4 @@
-"""Methods: name -> distance, teachers, bias. No torch is imported, so that the command line can ask at once."""
+"""Methods: name -> distance, teachers, bias; without torch, so that the command line can ask at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mptctl.recipe import MethodRecipe, Recipe
 
 
 class MethodRow(NamedTuple):
-    """What a method is.
+    """A method's row in the table.
 
     distance: to its teachers; None where it does not distil.
     teachers: whose logits it wants.
@@ -30,7 +30,8 @@ class MethodRow(NamedTuple):
 
 _NONE: frozenset[Role] = frozenset()
 _OLD, _BOTH = frozenset({Role.OLD}), frozenset(Role)
-# Yan et al., CVPR 2021, and their code (jun-fang/PCT): tau 100, times tau squared, weight 1, focal weights 1 and 5.
+# Yan et al., CVPR 2021, and their code (jun-fang/PCT): tau 100, times tau squared, weight 1, focal weights 1
+# and 5.
 _PCT_OWN = {"tau": 100.0, "tau_squared": True, "lam": 1.0, "alpha": 1.0, "beta": 5.0}
 ROWS: dict[MethodName, MethodRow] = {
     "no-treatment": MethodRow(None, _NONE),
@@ -51,7 +52,7 @@ ROWS: dict[MethodName, MethodRow] = {
 
 
 def distance_of(name: MethodName) -> Distance | None:
-    """How a method compares the student with its teachers; None where it does not."""
+    """The distance by which a method compares the student with its teachers; None where it does not."""
     return ROWS[name].distance
 
 

@@ -24,8 +24,8 @@ LAMBDA: dict[Distance | None, float] = {"kl": 1.0, "lm": 0.4, None: 0.0}
 def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
     """Half the squared difference of the logits over the teacher's K largest ones, by the number of classes.
 
-    Both sides are zero outside the K classes that the teacher holds largest, per sample; the mean is still over
-    all classes (Zhao et al., TPAMI 2024, top-K distillation).
+    Both sides are zero outside the K classes that the teacher holds largest, per sample; the mean is still
+    over all classes (Zhao et al., TPAMI 2024, top-K distillation).
 
     Args:
         student: (N, C) logits.
@@ -59,7 +59,8 @@ def build_method(
     Args:
         name: one of `mptctl.names.METHOD_NAMES`.
         num_old: number of old classes, the first columns of the logits.
-        criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default: cross-entropy.
+        criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default:
+            cross-entropy.
         margin: taken off the true class's logit before the criterion, s * m of the recipe's head.
         settings: keys of the recipe's ``method`` group; what is not named is the paper's.
 
@@ -85,7 +86,7 @@ def method_from_recipe(
 
 
 def _with_criterion(method: Method, criterion: CriterionRecipe, margin: float) -> Method:
-    """The method with another base term; with plain cross-entropy it stays as it is, and the fused loss serves it."""
+    """The method with another base term; plain cross-entropy stays, and the fused loss serves it."""
     if criterion.name == "ce" and not margin:
         return method
     rows = criterion_from_recipe(criterion).rows

@@ -86,6 +86,22 @@ def came_to_end(lines: Sequence[MetricsLine]) -> bool:
     return bool(lines) and lines[-1].event == "done"
 
 
+def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | None:
+    """The epoch that ``best.pt`` is of: that of the lowest validation error, the latest of several.
+
+    Args:
+        lines: of the log.
+        first: epoch, counted from 0, before which none is taken.
+
+    Returns:
+        Its line; None without a validation part.
+    """
+    epochs = [
+        line for line in lines if line.event == "epoch" and line.epoch > first and line.val_error is not None
+    ]
+    return min(reversed(epochs), key=lambda line: line.val_error or 0.0, default=None)
+
+
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
     """The lines of a log that was read; what stands after the last line break was cut short by a kill.
 

@@ -26,7 +26,7 @@ from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
 from mptctl.training.lockstep import Ended, train_in_lockstep
-from mptctl.training.observer import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.train import train
 
 # Seconds between two looks whether the parent is still there; it must end within two seconds of the study's death.
@@ -81,9 +81,9 @@ class StudyWorker:
             left = [run for run in runs if not RunDir(self._run_root / run.key).is_finished()]
             requests = [run.request(load_split(self._run_root / run.place)) for run in left]
             if len(left) == 1:
-                train(requests[0], Silent())
+                train(requests[0], Observer())
             elif left:
-                ended = train_in_lockstep(requests, [Silent() for _ in left])
+                ended = train_in_lockstep(requests, [Observer() for _ in left])
                 return {run.key: each for run, each in zip(left, ended, strict=True)}
         except Exception as error:
             return {run.key: error for run in runs}

@@ -1,9 +1,9 @@
 """Teacher logits on disk: computed once, when first needed, and shared by all runs with the same cache key.
 
-A cache key is a teacher, the pictures of one pass of the epoch plan, and how they are computed; each has a folder
-of its own below ``cache/teachers``, with one file an epoch. Files are filled batch by batch, by whichever run gets
-to a batch first; a batch carries a digest, so that one that is missing, cut short, damaged or of other samples is
-computed again.
+A cache key is a teacher, the pictures of one pass of the epoch plan, and how they are computed; each has a
+folder of its own below ``cache/teachers``, with one file an epoch. Files are filled batch by batch, by
+whichever run gets to a batch first; a batch carries a digest, so that one that is missing, cut short, damaged
+or of other samples is computed again.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ CACHE_TYPES: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": n
 class CachedTeachers:
     """Teachers whose answers are kept: a `TeacherSource` for one loader's passes.
 
-    Batches are computed whole, in the plan's own composition, since on a CPU the last bits of a picture's logits
-    change with the batch that it is in; what a run gets is the same whether it was kept or just computed.
+    Batches are computed whole, in the plan's own composition, since on a CPU the last bits of a picture's
+    logits change with the batch that it is in; what a run gets is the same whether it was kept or just
+    computed.
 
     Args:
         teachers: what computes.
@@ -103,7 +104,8 @@ class CachedTeachers:
         rows = {
             role: self.files[role].read(batch.epoch, start, index) for role in self.files if role in roles
         }
-        # Of two runs that need a batch at the same time, each computes one teacher while the other computes the other.
+        # Of two runs that need a batch at the same time, each computes one teacher while the other computes
+        # the other.
         for wait in (False, True):
             for role in rows:
                 if rows[role] is None:

@@ -1,4 +1,4 @@
-"""How much disk the teacher cache takes: one limit that holds for all runs of a folder together."""
+"""The disk that the teacher cache takes: one limit that holds for all runs of a folder together."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _CLAIM = re.compile(r".+-[0-9]+-[0-9a-f]{8}\.claim")
 
 
 class CacheBudget:
-    """What one run takes of the cache's folder.
+    """The room that a run takes in the cache's folder.
 
-    `reserve` says what the run may come to take, and writes nothing; `evict` makes room for it, since that may cost
-    other runs what they kept. From then on a file in the folder, its claim, says what this process may come to take;
-    it is locked, so that the others see that the process is alive. What a run that is alive has claimed is neither
-    removed nor given away.
+    `reserve` says what the run may come to take, and writes nothing; `evict` makes room for it, since that
+    may cost other runs what they kept. From then on a file in the folder, its claim, says what this process
+    may come to take; it is locked, so that the others see that the process is alive. What a run that is alive
+    has claimed is neither removed nor given away.
 
     Args:
         folder: of the cache.
@@ -45,7 +45,7 @@ class CacheBudget:
 
     @property
     def notes(self) -> list[str]:
-        """Where the run keeps answers, and how large that can become; nothing where it keeps none."""
+        """A note that names the folder and the largest size of kept answers; none where none are kept."""
         if not self._reserved:
             return []
         size = _size(sum(self._reserved.values()))
@@ -55,8 +55,8 @@ class CacheBudget:
         """Say what will be taken: bytes of each folder. Nothing is written yet.
 
         Raises:
-            UsageError: what is reserved is more than ``runtime.cache_limit_gb``, or than what other runs that are
-                under way leave of it.
+            UsageError: what is reserved is more than ``runtime.cache_limit_gb``, or than what other runs that
+                are under way leave of it.
         """
         self.is_open = False
         self._reserved |= needed
@@ -112,7 +112,7 @@ _own: dict[Path, tuple[int, Path]] = {}
 
 
 def _write_claim(folder: Path, claimed: dict[Path, int]) -> None:
-    """Say what this process may come to take, in place of what it said before; the caller holds the folder."""
+    """Say what this process may come to take, in place of what it said before; the folder is held."""
     content = json.dumps({path.name: size for path, size in claimed.items()}).encode()
     key = folder.resolve()
     if key in _own and not _is_at(*_own[key]):
@@ -178,7 +178,7 @@ def _together(others: dict[str, int], own: dict[Path, int]) -> dict[str, int]:
 
 
 def _on_disk(folder: Path) -> tuple[int, float]:
-    """Bytes on disk below a folder, and when it was last written; nothing where another run has just removed it."""
+    """Bytes on disk below a folder, and when it was last written; 0 where it has just been removed."""
     try:
         states = [entry.stat() for entry in os.scandir(folder) if entry.is_file()]
     except (FileNotFoundError, NotADirectoryError):

@@ -27,8 +27,9 @@ KEY_FILE = "question.json"
 class LogitFiles:
     """The kept logits of one cache key: a file an epoch.
 
-    A file holds a digest for each place of the epoch's order (those where a batch begins are used), then the logits
-    in that order. Only a digest that fits makes a batch valid, so nothing needs to be written in one piece.
+    A file holds a digest for each place of the epoch's order (those where a batch begins are used), then the
+    logits in that order. Only a digest that fits makes a batch valid, so nothing needs to be written in one
+    piece.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LogitFiles:
         return self._rows * (DIGEST_BYTES + self._width * self._type.itemsize)
 
     def read(self, epoch: int, start: int, index: NDArray[np.int64]) -> NDArray[Any] | None:
-        """(B, width) logits of the batch that begins at ``start``; None where they are not there, or damaged."""
+        """(B, width) logits of the batch that begins at ``start``; None where they are missing or damaged."""
         file, path = self._file(epoch)
         try:
             digest = os.pread(file, DIGEST_BYTES, start * DIGEST_BYTES)
@@ -135,9 +136,9 @@ class LogitFiles:
 def narrow(logits: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Round logits so that every row keeps its answer.
 
-    Rounding to the nearest can make an earlier class tie with the largest one and so become the answer (the first of
-    the largest), which would change focal weights. Such a class is rounded down instead, to the next number below.
-    Finite logits stay finite.
+    Rounding to the nearest can make an earlier class tie with the largest one and so become the answer (the
+    first of the largest), which would change focal weights. Such a class is rounded down instead, to the next
+    number below. Finite logits stay finite.
 
     Args:
         logits: (N, C) float32.

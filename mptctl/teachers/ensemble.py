@@ -18,7 +18,7 @@ from mptctl.recipe import DataRecipe, RuntimeRecipe
 
 
 class Teacher(nn.Module):
-    """One frozen model that answers in another's class order and takes another's normalisation.
+    """A frozen model that answers in another's class order and takes another's normalisation.
 
     Args:
         checkpoint: of the model.
@@ -56,8 +56,8 @@ class Teacher(nn.Module):
         self.rescale = None if (own.mean, own.std) == (data.mean, data.std) else _rescale(data, own, device)
         self.device, self.precision = device, runtime.teacher_precision
         if runtime.teacher_precision == "bf16":
-            # As autocast would round them, but once: it keeps no copy of weights that are not trained, and a cast
-            # of each in every step would cost as many launches as the layers themselves.
+            # As autocast would round them, but once: it keeps no copy of weights that are not trained, and a
+            # cast of each in every step would cost as many launches as the layers themselves.
             for layer in self.model.modules():
                 if isinstance(layer, nn.Conv2d | nn.Linear):
                     layer.to(torch.bfloat16)

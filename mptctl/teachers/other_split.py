@@ -14,8 +14,8 @@ from mptctl.models.checkpoint import CheckpointMeta
 def judge_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> list[str]:
     """A warning for each teacher that may have been trained on pictures that this split holds out.
 
-    Nothing is said of an imported model, of which no split is known, nor where the teacher's split has the same
-    pictures in the same parts, as the generations of a chain have, and splits of other old classes.
+    Nothing is said of an imported model, of which no split is known, nor where the teacher's split has the
+    same pictures in the same parts, as the generations of a chain have, and splits of other old classes.
 
     Args:
         split: of the run.
@@ -40,11 +40,13 @@ def _judge(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
         if _divides_otherwise(theirs.request, split.file.request):
             raise CheckpointError(
                 f"{path}: its split holds out other pictures ({_division(theirs.request)}) than that of "
-                f"{split.run_root} ({_division(split.file.request)}), so it may have trained on those held out here; "
+                f"{split.run_root} ({_division(split.file.request)}), so it may have trained on those held "
+                "out here; "
                 "train it on this split, or use the --run-root of its own"
             )
     return (
-        f"warning: {path}: was trained on another split than that of {split.run_root}: pictures held out here may have "
+        f"warning: {path}: was trained on another split than that of {split.run_root}: pictures held out "
+        "here may have "
         "trained it"
     )
 
@@ -60,10 +62,10 @@ def _split_beside(path: Path, meta: CheckpointMeta) -> SplitFile | None:
 
 
 def _divides_otherwise(theirs: SplitRequest, ours: SplitRequest) -> bool:
-    """Whether two splits are of one source, and the one trains on what the other holds out.
+    """Says if two splits are of one source, and the one trains on what the other holds out.
 
-    One that holds out more with the same seed holds out what the other does, and more. A folder of pictures in another
-    place may be an earlier state of the data, which an old model in production was trained on.
+    One that holds out more with the same seed holds out what the other does, and more. A folder of pictures
+    in another place may be an earlier state of the data, which an old model in production was trained on.
     """
     if theirs.source != ours.source:
         return False

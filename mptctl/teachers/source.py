@@ -1,4 +1,4 @@
-"""Whatever gives the training loop its teacher logits."""
+"""The interface by which the training loop gets teacher logits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def role_of(name: str) -> Role:
 
 
 class TeacherSource(Protocol):
-    """Whatever gives the loop its teacher logits: models, or what models said before.
+    """A source of teacher logits: models, or what models said before.
 
     Attributes:
         digests: of the teachers' weights, by name: ``old`` and ``ref``, or ``ref0``, ``ref1`` and so on.
@@ -37,7 +37,7 @@ class TeacherSource(Protocol):
             roles: whose logits are wanted; others are not computed.
 
         Returns:
-            (B, C_old) of the old model, (B, C) of the reference, the mean of several; float32. Roles that this source
-            does not have are left out.
+            (B, C_old) of the old model, (B, C) of the reference, the mean of several; float32. Roles that
+            this source does not have are left out.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
@@ -17,7 +17,7 @@ Answers = Future[dict[Role, Tensor]]
 
 
 def has_spare_core(device: torch.device, workers: int) -> bool:
-    """Whether a CPU computes, and not all of its cores: then another thread can take one.
+    """Says if a CPU computes, and not with all of its cores: then another thread can take one.
 
     Args:
         device: of the run.
@@ -29,49 +29,51 @@ def has_spare_core(device: torch.device, workers: int) -> bool:
 class TeachersAhead:
     """A `TeacherSource` that computes its answers to the next batch while the student learns from this one.
 
-    It computes what the teachers would compute when they are asked, with as many threads, so that no number changes.
+    It computes what the teachers would compute when they are asked, with as many threads, so that no number
+    changes.
 
     Args:
         teachers: who answer.
-        roles: whose answers each step asks for.
         accumulate: parts of a batch that are asked for one by one.
 
     Attributes:
         digests: of the teachers.
     """
 
-    def __init__(self, teachers: TeacherSource, roles: Collection[Role], accumulate: int) -> None:
+    def __init__(self, teachers: TeacherSource, accumulate: int) -> None:
         self.digests = teachers.digests
         self._teachers = teachers
-        self._roles = roles
         self._accumulate = accumulate
         self._answers: dict[int, Answers] = {}
+        # One thread: a cache of answers is not made for several. What torch computes there takes as many as
+        # here.
+        self._pool = ThreadPoolExecutor(
+            1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
+        )
 
     def open(self) -> None:
         """They are, when a run begins."""
 
-    def over(self, batches: Iterator[Batch]) -> Generator[Batch, None, None]:
-        """The same batches; close it where not all of them are taken."""
-        # One thread: a cache of answers is not made for several. What torch computes there takes as many as here.
-        pool = ThreadPoolExecutor(
-            1, "mptctl-teachers", initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)
-        )
-        try:
-            batch, self._answers = self._begin(pool, next(batches, None))
-            while batch is not None:
-                following, answers = self._begin(pool, next(batches, None))
-                yield batch
-                batch, self._answers = following, answers
-        finally:
-            pool.shutdown(cancel_futures=True)
+    def close(self) -> None:
+        """End the thread, also where not all batches were taken."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def over(self, batches: Iterator[Batch], roles: Collection[Role]) -> Iterator[Batch]:
+        """The same batches, to the next of which these teachers begin to answer before one is given."""
+        batch = next(batches, None)
+        self._answers = self._begin(batch, roles)
+        while batch is not None:
+            following = next(batches, None)
+            answers = self._begin(following, roles)
+            yield batch
+            batch, self._answers = following, answers
 
     def logits(self, batch: Batch, roles: Collection[Role]) -> dict[Role, Tensor]:
         """Answers to a part of the batch that was given last; see `TeacherSource.logits`."""
         answers = self._answers.pop(batch.position).result()
         return {role: logits for role, logits in answers.items() if role in roles}
 
-    def _begin(
-        self, pool: ThreadPoolExecutor, batch: Batch | None
-    ) -> tuple[Batch | None, dict[int, Answers]]:
+    def _begin(self, batch: Batch | None, roles: Collection[Role]) -> dict[int, Answers]:
+        """Answers to each part of a batch, by its position, as they come to be computed."""
         parts = [] if batch is None else batch.parts(self._accumulate)
-        return batch, {part.position: pool.submit(self._teachers.logits, part, self._roles) for part in parts}
+        return {part.position: self._pool.submit(self._teachers.logits, part, roles) for part in parts}

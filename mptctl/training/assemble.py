@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -20,9 +21,9 @@ from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import begin_with, refuse_other_network
-from mptctl.names import MethodName, Progress, Role, tell_nobody
-from mptctl.recipe import Recipe
+from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.cache import CachedTeachers
+from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import judge_splits
 from mptctl.teachers.source import TeacherSource
@@ -30,7 +31,7 @@ from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import expected_decline
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.lockstep_sharing import OwnParts
+from mptctl.training.lockstep_sharing import KnownAnswers, SharedLoader, SharedTeachers
 from mptctl.training.optim import build_optimizer
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
@@ -39,12 +40,40 @@ from mptctl.training.run import Run, RunContext, RunState, Student
 from mptctl.training.sync_batchnorm import convert_sync_batchnorm
 from mptctl.training.validate import Validator
 
-OWN = OwnParts()
+
+class Loaders(NamedTuple):
+    """The loaders of a run.
+
+    train: of the training part.
+    val: of the validation part; None where that has no picture of the run's classes.
+    """
+
+    train: Loader
+    val: Loader | None
+
+
+@dataclass
+class RunParts:
+    """The parts of a run; of runs in lock-step the first makes them, and the others find them here.
+
+    Attributes:
+        answers: of teachers to the batch at hand, which runs in lock-step share; None for a run by itself.
+        teachers: as models, by the paths of the old model and of the references.
+        loaders: of training and validation.
+        budget: of the disk that kept answers take; one for all, since a process claims room in one piece.
+        validator: looks at a model after each epoch; knows the old model's answers from its first pass on.
+    """
+
+    answers: KnownAnswers | None = None
+    teachers: dict[tuple[Path | None, ...], Teachers] = field(default_factory=dict)
+    loaders: Loaders | None = None
+    budget: CacheBudget | None = None
+    validator: Validator | None = None
 
 
 @dataclass(frozen=True)
 class RunTeachers:
-    """Who answers beside the student.
+    """The teachers of a run, by who asks them.
 
     Attributes:
         computed: all of them, as models; None where there is none.
@@ -69,7 +98,7 @@ def assemble(
     device: torch.device,
     group: ProcessGroup,
     progress: Progress = tell_nobody,
-    parts: OwnParts = OWN,
+    parts: RunParts | None = None,
 ) -> Run:
     """Make everything that a run needs, and put it where the last checkpoint left off.
 
@@ -78,29 +107,37 @@ def assemble(
         device: where it computes.
         group: who computes it.
         progress: told how many pictures are decoded while a part is read into memory.
-        parts: where its teachers, loaders and validation come from.
+        parts: of the runs that it goes in lock-step with; None: it goes by itself.
 
     Raises:
         UsageError: see `plan_run`; or what a model, a loader or the cache refuses.
         CheckpointError: a checkpoint does not fit, or a resumed run differs from what is asked for.
     """
+    parts = parts or RunParts()
     plan = plan_run(request, device, group)
     teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
-    train, val = parts.loaders(partial(build_loaders, request, device, group, progress))
+    if parts.loaders is None:
+        loaders = build_loaders(request, device, group, progress)
+        shared = loaders.train if parts.answers is None else SharedLoader(loaders.train, parts.answers)
+        parts.loaders = Loaders(shared, loaders.val)
+    train, val = parts.loaders
     teachers = keep_answers(request, plan, teachers, train, val, parts)
-    student = replace(student, teachers=None if teachers.method is None else parts.answers(teachers.method))
+    if teachers.method is not None and parts.answers is not None:
+        teachers = replace(teachers, method=SharedTeachers(teachers.method, parts.answers))
+    if parts.validator is None and val is not None:
+        num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
+        parts.validator = Validator(val, num_old, teachers.validation, precision)
     meta = build_meta(request, teachers)
     folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
     # A run that trains nothing is validated all the same.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
-    control = plan.bias_control
-    if control is not None and not request.resume:
-        state.bias_path, more = expected_decline(request.refs, control.epochs)
-        notes += more
     if request.resume:
-        resumed_from, state, more = resume(folder, meta, student, plan.val_samples)
-        notes += more
+        resumed_from, state, resumed_notes = resume(folder, meta, student, plan.val_samples)
+        notes += resumed_notes
+    elif plan.bias_control is not None:
+        state.bias_path, decline_notes = expected_decline(request.refs, plan.bias_control.epochs)
+        notes += decline_notes
     context = RunContext(
         recipe=request.recipe,
         folder=folder,
@@ -108,47 +145,44 @@ def assemble(
         device=device,
         group=group,
         train=train,
-        validator=None if val is None else parts.validator(partial(_validator, request, val, teachers)),
+        validator=parts.validator,
         total_steps=plan.total_steps,
         notes=notes,
-        bias_control=control,
+        bias_control=plan.bias_control,
         resumed_from=resumed_from,
-        in_lockstep=parts.shared,
+        in_lockstep=parts.answers is not None,
     )
-    return Run(context, student, state)
-
-
-def _validator(request: RunRequest, val: Loader, teachers: RunTeachers) -> Validator:
-    precision = request.recipe.runtime.precision
-    return Validator(val, request.split.classes.num_old, teachers.validation, precision)
+    return Run(context, replace(student, teachers=teachers.method), state)
 
 
 def build_teachers(
-    request: RunRequest, plan: RunPlan, device: torch.device, parts: OwnParts = OWN
+    request: RunRequest, plan: RunPlan, device: torch.device, parts: RunParts | None = None
 ) -> RunTeachers:
     """Read the teachers that the method needs, and the old model where it is given.
 
     Raises:
-        CheckpointError: a checkpoint that is damaged or does not fit the split, or is of one that divides otherwise.
+        CheckpointError: a checkpoint that is damaged or does not fit the split, or is of one that divides
+            otherwise.
     """
     if request.old is None and not request.refs:
         return NO_TEACHERS
+    parts = parts or RunParts()
     roles = plan.method.teachers
     recipe = request.recipe
     # A method that does not use the old model still reports flips against it in validation.
     refs = request.refs if Role.REF in roles or recipe.method.init == "ref" else ()
-    classes, data = request.split.classes, recipe.data
-    build = partial(Teachers, request.old, refs, classes, data, recipe.runtime, device)
-    teachers = parts.teachers((request.old, *refs), build)
-    alike = _same_initial_weights(recipe, teachers) if recipe.method.init == "fresh" else []
-    doubts = judge_splits(request.split, teachers.metas)
-    notes = [*alike, *doubts, *_unfinished(teachers), *_lonely(recipe.method.name, refs)]
+    paths = (request.old, *refs)
+    if paths not in parts.teachers:
+        parts.teachers[paths] = Teachers(
+            request.old, refs, request.split.classes, recipe.data, recipe.runtime, device
+        )
+    teachers = parts.teachers[paths]
     return RunTeachers(
         computed=teachers,
         method=teachers if roles else None,
         validation=teachers if request.old is not None else None,
         digests=teachers.digests,
-        notes=notes,
+        notes=_warnings(request, teachers, refs),
     )
 
 
@@ -158,7 +192,7 @@ def keep_answers(
     teachers: RunTeachers,
     train: Loader,
     val: Loader | None,
-    parts: OwnParts = OWN,
+    parts: RunParts | None = None,
 ) -> RunTeachers:
     """The same teachers with their answers kept on disk, where the recipe asks for it.
 
@@ -168,14 +202,17 @@ def keep_answers(
     recipe = request.recipe
     if not recipe.runtime.cache_teachers:
         return teachers
-    cache_dir = request.cache_dir or request.split.run_root / "cache"
-    budget = parts.budget(cache_dir / "teachers", recipe.runtime)
+    parts = parts or RunParts()
+    if parts.budget is None:
+        cache_dir = request.cache_dir or request.split.run_root / "cache"
+        parts.budget = CacheBudget(cache_dir / "teachers", recipe.runtime)
     method, validation = teachers.method, teachers.validation
     if method is not None:
-        method = CachedTeachers(method, train, recipe, plan.method.teachers, budget)
+        method = CachedTeachers(method, train, recipe, plan.method.teachers, parts.budget)
     if validation is not None and val is not None:
-        validation = CachedTeachers(validation, val, recipe, [Role.OLD], budget)
-    return replace(teachers, method=method, validation=validation, notes=[*teachers.notes, *budget.notes])
+        validation = CachedTeachers(validation, val, recipe, [Role.OLD], parts.budget)
+    notes = [*teachers.notes, *parts.budget.notes]
+    return replace(teachers, method=method, validation=validation, notes=notes)
 
 
 def build_loaders(
@@ -183,8 +220,8 @@ def build_loaders(
     device: torch.device,
     group: ProcessGroup,
     progress: Progress = tell_nobody,
-) -> tuple[Loader, Loader | None]:
-    """Loaders of the training part and of the validation part; None where that has no picture of these classes.
+) -> Loaders:
+    """Loaders of the training part and of the validation part.
 
     Raises:
         UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
@@ -208,7 +245,7 @@ def build_loaders(
     )
     train = load("train", train=True, rank=group.rank, world_size=group.size)
     val = load("val", train=False) if len(split.indices("val", request.num_classes)) else None
-    return train, val
+    return Loaders(train, val)
 
 
 def build_student(request: RunRequest, plan: RunPlan, device: torch.device, group: ProcessGroup) -> Student:
@@ -226,7 +263,8 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         model = convert_sync_batchnorm(model, device)
     wrapped = group.wrap(model, device)
     if recipe.runtime.compile:
-        wrapped = torch.compile(wrapped)  # type: ignore[assignment]  # a function by its type, a module in fact
+        # By its type a function, in fact a module.
+        wrapped = torch.compile(wrapped)  # type: ignore[assignment]
     return Student(
         model=model,
         wrapped=wrapped,
@@ -257,7 +295,7 @@ def _initial_model(request: RunRequest) -> nn.Module:
 
 
 def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
-    """What the run's checkpoints say of themselves, before its first step."""
+    """The head of the run's checkpoints, before its first step."""
     classes = request.split.classes
     return CheckpointMeta(
         recipe=request.recipe,
@@ -270,32 +308,28 @@ def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
     )
 
 
-def _same_initial_weights(recipe: Recipe, teachers: Teachers) -> list[str]:
-    """A warning for each teacher that began as this run begins: flips against it are fewer than they should be."""
-    return [
+def _warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> list[str]:
+    """Warnings of teachers that are not independent of the run, of another split, unfinished, or too few."""
+    recipe = request.recipe
+    warnings = [
         f"warning: {path}: began with this run's seed {recipe.runtime.seed}, so the two are not independent; "
         "give one of them another --seed"
         for path, meta in teachers.metas.items()
-        if meta.origin == "trained"  # the seed of an imported model is not known
+        if recipe.method.init == "fresh"
+        and meta.origin == "trained"  # the seed of an imported model is not known
         and (meta.recipe.runtime.seed, meta.recipe.model.arch) == (recipe.runtime.seed, recipe.model.arch)
     ]
-
-
-def _lonely(method: MethodName, refs: Sequence[Path]) -> list[str]:
-    """A warning where a method that is made for an ensemble is given one reference."""
-    if not ROWS[method].starts_late or len(refs) != 1:  # those that start late are ELODI and its top-K
-        return []
-    return [
-        f"warning: {method} learns from an ensemble and is given one reference, {refs[0]}; train several with "
-        "mptctl train-ensemble, and name them with --ref ensemble"
-    ]
-
-
-def _unfinished(teachers: Teachers) -> list[str]:
-    """A warning for each teacher whose run is known not to have come to its end."""
-    found = [unfinished(path, meta) for path, meta in teachers.metas.items()]
-    return [
-        f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
-        for state in found
-        if state is not None and state.certain
-    ]
+    warnings += judge_splits(request.split, teachers.metas)
+    for path, meta in teachers.metas.items():
+        state = unfinished(path, meta)
+        if state is not None and state.certain:
+            warnings.append(
+                f"warning: {state.sentence}; a teacher should be: go on with its run with --resume"
+            )
+    if ROWS[recipe.method.name].starts_late and len(refs) == 1:  # ELODI and its top-K
+        warnings.append(
+            f"warning: {recipe.method.name} learns from an ensemble and is given one reference, {refs[0]}; "
+            "train "
+            "several with mptctl train-ensemble, and name them with --ref ensemble"
+        )
+    return warnings

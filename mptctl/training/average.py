@@ -12,9 +12,9 @@ from torch import Tensor, nn
 class WeightAverage:
     """Exponential moving average of weights and batch statistics (Polyak and Juditsky 1992).
 
-    After the first step it is the student; after each other one, decay * average + (1 - decay) * student. Counters of
-    batches are the student's. Not `torch.optim.swa_utils`, whose counter of steps goes to the device in each of them,
-    so that the host waits.
+    After the first step it is the student; after each other one, decay * average + (1 - decay) * student.
+    Counters of batches are the student's. Not `torch.optim.swa_utils`, whose counter of steps goes to the
+    device in each of them, so that the host waits.
 
     Args:
         model: that is averaged, on its device.
@@ -44,7 +44,7 @@ class WeightAverage:
         self._steps += 1
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs of it."""
+        """The part of a checkpoint from which `restore` puts it back."""
         weights = {f"module.{name}": tensor for name, tensor in self.model.state_dict().items()}
         return {"n_averaged": torch.tensor(self._steps)} | weights
 

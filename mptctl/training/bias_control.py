@@ -1,9 +1,10 @@
-"""A budget of flips in place of k: once an epoch k is moved towards the flips that the validation part may show.
+"""A budget of flips in place of k: once an epoch k is moved towards the flips that it allows.
 
-NFR falls as k grows, about exponentially, and falls on by itself as the learning rate does. So in the third quarter of
-a run k is moved on the logarithm of NFR (dual ascent; k is the multiplier of the budget), of the NFR that is expected
-at the run's end. How much of an epoch's flips the end leaves is read off the reference's log: it was trained by the
-same schedule, and its error on old classes falls as flips do. docs/research/budget.md has more.
+NFR falls as k grows, about exponentially, and falls on by itself as the learning rate does. So in the third
+quarter of a run k is moved on the logarithm of NFR (dual ascent; k is the multiplier of the budget), of the
+NFR that is expected at the run's end. How much of an epoch's flips the end leaves is read off the reference's
+log: it was trained by the same schedule, and its error on old classes falls as flips do.
+docs/research/budget.md has more.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from mptctl.recipe import MethodRecipe
 
 # Largest k that a run is moved to: the figures of the paper end at 8.
 LARGEST_K = 8.0
-# How steeply the logarithm of NFR falls with k before a run has shown it, between which bounds it is believed, and the
-# longest move: on drawn characters it fell by 0.6 to 1.1 for each 1 of k.
+# How steeply the logarithm of NFR falls with k before a run has shown it, between which bounds it is
+# believed, and the longest move: on drawn characters it fell by 0.6 to 1.1 for each 1 of k.
 STEEPNESS = 0.8
 BELIEVED = (0.25, 1.5)
 LONGEST_MOVE = 1.0
@@ -40,7 +41,7 @@ LEAST_EPOCHS = 4
 
 @dataclass(frozen=True)
 class BiasControl:
-    """How k moves in one run; the path so far is an argument, so that a resumed run goes on to the bit.
+    """The rule by which k moves; the path so far is an argument, so that a resumed run goes on to the bit.
 
     Attributes:
         first: k until it is moved.
@@ -78,7 +79,7 @@ class BiasControl:
         return math.log(max(path.epochs[epoch].flips, 0.5) * path.left[epoch])
 
     def _steepness(self, path: BiasPath) -> float:
-        """By how much the logarithm of the flips falls for each 1 of k: the median of what the moves showed."""
+        """The fall of the logarithm of the flips for each 1 of k: the median of what the moves showed."""
         shown = [STEEPNESS]
         for epoch in range(self.epochs // 2, len(path.epochs)):
             moved = path.epochs[epoch].k - path.epochs[epoch - 1].k
@@ -92,7 +93,7 @@ class BiasControl:
 def bias_control(
     recipe: MethodRecipe, samples_old: int, epochs: int, *, known_old: bool
 ) -> BiasControl | None:
-    """How k moves in a run; None where it does not.
+    """The rule by which k moves in a run; None where it does not move.
 
     Args:
         recipe: the method, with its budget.
@@ -101,8 +102,8 @@ def bias_control(
         known_old: an old model is given, against which flips are counted.
 
     Raises:
-        UsageError: no old model, no validation picture of an old class, too few to show that the budget is kept, or too
-            few epochs.
+        UsageError: no old model, no validation picture of an old class, too few to show that the budget is
+            kept, or too few epochs.
     """
     limit = budget_of(recipe)
     if limit is None:
@@ -112,12 +113,14 @@ def bias_control(
         raise UsageError(f"{budget}: counts flips against the old model; name it with --old RUN")
     if not samples_old:
         raise UsageError(
-            f"{budget}: is kept on validation pictures, and the split has none of old classes; split again with "
+            f"{budget}: is kept on validation pictures, and the split has none of old classes; split again "
+            "with "
             "--val-fraction 0.1"
         )
     if epochs < LEAST_EPOCHS:
         raise UsageError(
-            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs to at "
+            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs "
+            "to at "
             f"least {LEAST_EPOCHS}, or give --k"
         )
     # As `adjust` will hold it: the better of two walks, over the best of the last epochs.
@@ -127,14 +130,15 @@ def bias_control(
     if most < 0:
         [bound] = upper_bounds(np.zeros(1, dtype=np.int64), samples_old, level)
         raise UsageError(
-            f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single flip the "
+            f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single "
+            "flip the "
             f"bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"
         )
     return BiasControl(recipe.k, most, epochs)
 
 
 def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:
-    """An empty path, with what each epoch's flips are expected to come to at the end; and what is to be known of it.
+    """Foretells which part of each epoch's flips the end leaves: an empty path, and notes.
 
     Args:
         references: checkpoints of the reference; the first one's run has a log beside it.
@@ -144,7 +148,8 @@ def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath,
     validated = [line for line in lines if line.event == "epoch" and line.val_errors_old is not None]
     if not validated:
         note = (
-            "warning: --max-nfr: there is no log of the reference's epochs to foresee by how flips fall; NFR will be "
+            "warning: --max-nfr: there is no log of the reference's epochs to foresee by how flips fall; NFR "
+            "will be "
             "lower, and the error higher, than they need be"
         )
         return BiasPath(left=(1.0,) * epochs), [note]

@@ -1,12 +1,11 @@
-"""Several workers: who this one is, what they agree on, and what happens when one is gone."""
+"""Several workers of one run: their gradients, what they agree on, and the error when one is gone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -15,11 +14,10 @@ from torch import Tensor, nn
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import world_size
 
-T = TypeVar("T")
 # How long a worker waits for another one before it gives up; a validation pass of one worker lies in between.
 TIMEOUT = timedelta(minutes=10)
-# After its last collective a group's thread gives back tensors, for which it takes Python's lock; a process that ends
-# at that moment is aborted (torch 2.14, which keeps the thread beyond the group's end).
+# After its last collective a group's thread gives back tensors, for which it takes Python's lock; a process
+# that ends at that moment is aborted (torch 2.14, which keeps the thread beyond the group's end).
 SETTLE_SECONDS = 0.2
 
 
@@ -38,7 +36,7 @@ class ProcessGroup:
 
     @property
     def is_main(self) -> bool:
-        """Whether this worker writes files and reports."""
+        """True of the worker that writes files and reports."""
         return self.rank == 0
 
     def wrap(self, model: nn.Module, device: torch.device) -> nn.Module:
@@ -53,49 +51,45 @@ class ProcessGroup:
     def release(self) -> None:
         """Let go of the group in what was wrapped, which cannot be trained any more.
 
-        What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo group, it waits
-        for the group's thread, and that thread, if it has just ended a collective, for the lock: for ever.
+        What averages gradients is freed with Python's lock held. Where it is the last that knows a gloo
+        group, it waits for the group's thread, and that thread, if it has just ended a collective, for the
+        lock: for ever.
         """
         for wrapped in self._wrapped:
-            wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]  # ends here
+            wrapped.logger = wrapped.reducer = wrapped.process_group = None  # type: ignore[assignment]
         self._wrapped.clear()
 
     def sync_gradients(self, student: nn.Module, now: bool) -> AbstractContextManager[None]:
-        """Around a forward and backward pass of the wrapped model: average gradients ``now``, or only add them up."""
+        """Around a forward and backward pass: average the gradients ``now``, or only add them up."""
         if self.size == 1 or now:
             return nullcontext()
-        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]  # of DistributedDataParallel
+        # Of DistributedDataParallel.
+        apart: AbstractContextManager[None] = student.no_sync()  # type: ignore[operator]
         return apart
 
     def any(self, flag: bool, device: torch.device) -> bool:
-        """Whether the flag is set on any worker; all workers must ask."""
-        if self.size == 1:
-            return flag
-        value = torch.tensor(float(flag), device=device)
-        self.checked_collective(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
-        return bool(value > 0)
+        """Say if the flag is set on any worker; all workers must ask."""
+        return flag if self.size == 1 else bool(self.maximum(torch.tensor(float(flag), device=device)) > 0)
 
     def sum(self, value: Tensor) -> Tensor:
         """Sum over the workers, in place."""
-        if self.size > 1:
-            self.checked_collective(lambda: dist.all_reduce(value))
-        return value
+        return self._reduce(value, dist.ReduceOp.SUM)
 
     def maximum(self, value: Tensor) -> Tensor:
         """Maximum over the workers, in place."""
+        return self._reduce(value, dist.ReduceOp.MAX)
+
+    def _reduce(self, value: Tensor, operation: dist.ReduceOp.RedOpType) -> Tensor:
         if self.size > 1:
-            self.checked_collective(lambda: dist.all_reduce(value, op=dist.ReduceOp.MAX))
+            with self.checked():
+                dist.all_reduce(value, op=operation)
         return value
 
     def wait(self) -> None:
         """Wait until all workers are here."""
         if self.size > 1:
-            self.checked_collective(dist.barrier)
-
-    def checked_collective(self, communicate: Callable[[], T]) -> T:
-        """Do something that needs the other workers; see `checked`."""
-        with self.checked():
-            return communicate()
+            with self.checked():
+                dist.barrier()
 
     @contextmanager
     def checked(self) -> Iterator[None]:

@@ -1,6 +1,8 @@
-"""What a run would be: put together as the run itself is, but no picture is decoded and nothing is written."""
+"""A dry run: a run is put together and described, but no picture is decoded and nothing is written."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from pydantic import Field
@@ -66,7 +68,8 @@ def dry_run(request: RunRequest) -> DryRun:
         MptctlError: what keeps the run from starting; see `assemble`.
     """
     recipe, folder = request.recipe, RunDir(request.folder)
-    # A run that is there is said (`holds_run`), since a flag decides about it; all else is refused as `train` would.
+    # A run that is there is said (`holds_run`), since a flag decides about it; all else is refused as `train`
+    # would.
     holds_run = is_run(request.folder)
     folder.refuse_unusable("keep" if holds_run and request.existing == "refuse" else request.existing)
     # The run is put together on the CPU; only the estimate computes where the run would.
@@ -120,6 +123,6 @@ def _estimate(
             (request.recipe, request.num_classes),
             [(meta.recipe, len(meta.class_names)) for path, meta in metas.items() if path in asked],
             steps=steps,
-            validated=plan.val_samples[0] * -(-steps // plan.train.steps_per_epoch),
+            validated=plan.val_samples[0] * math.ceil(steps / plan.train.steps_per_epoch),
             device=device,
         )

@@ -24,12 +24,7 @@ MemberState = Literal["kept", "resumed", "trained"]
 
 @dataclass(frozen=True)
 class Member:
-    """One model of an ensemble.
-
-    Attributes:
-        request: for its run.
-        state: what is done with it.
-    """
+    """A model of an ensemble: the request for its run, and what is done with it."""
 
     request: RunRequest
     state: MemberState
@@ -61,22 +56,28 @@ class EnsembleDryRun(EnsembleSummary):
 
 
 def plan_ensemble(request: RunRequest, size: int) -> list[Member]:
-    """What is to be done for each member; nothing is changed.
+    """Plan for each member whether it is kept, resumed or trained; nothing is changed.
 
     Args:
         request: for the first member, but its folder is that of all of them.
         size: how many members there are to be; member i has the request's seed + i, and the folder named i.
 
     Raises:
-        UsageError: more members than an ensemble may have; the folder is no ensemble's; a member is interrupted and not
-            to be resumed, or in use.
+        UsageError: more members than an ensemble may have; the folder is no ensemble's; a member is
+            interrupted and not to be resumed, or in use.
         CheckpointError: a member is there that was trained otherwise, or is damaged; it is named.
     """
     if size > MOST_MEMBERS:
         raise UsageError(f"--size {size:,}: an ensemble has at most {MOST_MEMBERS:,} members; train fewer")
     if RunDir(request.folder).holds_run():
         raise UsageError(f"{request.folder}: holds a run, not an ensemble's members; use another --name")
-    return [_plan_member(_member_request(request, i)) for i in range(size)]
+    members = []
+    for number in range(size):
+        seed = {"runtime.seed": request.recipe.runtime.seed + number}
+        folder = request.folder / str(number)
+        recipe = change_recipe(request.recipe, seed, str(folder))
+        members.append(_plan_member(replace(request, recipe=recipe, folder=folder)))
+    return members
 
 
 def members_beyond(folder: Path, size: int) -> list[str]:
@@ -85,19 +86,26 @@ def members_beyond(folder: Path, size: int) -> list[str]:
 
 
 def summarize(members: list[Member], *, trained: bool) -> list[MemberSummary]:
-    """What the members are, for programs.
+    """Describe the members as ``--json`` prints them.
 
     Args:
         members: of `plan_ensemble`.
         trained: whether all that was planned is done; before that, only those that are kept have an error.
     """
-    return [_summary(member, there=trained or member.state == "kept") for member in members]
-
-
-def _member_request(request: RunRequest, number: int) -> RunRequest:
-    seed = {"runtime.seed": request.recipe.runtime.seed + number}
-    folder = request.folder / str(number)
-    return replace(request, recipe=change_recipe(request.recipe, seed, str(folder)), folder=folder)
+    summaries = []
+    for member in members:
+        request, best = member.request, RunDir(member.request.folder).best
+        there = trained or member.state == "kept"
+        summaries.append(
+            MemberSummary(
+                run=str(request.folder),
+                best=str(best),
+                seed=request.recipe.runtime.seed,
+                state=member.state,
+                best_val_error=load_checkpoint(best).meta.best_error if there else None,
+            )
+        )
+    return summaries
 
 
 def _plan_member(request: RunRequest) -> Member:
@@ -115,14 +123,3 @@ def _plan_member(request: RunRequest) -> Member:
         refuse_differences(checkpoint.meta, meta, checkpoint.path)
     folder.refuse_unusable(request.existing)
     return Member(request, "resumed" if request.resume else "trained")
-
-
-def _summary(member: Member, *, there: bool) -> MemberSummary:
-    request, best = member.request, RunDir(member.request.folder).best
-    return MemberSummary(
-        run=str(request.folder),
-        best=str(best),
-        seed=request.recipe.runtime.seed,
-        state=member.state,
-        best_val_error=load_checkpoint(best).meta.best_error if there else None,
-    )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import NoReturn
@@ -16,10 +14,10 @@ import torch
 from mptctl.data.loading.batch import Batch
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
-from mptctl.methods.method import COUNTS, Method
+from mptctl.methods.method import COUNTS
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.networks import set_training_mode
 from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
@@ -27,7 +25,7 @@ from mptctl.training.metrics_logger import MetricsLogger
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.optim import learning_rate
 from mptctl.training.resume import training_state
-from mptctl.training.run import Run, RunContext, RunState, Student
+from mptctl.training.run import Run
 from mptctl.training.step import train_step
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
@@ -37,247 +35,234 @@ LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
 def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
-    """Train until the recipe's end; see `fit_by_steps`."""
-    steps = fit_by_steps(run, stop, observer)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: FitResult = end.value
-            return result
+    """Train a run to its end; arguments and errors are those of `Trainer`."""
+    with Trainer(run, stop, observer) as trainer:
+        while not trainer.done:
+            trainer.step()
+        return trainer.result()
 
 
-def fit_by_steps(run: Run, stop: StopRequest, observer: Observer) -> Generator[None, None, FitResult]:
-    """Train until the recipe's end, and pause after each step, so that several runs can take turns.
+class Trainer:
+    """Trains a run step by step, until it is `done`; several of them can take turns.
 
     Args:
         run: ready to go.
         stop: set by a signal.
         observer: told how it goes.
 
-    Returns:
-        What came of it, when the last step is validated and saved.
-
-    Raises:
-        NonFiniteError: a loss or gradient is not finite; the weights of the step before are saved.
-        Stopped: a signal asked for it; everything is saved.
-        StorageError: a checkpoint could not be written; the one before is kept.
+    Attributes:
+        done: whether every step is done, and the last epoch validated and saved.
     """
-    started = time.monotonic()
-    context, state = run.context, run.state
-    first = state.global_step
-    observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
-    logger = MetricsLogger(context, state, observer)
-    try:
-        yield from _Loop(run, stop, logger).run()
-    finally:
-        logger.close()
-    seconds = time.monotonic() - started
-    epochs = math.ceil(context.total_steps / context.train.steps_per_epoch)
-    waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
-    result = FitResult(
-        run=context.folder,
-        steps=state.global_step,
-        trained=state.global_step - first,
-        epochs=epochs,
-        validation=state.validation,
-        best=_best_epoch(run, epochs) if context.group.is_main else None,
-        best_error=state.best_error,
-        seconds=seconds,
-        data=context.train.bottleneck() if waited else None,
-    )
-    observer.finished(result)
-    return result
 
-
-def _best_epoch(run: Run, epochs: int) -> MetricsLine | None:
-    """The epoch whose weights ``best.pt`` has: the latest of those with the lowest error in which the method was on."""
-    lowest, first = run.state.best_error, first_best_epoch(run.context.recipe.method, epochs)
-    found = (
-        line
-        for line in reversed(read_metrics(run.context.folder.metrics))
-        if line.event == "epoch" and line.epoch > first and line.val_error == lowest
-    )
-    return None if lowest is None else next(found, None)
-
-
-class _Loop:
-    """Epoch after epoch: steps, validation, checkpoints. Owns the state of the run."""
-
-    def __init__(self, run: Run, stop: StopRequest, logger: MetricsLogger) -> None:
-        self.context: RunContext = run.context
-        self.student: Student = run.student
-        self.state: RunState = run.state
-        self.stop = stop
-        self.logger = logger
-        self.first_step = run.state.global_step
-
-    def run(self) -> Iterator[None]:
-        """From where the run stands to its end, with a pause after each step."""
-        context, state = self.context, self.state
+    def __init__(self, run: Run, stop: StopRequest, observer: Observer) -> None:
+        self._started = time.monotonic()
+        self._context, self._state = context, state = run.context, run.state
+        self._stop = stop
+        self._observer = observer
+        self._first_step = state.global_step
+        self._first_best_epoch = first_best_epoch(context.recipe.method, context.epochs)
         # A run may have been stopped at its very last step, before it was validated there.
-        while state.global_step < context.total_steps or state.validation_pending:
-            with context.group.checked():
-                yield from self._train_epoch()
-            validation = self._validate()
-            on = self._follow_flips(validation)
-            if state.step_in_epoch >= context.train.steps_per_epoch:
-                state.epoch += 1
-                state.step_in_epoch = 0
-            self._save_validated(validation, on)
-            state.validation_pending = False
+        self.done = state.global_step >= context.total_steps and not state.validation_pending
+        self._method = run.student.method  # for all epochs; the student has it as it is in one
+        self._student = run.student
+        self._ahead: TeachersAhead | None = None
+        spare_core = not context.in_lockstep and has_spare_core(context.device, context.group.size)
+        if spare_core and run.student.teachers is not None:
+            self._ahead = TeachersAhead(run.student.teachers, run.student.accumulate)
+            self._student = replace(run.student, teachers=self._ahead)
+        observer.started(context.folder.path.name, context.total_steps, state.global_step, context.notes)
+        self._logger = MetricsLogger(context, state, observer)
+        self._batches = self._begin_epoch()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+        self._logger.close()
+
+    @property
+    def global_step(self) -> int:
+        """Optimizer steps done in all."""
+        return self._state.global_step
+
+    def step(self) -> None:
+        """Train on the next batch of the epoch; where none is left, validate and save.
+
+        Raises:
+            NonFiniteError: a loss or gradient is not finite; the weights of the step before are saved.
+            Stopped: a signal asked for it; everything is saved.
+            StorageError: a checkpoint could not be written; the one before is kept.
+        """
+        with self._context.group.checked():
+            asked = time.monotonic()
+            batch = next(self._batches, None)
+            if batch is not None:
+                self._train_on(batch, waited=time.monotonic() - asked)
+                return
+            self._stop_on_non_finite()
+            self._logger.flush()
+        self._end_epoch()
+
+    def result(self) -> FitResult:
+        """Write what stands at the end of a run that is done, and say what came of it; to be called once."""
+        context, state = self._context, self._state
         if context.validator is None and context.group.is_main:
             self._save_best()
-        self.logger.event("done", state.validation)
+        self._logger.event("done", state.validation)
+        seconds = time.monotonic() - self._started
+        waited = seconds > LONG_RUN and context.train.stats.wait_share > LONG_WAIT
+        lines = read_metrics(context.folder.metrics) if context.group.is_main else []
+        result = FitResult(
+            run=context.folder,
+            steps=state.global_step,
+            trained=state.global_step - self._first_step,
+            epochs=context.epochs,
+            validation=state.validation,
+            best=best_epoch(lines, self._first_best_epoch),
+            best_error=state.best_error,
+            seconds=seconds,
+            data=context.train.bottleneck() if waited else None,
+        )
+        self._observer.finished(result)
+        return result
 
-    def _train_epoch(self) -> Iterator[None]:
-        """Train from where the run is to the end of its epoch, or to the run's last step."""
-        context, state = self.context, self.state
-        if state.global_step >= context.total_steps:
-            return
-        set_training_mode(self.student.model, context.recipe.model)
-        epochs = -(-context.total_steps // context.train.steps_per_epoch)
-        student = replace(self.student, method=self._method(epochs))
+    def _begin_epoch(self) -> Iterator[Batch]:
+        """Set the student up for its epoch; the batches that are left of it, and of the run."""
+        context, state = self._context, self._state
+        set_training_mode(self._student.model, context.recipe.model)
+        method = self._method.for_epoch(state.epoch, context.epochs)
+        if context.bias_control is not None and state.bias_path is not None:
+            k = context.bias_control.k(state.bias_path)
+            method = replace(method, settings=method.settings._replace(k=k))
+        self._student = replace(self._student, method=method)
         left = context.total_steps - state.global_step
         batches = islice(context.train.epoch(state.epoch, state.step_in_epoch), left)
-        if (
-            student.teachers is not None
-            and student.method.teachers
-            and not context.in_lockstep
-            and has_spare_core(context.device, context.group.size)
-        ):
-            teachers = TeachersAhead(student.teachers, student.method.teachers, student.accumulate)
-            with closing(teachers.over(batches)) as ahead:
-                yield from self._train_on(ahead, replace(student, teachers=teachers))
-        else:
-            yield from self._train_on(batches, student)
-        self._stop_on_non_finite()
-        self.logger.flush()
+        if self._ahead is None or not method.teachers:
+            return batches
+        return self._ahead.over(batches, method.teachers)
 
-    def _train_on(self, batches: Iterator[Batch], student: Student) -> Iterator[None]:
-        """A step for each batch, with a pause after it."""
-        rows, group = self.context.recipe.optim.batch_size, self.context.group
-        asked = time.monotonic()
-        for batch in batches:
-            waited = time.monotonic() - asked
-            lr = self._learning_rate(self.state.global_step)
-            terms = train_step(student, batch, lr, rows / group.size)
-            self.state.step_in_epoch += 1
-            self.state.global_step += 1
-            self._after_step(self.logger.step(terms, lr, rows, waited))
-            yield
-            asked = time.monotonic()
-
-    def _method(self, epochs: int) -> Method:
-        """The method as it is in this epoch."""
-        method, control = self.student.method.for_epoch(self.state.epoch, epochs), self.context.bias_control
-        if control is None or self.state.bias_path is None:
-            return method
-        return replace(method, settings=method.settings._replace(k=control.k(self.state.bias_path)))
-
-    def _follow_flips(self, validation: Validation) -> bool:
-        """Take in the flips after an epoch, from which k follows; whether the epoch can be the best one."""
-        state, control = self.state, self.context.bias_control
-        if control is None or state.bias_path is None:
-            return self.student.method.is_on(state.epoch)
-        flips = torch.tensor(float(validation.flips or 0), device=self.context.device)
-        state.bias_path = control.after(state.bias_path, int(self.context.group.maximum(flips)))
-        return state.epoch >= control.fixed_from
-
-    def _after_step(self, time_for_line: bool) -> None:
-        """Report, save and stop, where it is time for it."""
-        group, device, stop = self.context.group, self.context.device, bool(self.stop)
-        if group.size > 1:
-            agree = self.state.global_step % SYNC_EVERY == 0
-            time_for_line = agree and group.any(time_for_line, device)
-            stop = agree and group.any(stop, device)
+    def _train_on(self, batch: Batch, waited: float) -> None:
+        """Take one optimizer step, then report, save and stop where that is due."""
+        context, state = self._context, self._state
+        rows, lr = context.recipe.optim.batch_size, self._learning_rate(state.global_step)
+        terms = train_step(self._student, batch, lr, rows / context.group.size)
+        state.step_in_epoch += 1
+        state.global_step += 1
+        report, stop = self._logger.step(terms, lr, rows, waited), bool(self._stop)
+        if context.group.size > 1:
+            agree = state.global_step % SYNC_EVERY == 0
+            report = agree and context.group.any(report, context.device)
+            stop = agree and context.group.any(stop, context.device)
         # On a CPU looking at a number costs nothing, so that a run stops at the very step.
-        if time_for_line or stop or device.type == "cpu":
+        if report or stop or context.device.type == "cpu":
             self._stop_on_non_finite()
-        if time_for_line or stop:
-            self.logger.flush()
+        if report or stop:
+            self._logger.flush()
         if stop:
             self._save_and_stop()
-        save_every = self.context.recipe.runtime.checkpoint_every_steps
-        if save_every and self.state.global_step % save_every == 0:
+        save_every = context.recipe.runtime.checkpoint_every_steps
+        if save_every and state.global_step % save_every == 0:
             self._stop_on_non_finite()
             self._save_last(NOT_VALIDATED)
 
-    def _stop_on_non_finite(self) -> None:
-        failed = self.student.guard.failed()
-        if failed is None:
-            return
-        self.student.guard.restore()
-        folder, step = self.context.folder.path, self.first_step + failed.step
-        values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if n not in COUNTS.values())
-        if self.context.group.is_main:
-            self.state.step_in_epoch -= self.state.global_step - step
-            self.state.global_step = step
-            model = self.student.model.state_dict()
-            save_checkpoint(folder / "nonfinite.pt", self._meta(NOT_VALIDATED), model)
-        raise NonFiniteError(
-            f"{folder}: step {step + 1}: not finite: {failed.what} ({values}, learning rate "
-            f"{self._learning_rate(step):.4g}); the weights before that step are in nonfinite.pt; lower optim.lr, or "
-            "set optim.clip_grad_norm"
-        )
+    def _end_epoch(self) -> None:
+        """Validate and save, move k where a budget of flips moves it, and begin the next epoch."""
+        context, state = self._context, self._state
+        state.validation = validation = self._validate()
+        if context.bias_control is not None and state.bias_path is not None:
+            flips = torch.tensor(float(validation.flips or 0), device=context.device)
+            state.bias_path = context.bias_control.after(state.bias_path, int(context.group.maximum(flips)))
+        can_be_best = state.epoch >= self._first_best_epoch
+        if state.step_in_epoch >= context.train.steps_per_epoch:
+            state.epoch += 1
+            state.step_in_epoch = 0
+        if context.validator is not None and context.group.is_main:
+            self._logger.event("epoch", validation)
+            error, best = validation.error, state.best_error
+            # Of equally good ones the latest, which has been trained at the lowest rate: on a small
+            # validation part many epochs are equally good.
+            if can_be_best and error is not None and (best is None or error <= best):
+                state.best_error = error
+                self._save_best()
+        self._save_last(validation)
+        state.validation_pending = False
+        self.done = state.global_step >= context.total_steps
+        if not self.done:
+            self._batches = self._begin_epoch()
 
     def _validate(self) -> Validation:
         """Figures of the epoch just trained. A signal breaks it off; the run is saved as before it."""
-        validation, context = NOT_VALIDATED, self.context
+        validation, context = NOT_VALIDATED, self._context
         if context.validator is None:
             return validation
         broken_off = False
         if context.group.is_main:
             try:
-                with self.stop.breaks_off():
-                    validation = context.validator.run(self.student.evaluated, self.logger.observer.progress)
+                with self._stop.breaks_off():
+                    validation = context.validator.run(self._student.evaluated, self._observer.progress)
             except KeyboardInterrupt:
                 broken_off = True
         if context.group.any(broken_off, context.device):
             self._save_and_stop()
         return validation
 
+    def _stop_on_non_finite(self) -> None:
+        context, state, guard = self._context, self._state, self._student.guard
+        failed = guard.failed()
+        if failed is None:
+            return
+        guard.restore()
+        folder, step = context.folder.path, self._first_step + failed.step
+        values = ", ".join(f"{n} {v:.4g}" for n, v in failed.terms.items() if n not in COUNTS.values())
+        if context.group.is_main:
+            state.step_in_epoch -= state.global_step - step
+            state.global_step = step
+            save_checkpoint(
+                folder / "nonfinite.pt", self._meta(NOT_VALIDATED), self._student.model.state_dict()
+            )
+        raise NonFiniteError(
+            f"{folder}: step {step + 1}: not finite: {failed.what} ({values}, learning rate "
+            f"{self._learning_rate(step):.4g}); the weights before that step are in nonfinite.pt; lower "
+            "optim.lr, or "
+            "set optim.clip_grad_norm"
+        )
+
     def _save_and_stop(self) -> NoReturn:
         self._save_last(NOT_VALIDATED)
         raise Stopped(
-            f"{self.context.folder.path}: saved at step {self.state.global_step} of {self.context.total_steps}",
-            self.stop.signum or signal.SIGTERM,
+            f"{self._context.folder.path}: saved at step {self.global_step} of {self._context.total_steps}",
+            self._stop.signum or signal.SIGTERM,
             resumable=True,
         )
 
-    def _save_validated(self, validation: Validation, on: bool) -> None:
-        """Write down an epoch; it can be the best one only where the method was ``on`` in it."""
-        state = self.state
-        state.validation = validation
-        if self.context.validator is not None and self.context.group.is_main:
-            self.logger.event("epoch", validation)
-            error, best = validation.error, state.best_error
-            # Of equally good ones the latest, which has been trained at the lowest rate: on a small validation part
-            # many epochs are equally good.
-            if on and error is not None and (best is None or error <= best):
-                state.best_error = error
-                self._save_best()
-        self._save_last(validation)
-
     def _save_best(self) -> None:
-        model = self.student.evaluated.state_dict()
-        save_checkpoint(self.context.folder.best, self._meta(self.state.validation), model)
+        model = self._student.evaluated.state_dict()
+        save_checkpoint(self._context.folder.best, self._meta(self._state.validation), model)
 
     def _save_last(self, validation: Validation) -> None:
-        folder, student = self.context.folder, self.student
-        if self.context.group.is_main:
+        folder, student = self._context.folder, self._student
+        if self._context.group.is_main:
             model, training = student.model.state_dict(), training_state(student)
             save_checkpoint(folder.last, self._meta(validation), model, training, folder.previous)
-            self.logger.event("checkpoint")
-        self.context.group.wait()
+            self._logger.event("checkpoint")
+        self._context.group.wait()
 
     def _learning_rate(self, step: int) -> float:
-        context = self.context
-        steps = context.train.steps_per_epoch
-        return learning_rate(context.recipe.optim, step, steps, context.total_steps)
+        context = self._context
+        return learning_rate(context.recipe.optim, step, context.train.steps_per_epoch, context.total_steps)
 
     def _meta(self, validation: Validation) -> CheckpointMeta:
-        keys = ("epoch", "step_in_epoch", "global_step", "best_error")
-        stands = {key: getattr(self.state, key) for key in keys}
-        stands["bias_path"] = self.state.bias_path
-        return self.context.meta.model_copy(update={**stands, "metrics": validation.figures()})
+        """The head of a checkpoint of where the run stands now."""
+        state = self._state
+        return self._context.meta.model_copy(
+            update={
+                "epoch": state.epoch,
+                "step_in_epoch": state.step_in_epoch,
+                "global_step": state.global_step,
+                "best_error": state.best_error,
+                "bias_path": state.bias_path,
+                "metrics": validation.figures(),
+            }
+        )

@@ -26,8 +26,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class _Look:
-    """What one step was: its number, its scalars, the norms of its gradients, and whether weights stand still from it
-    on. All but the number stay on the device."""
+    """A step that was looked at: its number; on the device its scalars, the norms of its gradients, and 1
+    where weights stand still from it on."""
 
     step: int
     terms: dict[str, Tensor]
@@ -38,8 +38,9 @@ class _Look:
 class NonFiniteGuard:
     """Watches each step, and from the first one that is not finite on lets no weight move.
 
-    Everything stays on the device; only `failed` waits for it, so it is asked now and then. The scalars of all steps
-    since it was last asked are kept: to select those of the first bad step on the device would be a launch for each.
+    Everything stays on the device; only `failed` waits for it, so it is asked now and then. The scalars of
+    all steps since it was last asked are kept: to select those of the first bad step on the device would be a
+    launch for each.
 
     Args:
         model: whose buffers (batch statistics), which change in the forward pass, are kept aside.
@@ -63,13 +64,14 @@ class NonFiniteGuard:
             if self.skip.item() == 0:
                 self._kept = self._flat()
             return
-        # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the guard.
+        # As one tensor: a launch for each of a deep network's buffers would cost more than the rest of the
+        # guard.
         failed = self.skip > 0
         pairs = zip(self._kept, self._flat(), strict=True)
         self._kept = [torch.where(failed, kept, now) for kept, now in pairs]
 
     def check(self, terms: dict[str, Tensor], gradients: dict[str, Tensor]) -> None:
-        """Look at one step before its update, and before its gradients are clipped: clipping spreads a NaN to all.
+        """Look at one step before its update and before clipping, which spreads a NaN to all gradients.
 
         Args:
             terms: scalars of the loss; kept for the message.
@@ -128,7 +130,7 @@ class NonFiniteGuard:
 
 
 def _norms(gradients: list[Tensor]) -> Tensor:
-    """(len(gradients),) 2-norms in double precision, where only an element that is not finite makes one so."""
+    """(len(gradients),) 2-norms in double precision; not finite only if an element is not."""
     if gradients[0].device.type != "cpu":
         return torch.stack(torch._foreach_norm(gradients, 2, dtype=torch.float64))
     # On a CPU double precision takes many times as long, and looking at a number costs nothing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,13 +14,12 @@ from mptctl.machine.device import choose_device
 from mptctl.machine.facts import world_size
 from mptctl.machine.signals import stop_on_signals
 from mptctl.recipe import batch_differences, change_recipe
+from mptctl.training.assemble import RunParts
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.fit import fit_by_steps
-from mptctl.training.lockstep_sharing import SharedParts
+from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.run import Run
-from mptctl.training.torch_settings import torch_settings, with_own_threads
+from mptctl.training.torch_settings import choose_threads, torch_settings
 from mptctl.training.train import begin, hold
 
 Ended = FitResult | Exception
@@ -31,16 +30,23 @@ class _Turn:
     """A run that takes turns, with the state of torch's random numbers that it would have alone."""
 
     place: int
-    run: Run
-    steps: Generator[None, None, FitResult]
+    trainer: Trainer
     random: list[Tensor]
+
+    def take(self, device: torch.device) -> None:
+        """Take one step."""
+        torch.set_rng_state(self.random[0])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(self.random[1], device)
+        self.trainer.step()
+        self.random = _random_state(device)
 
 
 def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observer]) -> list[Ended]:
     """Train several runs in turn: each batch is loaded once, and each teacher answers it once.
 
-    Every run does what `train` would do with it alone, down to the bit. The run that is furthest behind goes next, so
-    that runs that begin at different steps come together. One that fails leaves the others alone.
+    Every run does what `train` would do with it alone, down to the bit. The run that is furthest behind goes
+    next, so that runs that begin at different steps come together. One that fails leaves the others alone.
 
     Args:
         requests: runs that differ in method, optimizer, model and length alone.
@@ -50,46 +56,56 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
         For each run what came of it, or why it has ended early.
 
     Raises:
-        UsageError: runs that see other batches, have another old model or another folder of teachers' answers than the
-            first; or several workers.
+        UsageError: runs that see other batches, have another old model or another folder of teachers' answers
+            than the first; or several workers.
     """
     refuse_other_batches(requests)
     ended: dict[int, Ended] = {}
     device = choose_device(requests[0].recipe.runtime.device)
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(requests[0].recipe, device))
-        requests = _with_threads_of_first(requests, device)
-        group, parts = ProcessGroup(), SharedParts()
+        # Where none is said, all take the number of threads that is found for the first.
+        first, _ = choose_threads(requests[0], device)
+        threads = {"runtime.threads": first.recipe.runtime.threads}
+        requests = [
+            replace(request, recipe=change_recipe(request.recipe, threads, str(request.folder)))
+            for request in requests
+        ]
+        group, parts = ProcessGroup(), RunParts(answers={})
         held = []
         for place, request in enumerate(requests):
-            try:
+            with _failure_kept(ended, place):
                 hold(request, group, stack)
                 held.append(place)
-            except Exception as error:
-                ended[place] = error
         stop = stack.enter_context(stop_on_signals())
-        turns = []
+        begun = []
         for place in held:
-            try:
+            with _failure_kept(ended, place):
                 run = begin(requests[place], observers[place], device, group, stop, stack, parts)
-                steps = fit_by_steps(run, stop, observers[place])
-                turns.append(_Turn(place, run, steps, _random_state(device)))
-            except Exception as error:
-                ended[place] = error
-        parts.open()
-        while turns:
-            turn = min(turns, key=lambda turn: turn.run.state.global_step)
-            _set_random_state(turn.random, device)
-            try:
-                next(turn.steps)
-                turn.random = _random_state(device)
-                continue
-            except StopIteration as end:
-                ended[turn.place] = end.value
-            except Exception as error:
-                ended[turn.place] = error
-            turns.remove(turn)
+                begun.append((place, run, _random_state(device)))
+        if parts.budget is not None:
+            parts.budget.evict()  # once more: a run that failed on its way has left more to be made room for
+        turns = []
+        for place, run, random in begun:
+            with _failure_kept(ended, place):
+                trainer = stack.enter_context(Trainer(run, stop, observers[place]))
+                turns.append(_Turn(place, trainer, random))
+        while active := [turn for turn in turns if turn.place not in ended]:
+            turn = min(active, key=lambda turn: turn.trainer.global_step)
+            with _failure_kept(ended, turn.place):
+                turn.take(device)
+                if turn.trainer.done:
+                    ended[turn.place] = turn.trainer.result()
     return [ended[place] for place in range(len(requests))]
+
+
+@contextlib.contextmanager
+def _failure_kept(ended: dict[int, Ended], place: int) -> Iterator[None]:
+    """Keep the error that ends one run, so that the others go on."""
+    try:
+        yield
+    except Exception as error:
+        ended[place] = error
 
 
 def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
@@ -123,22 +139,6 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
             )
 
 
-def _with_threads_of_first(requests: Sequence[RunRequest], device: torch.device) -> list[RunRequest]:
-    """All with the number of threads that is found for the first, where none is said."""
-    first, _ = with_own_threads(requests[0], device)
-    threads = {"runtime.threads": first.recipe.runtime.threads}
-    return [
-        replace(request, recipe=change_recipe(request.recipe, threads, str(request.folder)))
-        for request in requests
-    ]
-
-
 def _random_state(device: torch.device) -> list[Tensor]:
     state = [torch.get_rng_state()]
     return [*state, torch.cuda.get_rng_state(device)] if device.type == "cuda" else state
-
-
-def _set_random_state(state: Sequence[Tensor], device: torch.device) -> None:
-    torch.set_rng_state(state[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state[1], device)

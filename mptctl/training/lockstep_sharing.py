@@ -1,10 +1,8 @@
-"""What a run is assembled from: parts of its own, or parts that runs in lock-step have in common."""
+"""Parts that runs in lock-step share: the batch that a loader is at, and the answers of teachers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
-from typing import ClassVar
+from collections.abc import Collection, Iterator
 
 from torch import Tensor
 
@@ -12,108 +10,27 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.part import BatchJob
 from mptctl.names import Role
-from mptctl.recipe import RuntimeRecipe
-from mptctl.teachers.cache_budget import CacheBudget
-from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.source import TeacherSource, role_of
-from mptctl.training.validate import Validator
 
-Loaders = tuple[Loader, Loader | None]
 # Answers of teachers to parts of a batch, by role, digests of the teachers, and place and length of the part.
 KnownAnswers = dict[tuple[Role, tuple[str, ...], int, int], Tensor]
-
-
-class OwnParts:
-    """Parts that a run has to itself.
-
-    Attributes:
-        shared: whether other runs have them, too, and take turns with this one.
-    """
-
-    shared: ClassVar[bool] = False
-
-    def teachers(self, paths: tuple[Path | None, ...], build: Callable[[], Teachers]) -> Teachers:
-        """The teachers as models, by the paths of the old model and of the references."""
-        return build()
-
-    def loaders(self, build: Callable[[], Loaders]) -> Loaders:
-        """Loaders of the training part and of the validation part."""
-        return build()
-
-    def budget(self, folder: Path, runtime: RuntimeRecipe) -> CacheBudget:
-        """Of the answers that are kept below a folder."""
-        return CacheBudget(folder, runtime)
-
-    def answers(self, teachers: TeacherSource) -> TeacherSource:
-        """What the method asks."""
-        return teachers
-
-    def validator(self, build: Callable[[], Validator]) -> Validator:
-        """What looks at the model after each epoch."""
-        return build()
-
-
-class SharedParts(OwnParts):
-    """Parts of several runs on the same batches with the same old model, each of which is made once."""
-
-    shared = True
-
-    def __init__(self) -> None:
-        self._models: dict[tuple[Path | None, ...], Teachers] = {}
-        self._loaders: tuple[SharedLoader, Loader | None] | None = None
-        self._budget: CacheBudget | None = None
-        self._validator: Validator | None = None
-
-    def teachers(self, paths: tuple[Path | None, ...], build: Callable[[], Teachers]) -> Teachers:
-        """Those of the first run that has the same ones."""
-        if paths not in self._models:
-            self._models[paths] = build()
-        return self._models[paths]
-
-    def loaders(self, build: Callable[[], Loaders]) -> Loaders:
-        """Those of the first run."""
-        if self._loaders is None:
-            train, val = build()
-            self._loaders = SharedLoader(train), val
-        return self._loaders
-
-    def budget(self, folder: Path, runtime: RuntimeRecipe) -> CacheBudget:
-        """One for all, since a process claims room in one piece."""
-        self._budget = self._budget or super().budget(folder, runtime)
-        return self._budget
-
-    def open(self) -> None:
-        """Make room for the answers of all runs once more: one that failed on its way has left more to be made."""
-        if self._budget is not None:
-            self._budget.evict()
-
-    def answers(self, teachers: TeacherSource) -> TeacherSource:
-        """The same, where no other run has asked for them yet."""
-        assert self._loaders is not None, "teachers are asked of a loader's batches"
-        return SharedTeachers(teachers, self._loaders[0].answers)
-
-    def validator(self, build: Callable[[], Validator]) -> Validator:
-        """That of the first run, which knows the old model's answers from its first pass on."""
-        self._validator = self._validator or build()
-        return self._validator
 
 
 class SharedLoader(Loader):
     """A loader that holds the batch it is at, so that each of several runs gets it when its turn comes.
 
-    A run that asks for another batch moves it there: to the next one as a rule, and anywhere else by a pass begun anew.
+    A run that asks for another batch moves it there: to the next one as a rule, and anywhere else by a pass
+    begun anew.
 
     Args:
         loader: which brings the pictures.
-
-    Attributes:
-        answers: of teachers to parts of the batch it is at.
+        answers: of teachers to parts of the batch that it is at; it empties them when it goes on.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, answers: KnownAnswers) -> None:
         super().__init__(loader.plan, loader.reason, loader.cache_dir)
         self.name, self.stats = loader.name, loader.stats
-        self.answers: KnownAnswers = {}
+        self._answers = answers
         self._loader = loader
         self._source: Iterator[Batch] = iter(())
         self._at: tuple[int, int] | None = None
@@ -124,8 +41,9 @@ class SharedLoader(Loader):
         for step in range(start_step, self.steps_per_epoch):
             yield self._batch(epoch, step)
 
-    def batches(self, jobs: Iterator[BatchJob]) -> Iterator[Batch]:  # type: ignore[override]  # never closed halfway
-        """As the loader makes them, and not held."""
+    # Never closed halfway, so an iterator will do.
+    def batches(self, jobs: Iterator[BatchJob]) -> Iterator[Batch]:  # type: ignore[override]
+        """Batches as the loader makes them, not held."""
         return self._loader.batches(jobs)
 
     def bottleneck(self) -> str:
@@ -135,12 +53,12 @@ class SharedLoader(Loader):
     def close(self) -> None:
         """Close the loader."""
         self._held, self._at, self._source = None, None, iter(())
-        self.answers.clear()
+        self._answers.clear()
         self._loader.close()
 
     def _batch(self, epoch: int, step: int) -> Batch:
         if self._held is None or self._at != (epoch, step):
-            self.answers.clear()
+            self._answers.clear()
             if self._at != (epoch, step - 1):
                 self._source = self._loader.epoch(epoch, step)
             self._held, self._at = next(self._source), (epoch, step)

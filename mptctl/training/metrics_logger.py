@@ -1,9 +1,10 @@
-"""Sums up steps on the device, and writes a line of progress now and then: metrics.jsonl, and the TensorBoard file."""
+"""Sums up steps on the device, and writes lines of progress to metrics.jsonl and the TensorBoard file."""
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +28,18 @@ PROGRESS_SECONDS = 1.0
 NOT_DRAWN = ("event", "epoch", "step", "terms", "seconds_left", "total_steps")
 
 
+@dataclass
+class _Steps:
+    """Steps since the last line: sums of terms on the device, pictures, last rate, seconds without data."""
+
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    count: int = 0
+    rows: int = 0
+    rate: float = 0.0
+    waited: float = 0.0
+    since: float = field(default_factory=time.monotonic)
+
+
 class MetricsLogger:
     """Sums up steps on the device and writes a line now and then."""
 
@@ -38,45 +51,44 @@ class MetricsLogger:
         if context.group.is_main:
             # Nothing but a resumed run's own steps may follow the step that it resumes from.
             self.writer = TensorBoardFile(context.folder.tensorboard, purge_step=state.global_step + 1)
-        self.sums: dict[str, Tensor] = {}
-        self.steps = self.rows = 0
-        self.rate = self.waited = 0.0
-        self.since = time.monotonic()
+        self._taken = _Steps()
 
     def step(self, terms: dict[str, Tensor], rate: float, rows: int, waited: float) -> bool:
         """Take one step in; True when it is time for a line."""
-        self.sums = {n: self.sums[n] + t for n, t in terms.items()} if self.sums else dict(terms)
-        self.steps += 1
-        self.rows += rows
-        self.rate = rate
-        self.waited += waited
-        return time.monotonic() - self.since >= PROGRESS_SECONDS
+        taken = self._taken
+        taken.sums = {n: taken.sums[n] + t for n, t in terms.items()} if taken.sums else dict(terms)
+        taken.count += 1
+        taken.rows += rows
+        taken.rate = rate
+        taken.waited += waited
+        return time.monotonic() - taken.since >= PROGRESS_SECONDS
 
     def flush(self) -> None:
         """Write a line of what was taken in since the last one; waits for the device."""
-        if not self.steps:
+        taken = self._taken
+        if not taken.count:
             return
-        names = sorted(self.sums)
+        names = sorted(taken.sums)
         # Added up where they are: workers on GPUs cannot add what lies on the host.
-        sums = self.context.group.sum(torch.stack([self.sums[n].double() for n in names]).float())
+        sums = self.context.group.sum(torch.stack([taken.sums[n].double() for n in names]).float())
         values = dict(zip(names, sums.tolist(), strict=True))
-        seconds = max(time.monotonic() - self.since, 1e-9)
+        seconds = max(time.monotonic() - taken.since, 1e-9)
         left = self.context.total_steps - self.state.global_step
-        divisor = self.steps * self.context.group.size
+        divisor = taken.count * self.context.group.size
         line = MetricsLine(
             event="step",
             epoch=self.state.epoch + 1,
             step=self.state.global_step,
-            lr=self.rate,
+            lr=taken.rate,
             terms={n: v / divisor for n, v in values.items() if n not in COUNTS.values()},
-            train_error=1.0 - values[COUNTS["student"]] / self.rows,
-            images_per_s=self.rows / seconds,
-            data_wait=min(1.0, self.waited / seconds),
-            seconds_left=left * seconds / self.steps,
+            train_error=1.0 - values[COUNTS["student"]] / taken.rows,
+            images_per_s=taken.rows / seconds,
+            data_wait=min(1.0, taken.waited / seconds),
+            seconds_left=left * seconds / taken.count,
             total_steps=self.context.total_steps,
         )
         self._write(line)
-        self._reset()
+        self._taken = _Steps()
 
     def event(
         self, event: Literal["epoch", "checkpoint", "done"], validation: Validation | None = None
@@ -102,26 +114,17 @@ class MetricsLogger:
         if self.writer is None:
             return
         append_metrics(self.context.folder.metrics, line)
-        scalars = line.model_dump(
-            exclude_none=True,
-            exclude={"event", "epoch", "step", "terms", "seconds_left", "total_steps", *VALIDATION_COUNTS},
-        )
+        scalars = line.model_dump(exclude_none=True, exclude={*NOT_DRAWN, *VALIDATION_COUNTS})
         terms = {f"terms/{name}": value for name, value in (line.terms or {}).items()}
         self.writer.scalars({**scalars, **terms}, line.step)
         self.observer.line(line)
-
-    def _reset(self) -> None:
-        self.sums = {}
-        self.steps = self.rows = 0
-        self.rate = self.waited = 0.0
-        self.since = time.monotonic()
 
 
 class TensorBoardFile:
     """Scalars of one process of a run.
 
-    tensorboardX's own writer writes in a thread: its errors are lost there, and once its queue is full, it waits for
-    ever.
+    tensorboardX's own writer writes in a thread: its errors are lost there, and once its queue is full, it
+    waits for ever.
 
     Args:
         folder: for the file; made where there is none.

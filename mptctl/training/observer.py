@@ -1,9 +1,8 @@
-"""Who wants to know how a run goes (the terminal, a sweep, a test), and what they are told when it has ended."""
+"""The observer of a run (a terminal, a sweep, a test), and the result that it is told at the end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from pydantic import Field
 
@@ -36,7 +35,7 @@ class TrainSummary(Model):
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
         run: its folder.
@@ -77,44 +76,20 @@ class FitResult:
         )
 
 
-class Observer(Protocol):
-    """What wants to know how a run goes: the terminal, a sweep, a test."""
+class Observer:
+    """The base of all observers, which are told how a run goes; by itself it stays silent."""
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Pictures are decoded before a run begins, or validated after an epoch: ``done`` of ``total`` are."""
-        ...
+        """Told how many pictures of ``total`` are decoded before a run, or validated after an epoch."""
 
     def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
         """A run begins at ``step`` of ``total_steps``; ``notes`` say what was chosen and why."""
-        ...
 
     def line(self, line: MetricsLine) -> None:
         """A line of ``metrics.jsonl`` was written."""
-        ...
 
     def finished(self, result: FitResult) -> None:
         """The run has come to its end."""
-        ...
 
     def closed(self) -> None:
         """The run is over, whether it came to its end or not."""
-        ...
-
-
-class Silent:
-    """Says nothing."""
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """Nothing."""
-
-    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """Nothing."""
-
-    def line(self, line: MetricsLine) -> None:
-        """Nothing."""
-
-    def finished(self, result: FitResult) -> None:
-        """Nothing."""
-
-    def closed(self) -> None:
-        """Nothing."""

@@ -38,9 +38,9 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimi
 def in_memory_order(optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """For one step on a CPU, show channels-last weights as the contiguous tensors that they are in memory.
 
-    torch's fused steps go through memory from its beginning to its end. A gradient that is not contiguous they copy
-    first, for nothing; and where it lies in another order than its weights, they are wrong. So gradients and state are
-    brought into the order of their weights, and all of them are seen as (O, H, W, I).
+    torch's fused steps go through memory from its beginning to its end. A gradient that is not contiguous
+    they copy first, for nothing; and where it lies in another order than its weights, they are wrong. So
+    gradients and state are brought into the order of their weights, and all of them are seen as (O, H, W, I).
 
     Args:
         optimizer: fused; its weights are as they were when the block ends.
@@ -65,7 +65,7 @@ def _is_channels_last(p: Tensor) -> bool:
 
 
 def _turn(p: Tensor, optimizer: torch.optim.Optimizer, order: tuple[int, ...]) -> None:
-    """Reorder the dimensions of a weight, its gradient and its state, which lie in memory as the weight does."""
+    """Reorder the dimensions of a weight, its gradient and its state, which lie in memory as it does."""
 
     def turn(tensor: Tensor) -> Tensor:
         same = tensor if tensor.stride() == p.stride() else torch.empty_like(p).copy_(tensor)

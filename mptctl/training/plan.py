@@ -1,7 +1,8 @@
-"""What a run would be, in numbers: no picture is decoded and no weight is read."""
+"""The plan of a run, in numbers: no picture is decoded and no weight is read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,9 +65,9 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         group: who would compute it; default: this process.
 
     Raises:
-        UsageError: a teacher that the method needs or begins with is not given, the run ends before the method
-            begins, the training part has no whole batch, a piece of a worker's batch has too few pictures, or a
-            budget of flips cannot be kept.
+        UsageError: a teacher that the method needs or begins with is not given, the run ends before the
+            method begins, the training part has no whole batch, a piece of a worker's batch has too few
+            pictures, or a budget of flips cannot be kept.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -84,7 +85,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     batch, pieces = recipe.optim.batch_size, recipe.optim.accumulate
     if batch // group.size // pieces < 2 <= batch // group.size:
         raise UsageError(
-            f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on each of "
+            f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on "
+            "each of "
             f"{group.size} workers, and batch normalisation needs 2; set at most {batch // group.size // 2}"
         )
     train = UnreadLoader(
@@ -98,7 +100,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     steps = recipe.optim.epochs * train.steps_per_epoch
     total_steps = min(steps, recipe.optim.max_steps or steps)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
-    epochs = -(-total_steps // train.steps_per_epoch)
+    epochs = math.ceil(total_steps / train.steps_per_epoch)
     return RunPlan(
         method=method,
         train=train,

@@ -1,4 +1,4 @@
-"""What a training run is asked to do."""
+"""The request for a training run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.recipe import Recipe
 
-# What the seeds of the old model, of the reference and of an ensemble's first member lie above that of an update: far
-# from any seed that a person types, so that none begins with the weights that the update begins with.
+# What the seeds of the old model, of the reference and of an ensemble's first member lie above that of an
+# update: far from any seed that a person types, so that none begins with the weights that the update begins
+# with.
 OLD_SEED_OFFSET = 2000
 REF_SEED_OFFSET = 1000
 ENSEMBLE_SEED_OFFSET = 3000
@@ -47,7 +48,7 @@ class RunRequest:
 
     @property
     def existing(self) -> Existing:
-        """What becomes of what the folder holds already."""
+        """The fate of what the folder holds already."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     @property
@@ -57,7 +58,7 @@ class RunRequest:
 
     @property
     def num_classes(self) -> int:
-        """How many classes the trained model knows."""
+        """The number of classes that the trained model knows."""
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
 
 

@@ -23,7 +23,7 @@ OF_TEACHERS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
 
 class Resumed(NamedTuple):
-    """Where a run goes on.
+    """The place where a run goes on.
 
     Attributes:
         path: the checkpoint that it goes on from.
@@ -78,7 +78,7 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
 
 
 def training_state(student: Student) -> dict[str, Any]:
-    """What a resumed run needs beside weights and progress: of optimizer, random generators, and average."""
+    """The state that a resumed run needs beside weights and progress: optimizer, random numbers, average."""
     state: dict[str, Any] = {"optimizer": student.optimizer.state_dict(), "rng": torch.get_rng_state()}
     if student.average is not None:
         state["average"] = student.average.state()
@@ -114,13 +114,14 @@ def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
     if problem is not None:
         raise problem
     raise CheckpointError(
-        f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite where "
+        f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite "
+        "where "
         "an earlier run ended before its first checkpoint"
     )
 
 
 def was_never_saved(folder: RunDir) -> bool:
-    """Whether a run began in a folder and ended before its first checkpoint to go on from, so that nothing is lost."""
+    """Says if a run began in a folder and ended before its first checkpoint: starting anew loses nothing."""
     if not folder.environment.is_file() or folder.last.exists() or folder.previous.exists():
         return False
     saved = any(line.event == "checkpoint" for line in read_metrics(folder.metrics))
@@ -173,8 +174,10 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
     ]
     if spans:
         raise UsageError(
-            f"{path}: {key}: {' and '.join(spans)} spans the whole run, which was planned shorter; train a run of that "
-            f"length, which may begin with these weights: --set model.pretrained={path.parent / 'best.pt'} --name NEW"
+            f"{path}: {key}: {' and '.join(spans)} spans the whole run, which was planned shorter; train a "
+            "run of that "
+            f"length, which may begin with these weights: --set model.pretrained={path.parent / 'best.pt'} "
+            "--name NEW"
         )
 
 

@@ -1,7 +1,8 @@
-"""What one run is made of: what stays as it is, the student that learns, and where it stands."""
+"""The parts of a run: its context, which stays; the student, which learns; the state, in which it stands."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from mptctl.training.validate import Validator
 
 @dataclass(frozen=True)
 class RunContext:
-    """What stays as it is while a run goes on.
+    """The part of a run that stays as it is.
 
     Attributes:
         recipe: what to do.
@@ -55,6 +56,11 @@ class RunContext:
     bias_control: BiasControl | None = None
     resumed_from: Path | None = None
     in_lockstep: bool = False
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run, the last of which may end early."""
+        return math.ceil(self.total_steps / self.train.steps_per_epoch)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class Student:
 
 @dataclass
 class RunState:
-    """Where a run stands, as its checkpoints hold it; the loop alone changes it.
+    """The place where a run stands, as its checkpoints hold it; the trainer alone changes it.
 
     Attributes:
         epoch: finished epochs.
@@ -119,7 +125,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Run:
-    """One run, ready to go: what stays, what learns, and where it stands."""
+    """A run that is ready to go."""
 
     context: RunContext
     student: Student

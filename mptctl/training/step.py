@@ -1,4 +1,4 @@
-"""One optimizer step: forward, loss and gradient, update."""
+"""The optimizer step: forward, loss and gradient, update."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mptctl.training.run import Student
 
 
 def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> dict[str, Tensor]:
-    """One optimizer step; nothing in it waits for the device.
+    """Take an optimizer step; nothing in it waits for the device.
 
     Args:
         student: model, loss, teachers and optimizer; its method as it is in this epoch.
         batch: this worker's part of the global batch.
         lr: learning rate.
-        normalizer: what sums over rows are divided by: rows of the global batch / workers, since gradients are
-            averaged over the workers afterwards.
+        normalizer: what sums over rows are divided by: rows of the global batch / workers, since gradients
+            are averaged over the workers afterwards.
 
     Returns:
         The step's terms and the counts of right answers, as the method gives them: scalars on the device.
@@ -54,7 +54,8 @@ def _update(student: Student, terms: dict[str, Tensor]) -> None:
     if student.clip_grad_norm is not None:
         nn.utils.clip_grad_norm_(trained.values(), student.clip_grad_norm)
     student.group.maximum(student.guard.skip)
-    student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]  # what fused optimizers read
+    # Fused optimizers read it, and skip the update where it is 1.
+    student.optimizer.found_inf = student.guard.skip  # type: ignore[attr-defined]
     with in_memory_order(student.optimizer):
         student.optimizer.step()
     student.optimizer.zero_grad()

@@ -1,4 +1,4 @@
-"""Batch normalisation by the statistics of the global batch: torch's on GPUs, and ours over gloo, where it has none."""
+"""Batch normalisation by the statistics of the global batch: torch's on GPUs, and ours over gloo."""
 
 from __future__ import annotations
 
@@ -90,14 +90,15 @@ class GlooBatchNorm(_BatchNorm):
 def global_statistics(x: Tensor) -> tuple[Tensor, Tensor, float]:
     """Statistics of each channel over the pictures and places of all workers.
 
-    One sum over the workers, in double precision: there the mean of squares less the square of the mean loses nothing
-    that single precision has.
+    One sum over the workers, in double precision: there the mean of squares less the square of the mean loses
+    nothing that single precision has.
 
     Args:
         x: (B, C, ...) of this worker; B may differ between workers.
 
     Returns:
-        Mean (C,), variance (C,) with its bias, both in single precision at least, and how many values each is of.
+        Mean (C,), variance (C,) with its bias, both in single precision at least, and how many values each is
+        of.
 
     Raises:
         RuntimeError: another worker is gone.
@@ -117,7 +118,7 @@ def global_statistics(x: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 class _Normalise(torch.autograd.Function):
-    """The normalisation with given statistics, whose gradient takes in that they are those of all workers' inputs.
+    """The normalisation with given statistics; its gradient knows that they are those of all workers' inputs.
 
     With g the gradient of the output, N values a channel and x^ the normalised input, that of x is
     weight / sigma * (g - sum(g) / N - x^ sum(g x^) / N) with sums over all workers (Ioffe and Szegedy 2015,

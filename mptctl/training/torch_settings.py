@@ -1,4 +1,4 @@
-"""How torch is set up for a run: memory, determinism, and as many threads as make its step shortest."""
+"""Settings of torch for a run: memory, determinism, and as many threads as make its step shortest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def torch_settings(recipe: Recipe, device: torch.device) -> Iterator[None]:
 
 # All cores are taken unless another number is faster by more than this part, which timings differ by anyway.
 WORTH_IT = 0.05
-# Load average by core above which something else computes: what is found then is not kept, and what is kept not taken.
+# Load average by core above which something else computes: what is found then is not kept, and what is kept
+# not taken.
 BUSY = 0.25
 # Parts of a recipe that decide how long a step is.
 _DECISIVE: dict[str, Any] = {
@@ -60,19 +61,20 @@ _DECISIVE: dict[str, Any] = {
 }
 
 
-def with_own_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
-    """The request with a number of threads in its recipe, where nobody has said one; torch takes it from here on.
+def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunRequest, list[str]]:
+    """Choose a number of threads where nobody has said one; torch takes it from here on.
 
-    Of more threads than there are cores, as when a run goes on on a smaller machine, torch takes as many as there are.
-    Somebody has said one with ``runtime.threads``, ``runtime.tune=false``, or ``OMP_NUM_THREADS``, as `torchrun`
-    and Ray do for their workers.
+    Of more threads than there are cores, as when a run goes on on a smaller machine, torch takes as many as
+    there are. Somebody has said one with ``runtime.threads``, ``runtime.tune=false``, or ``OMP_NUM_THREADS``,
+    as `torchrun` and Ray do for their workers.
 
     Args:
         request: what was asked for.
         device: where it computes.
 
     Returns:
-        The request, and a note that says what was found; none where nothing was to be found.
+        The request with that number in its recipe, and a note that says what was found; none where nothing
+        was to be found.
     """
     runtime, cores = request.recipe.runtime, usable_cores()
     if device.type == "cpu" and runtime.threads > (here := max(1, cores // world_size())):
@@ -83,22 +85,36 @@ def with_own_threads(request: RunRequest, device: torch.device) -> tuple[RunRequ
     said = runtime.threads or not runtime.tune or "OMP_NUM_THREADS" in os.environ
     if said or device.type != "cpu" or cores == 1 or world_size() > 1:
         return request, []
-    machine, model = machine_key(), _model_key(request)
+    decisive = request.recipe.model_dump(mode="json", include=_DECISIVE)
+    model = json.dumps(decisive | {"classes": request.num_classes, "refs": len(request.refs)}, sort_keys=True)
     busy = os.getloadavg()[0] > BUSY * cores
     kept = None if busy else next((kept for kept in kept_here() if kept.model == model), None)
     if kept is None:
         step_ms = {threads: 1000 * seconds for threads, seconds in time_threads(request, device, cores)}
-        name, threads = _name(request.recipe), fastest(step_ms)
-        kept = KeptThreads(machine=machine, model=model, name=name, threads=threads, step_ms=step_ms)
+        recipe = request.recipe
+        kept = KeptThreads(
+            machine=machine_key(),
+            model=model,
+            name=f"{recipe.model.arch} at {recipe.data.image_size} pixels, batches of "
+            f"{recipe.optim.batch_size}, "
+            f"{recipe.method.name}",
+            threads=fastest(step_ms),
+            step_ms=step_ms,
+        )
         if not busy:
             keep(kept)
     torch.set_num_threads(kept.threads)
-    recipe = change_recipe(request.recipe, {"runtime.threads": kept.threads}, "threads")
-    return replace(request, recipe=recipe), [_note(kept)]
+    steps = ", ".join(f"{threads}: {kept.step_ms[threads]:.0f}" for threads in sorted(kept.step_ms))
+    note = f"threads: {kept.threads}; milliseconds of a step with {steps} (runtime.threads says otherwise)"
+    return _with_threads(request, kept.threads), [note]
+
+
+def _with_threads(request: RunRequest, threads: int) -> RunRequest:
+    return replace(request, recipe=change_recipe(request.recipe, {"runtime.threads": threads}, "threads"))
 
 
 def time_threads(request: RunRequest, device: torch.device, cores: int) -> Iterator[tuple[int, float]]:
-    """Numbers of threads with the seconds of a step: all cores, half of them, and so on, until a half is slower.
+    """Numbers of threads with the seconds of a step: all cores, half of them, and so on, until one is slower.
 
     Teachers are taken to be models like the student. Where cores are left, they answer while it learns.
 
@@ -108,14 +124,17 @@ def time_threads(request: RunRequest, device: torch.device, cores: int) -> Itera
         cores: that this process may use.
     """
     before = torch.get_num_threads()
-    asked = 0 if request.recipe.runtime.cache_teachers else _teachers(request)
+    roles = ROWS[request.recipe.method.name].teachers
+    teachers = int(Role.OLD in roles) + (len(request.refs) if Role.REF in roles else 0)
+    if request.recipe.runtime.cache_teachers:
+        teachers = 0
     threads, shortest = cores, float("inf")
     try:
         while threads:
             torch.set_num_threads(threads)
-            recipe = change_recipe(request.recipe, {"runtime.threads": threads}, "threads")
+            recipe = _with_threads(request, threads).recipe
             step = step_seconds(recipe, request.num_classes, device)
-            answers = asked * answer_seconds(recipe, request.num_classes, device) * recipe.optim.batch_size
+            answers = teachers * answer_seconds(recipe, request.num_classes, device) * recipe.optim.batch_size
             seconds = max(step, answers) if threads < cores else step + answers
             yield threads, seconds
             if seconds > shortest * (1 + WORTH_IT):
@@ -126,31 +145,10 @@ def time_threads(request: RunRequest, device: torch.device, cores: int) -> Itera
 
 
 def fastest(step_ms: dict[int, float]) -> int:
-    """The number of threads whose step is shortest; the largest number, unless that is slower by more than `WORTH_IT`.
+    """The number of threads with the shortest step; the largest where that is slower by at most `WORTH_IT`.
 
     Args:
         step_ms: milliseconds of a step by number of threads.
     """
     most, best = max(step_ms), min(step_ms, key=lambda threads: step_ms[threads])
     return best if step_ms[best] * (1 + WORTH_IT) < step_ms[most] else most
-
-
-def _teachers(request: RunRequest) -> int:
-    """How many models answer in each step."""
-    roles = ROWS[request.recipe.method.name].teachers
-    return int(Role.OLD in roles) + (len(request.refs) if Role.REF in roles else 0)
-
-
-def _model_key(request: RunRequest) -> str:
-    what = request.recipe.model_dump(mode="json", include=_DECISIVE)
-    return json.dumps({"classes": request.num_classes, "refs": len(request.refs)} | what, sort_keys=True)
-
-
-def _name(recipe: Recipe) -> str:
-    side, batch = recipe.data.image_size, recipe.optim.batch_size
-    return f"{recipe.model.arch} at {side} pixels, batches of {batch}, {recipe.method.name}"
-
-
-def _note(kept: KeptThreads) -> str:
-    steps = ", ".join(f"{threads}: {kept.step_ms[threads]:.0f}" for threads in sorted(kept.step_ms))
-    return f"threads: {kept.threads}; milliseconds of a step with {steps} (runtime.threads says otherwise)"

@@ -14,15 +14,14 @@ from mptctl.machine.signals import StopRequest, stop_on_signals
 from mptctl.models.metrics_log import truncate_metrics
 from mptctl.models.ownership import left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
-from mptctl.training.assemble import OWN, assemble
+from mptctl.training.assemble import RunParts, assemble
 from mptctl.training.distributed import ProcessGroup, workers
 from mptctl.training.fit import fit
-from mptctl.training.lockstep_sharing import OwnParts
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import was_never_saved
 from mptctl.training.run import Run
-from mptctl.training.torch_settings import torch_settings, with_own_threads
+from mptctl.training.torch_settings import choose_threads, torch_settings
 
 
 def train(request: RunRequest, observer: Observer) -> FitResult:
@@ -67,7 +66,7 @@ def begin(
     group: ProcessGroup,
     stop: StopRequest,
     stack: contextlib.ExitStack,
-    parts: OwnParts = OWN,
+    parts: RunParts | None = None,
 ) -> Run:
     """Assemble a run whose folder is held, and make the folder ready; what it opens is closed with the stack.
 
@@ -78,7 +77,7 @@ def begin(
     stack.callback(observer.closed)  # whatever it shows while pictures are decoded
     try:
         with stop.breaks_off():
-            request, notes = with_own_threads(request, device)
+            request, notes = choose_threads(request, device)
             run = assemble(request, device, group, observer.progress, parts)
     except KeyboardInterrupt:
         raise Stopped(
@@ -88,19 +87,20 @@ def begin(
         ) from None
     run.context.notes.extend(notes)
     stack.callback(run.context.train.close)
-    if run.context.validator is not None:
-        stack.callback(run.context.validator.loader.close)
+    if run.student.teachers is not None:
+        run.student.teachers.open()
     validator = run.context.validator
-    for source in (run.student.teachers, validator.teachers if validator is not None else None):
-        if source is not None:
-            source.open()
+    if validator is not None:
+        stack.callback(validator.loader.close)
+        if validator.teachers is not None:
+            validator.teachers.open()
     if group.is_main:
         _write_start(request, run)
     return run
 
 
 def _write_start(request: RunRequest, run: Run) -> None:
-    """Make the folder ready; only now that everything else is known to be in order is anything thrown away."""
+    """Make the folder ready; only now that all else is known to be in order is anything thrown away."""
     context, folder = run.context, run.context.folder
     if request.overwrite:
         context.notes.extend(left_alone(folder.empty()))

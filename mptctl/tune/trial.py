@@ -16,12 +16,12 @@ from mptctl.errors import MptctlError, one_line
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import wait_until_free
-from mptctl.models.metrics_log import MetricsLine, read_metrics
+from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.models.validation import Validation
 from mptctl.recipe import Recipe
 from mptctl.training.lockstep import train_in_lockstep
-from mptctl.training.observer import FitResult
+from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from mptctl.tune.choice import objective
@@ -133,24 +133,12 @@ def _failed(plan: TrialPlan, name: str, started: float, error: Exception) -> dic
     return {"trial": name, "error": message[:500], "seconds": time.monotonic() - started, **_worst()}
 
 
-def best_epoch(lines: list[MetricsLine]) -> MetricsLine | None:
-    """The validation whose model ``best.pt`` is: lowest error, the latest of several."""
-    epochs = [line for line in lines if line.event == "epoch" and line.val_error is not None]
-    return min(reversed(epochs), key=lambda line: line.val_error or 0.0, default=None)
-
-
-class _Reporter:
+class _Reporter(Observer):
     """Tells Ray of a trial after every validation, once its checkpoint is on the disk."""
 
     def __init__(self, plan: TrialPlan, name: str, started: float, together: int) -> None:
         self._report = partial(_report, plan, name, started, together)
         self._validated = False
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """Nothing: the search decoded everything before its first trial, and the table shows whole epochs."""
-
-    def started(self, name: str, total_steps: int, step: int, notes: list[str]) -> None:
-        """Nothing: Ray knows that it started the trial."""
 
     def line(self, line: MetricsLine) -> None:
         """Report an epoch when what it left can be resumed from."""
@@ -159,12 +147,6 @@ class _Reporter:
         elif line.event == "checkpoint" and self._validated:
             self._validated = False
             tune.report(self._report(finished=False))
-
-    def finished(self, result: FitResult) -> None:
-        """Nothing: the trial itself reports its end."""
-
-    def closed(self) -> None:
-        """Nothing: there is no display."""
 
 
 def _report(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:

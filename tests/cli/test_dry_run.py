@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mptctl.data.split import make_split
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Done, short_recipe
@@ -40,7 +40,7 @@ def unreadable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("imagefolder", run_root=runs, data_root=root, val_fraction=0.2)
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1", "optim.batch_size=4")
-        train(RunRequest(recipe, split, runs / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, runs / name, only_old_classes=name == "old"), Observer())
     shutil.rmtree(runs / "cache")
     for picture in root.glob("*/*/*.png"):
         picture.write_bytes(b"garbage")

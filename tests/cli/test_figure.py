@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mptctl.data.split import make_split
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe
@@ -24,7 +24,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for name, dim in (("old", 2), ("new", 2), ("wide", 8)):
         recipe = short_recipe(f"model.embedding_dim={dim}", "optim.max_steps=12", f"runtime.seed={len(name)}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
     return root
 
 

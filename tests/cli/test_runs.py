@@ -24,7 +24,7 @@ from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_chec
 from mptctl.models.run_list import list_runs
 from mptctl.recipe import Recipe
 from mptctl.report.documents.runs import print_runs
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, command, environment, short_recipe, train_until_killed
@@ -44,7 +44,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("old", "ensemble/0", "ensemble/1") if folder != root else ("old",):
             seed = int(name[-1]) if name != "old" else 7
             request = RunRequest(recipe(seed=seed), split, folder / name, only_old_classes=name == "old")
-            train(request, Silent())
+            train(request, Observer())
             best[folder / name] = folder / name / "best.pt"
     split = load_split(root / "10")
     for name, refs in (("mpt-kl", ("ensemble/0", "ensemble/1")), ("other", ("ensemble/1",))):
@@ -55,7 +55,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
             root / "10" / "old" / "best.pt",
             tuple(root / "10" / ref / "best.pt" for ref in refs),
         )
-        train(request, Silent())
+        train(request, Observer())
     (root / "2").mkdir()
     shutil.copytree(root / "10" / "other", root / "2" / "copy")
     (root / "cache" / "old").mkdir(parents=True)

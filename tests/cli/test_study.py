@@ -9,8 +9,8 @@ import pytest
 
 from mptctl.cli.training_verbs import describe
 from mptctl.data.split import make_split
-from mptctl.report.media.training_progress import Silent
 from mptctl.training.dry_run import DryRun
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, make_folder, short_recipe
@@ -80,7 +80,7 @@ def test_a_plan_names_its_runs_what_is_there_and_what_they_take(
     root = tmp_path / "runs"
     split = make_split("digits", run_root=root / "1", seed=1)
     recipe = short_recipe("optim.max_steps=2", "optim.epochs=15", "runtime.threads=0", "runtime.seed=2001")
-    train(RunRequest(recipe, split, root / "1" / "old", only_old_classes=True), Silent())
+    train(RunRequest(recipe, split, root / "1" / "old", only_old_classes=True), Observer())
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     done = mptctl("study", study, "--run-root", root, "--seeds", "1,2", "--dry-run", "--json")
     assert done.returncode == 0, done.stderr

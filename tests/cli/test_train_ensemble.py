@@ -13,8 +13,8 @@ from mptctl.data.split import load_split, make_split
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint
 from mptctl.names import Role
 from mptctl.recipe import differences, load_recipe
-from mptctl.report.media.training_progress import Silent
 from mptctl.teachers.ensemble import Teachers
+from mptctl.training.observer import Observer
 from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, CommandLine, short_recipe, train_until_killed
@@ -31,7 +31,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keys = ("runtime.device=cpu", "optim.max_steps=2", "runtime.threads=1")
     for name, seed in (("old", 2005), ("ensemble/0", 3005), ("ensemble/1", 3006)):
         recipe = load_recipe("digits", keys, {"runtime.seed": seed})
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
     return root
 
 

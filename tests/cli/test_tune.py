@@ -11,7 +11,7 @@ import pytest
 
 from mptctl.data.split import make_split
 from mptctl.recipe import load_recipe
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Done, short_recipe
@@ -26,7 +26,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
     return root
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe
@@ -38,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root)
     for seed, name in enumerate(("old", "ref", "new")):
         recipe = short_recipe(f"runtime.seed={seed}")
-        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, root / name, only_old_classes=name == "old"), Observer())
     return root
 
 

@@ -12,7 +12,7 @@ from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.run_folder import RunDir
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import make_folder, short_recipe
@@ -56,7 +56,9 @@ def test_row_22_without_test_pictures_with_a_trial_killed_and_one_that_diverges(
         picture.unlink()  # whoever reads a test picture now fails
     small = ("optim.batch_size=8", "data.loader=threaded")
     for name in ("old", "ref"):
-        train(RunRequest(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Silent())
+        train(
+            RunRequest(short_recipe(*small), split, runs / name, only_old_classes=name == "old"), Observer()
+        )
     with open(tmp_path / "recipe.yaml", "w", encoding="utf-8") as file:
         file.write(short_recipe(*small, "optim.epochs=60").to_yaml())
     flags = (

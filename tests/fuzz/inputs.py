@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import make_folder, short_recipe
@@ -68,7 +68,7 @@ def make_inputs(root: Path) -> None:
 def _train(split: Split, name: str) -> None:
     recipe = short_recipe("optim.batch_size=4", "optim.epochs=1", "optim.max_steps=2")
     folder = split.run_root / name
-    train(RunRequest(recipe, split, folder, only_old_classes=name == "old"), Silent())
+    train(RunRequest(recipe, split, folder, only_old_classes=name == "old"), Observer())
 
 
 def _predictions(root: Path) -> None:

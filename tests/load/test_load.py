@@ -150,13 +150,13 @@ def test_a_page_of_many_flips(tmp_path: Path, tell: Callable[[str], None]) -> No
 
 
 def _train_two(root: Path) -> None:
-    from mptctl.report.media.training_progress import Silent
+    from mptctl.training.observer import Observer
     from mptctl.training.request import RunRequest
     from mptctl.training.train import train
 
     split = make_split("digits", run_root=root)
     for name in ("old", "ref"):
-        train(RunRequest(short_recipe(), split, root / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(short_recipe(), split, root / name, only_old_classes=name == "old"), Observer())
         assert load_checkpoint(root / name / "best.pt")
 
 

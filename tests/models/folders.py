@@ -13,7 +13,7 @@ import torch
 import torchvision
 
 from mptctl.data.split import make_split
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CommandLine, short_recipe
@@ -39,7 +39,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=base / "runs")
     for name in ("old", "ref"):
         recipe = short_recipe("optim.max_steps=1")
-        train(RunRequest(recipe, split, base / "runs" / name, only_old_classes=name == "old"), Silent())
+        train(RunRequest(recipe, split, base / "runs" / name, only_old_classes=name == "old"), Observer())
     shutil.copytree(base / "runs" / "ref", base / "outside")
     (base / "outside" / "thesis.txt").write_text("three years of work")
     torch.save(torchvision.models.get_model(NETWORK, num_classes=5).state_dict(), base / "foreign.pt")

@@ -14,7 +14,7 @@ import numpy as np
 
 from mptctl.data.split import make_split
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import make_folder, short_recipe
@@ -54,7 +54,7 @@ def _two_models(folder: Path) -> None:
     split = make_split("digits", run_root=folder / "runs")
     for name in ("old", "ref"):
         request = RunRequest(short_recipe(), split, folder / "runs" / name, only_old_classes=name == "old")
-        train(request, Silent())
+        train(request, Observer())
 
 
 def _study(folder: Path) -> None:

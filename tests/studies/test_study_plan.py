@@ -10,7 +10,6 @@ import pytest
 from mptctl.data.split import Split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
-from mptctl.report.media.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
@@ -18,6 +17,7 @@ from mptctl.studies.study_file import Study, StudyFile, settle
 from mptctl.studies.study_pieces import StudySplit
 from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
 from mptctl.studies.study_state import existing_split, make_splits, standings
+from mptctl.training.observer import Observer
 from mptctl.training.train import train
 
 TINY = {"optim.max_steps": 2, "runtime.device": "cpu", "runtime.threads": 1}
@@ -147,7 +147,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     split = make_split("digits", run_root=root / "1", seed=1)
     for run in plan_study(study("no-treatment", "pct-kl", "mpt-kl"), [1]):
         if run.name != "mpt-kl":
-            train(run.request(split), Silent())
+            train(run.request(split), Observer())
         if run.name not in ("pct-kl", "mpt-kl"):
             run_answers(root / "1" / run.name, Session(device="cpu"), split=split)
     return root
@@ -207,7 +207,7 @@ def test_a_teacher_that_is_gone_or_another_one_is_named(trained: Path, tmp_path:
     (other,) = (
         r for r in plan_study(study("no-treatment", **{"runtime.threads": 1}), [1]) if r.name == "old"
     )
-    train(other.request(split), Silent())
+    train(other.request(split), Observer())
     # The same recipe with the same seed: the same weights, but another start of the run.
     assert standing(root, study("no-treatment"))["1/no-treatment"] == "done"
 

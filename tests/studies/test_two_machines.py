@@ -24,12 +24,12 @@ import pytest
 from mptctl.machine.cluster import ENVIRONMENT, LOCAL_ONLY, OBJECT_STORE_BYTES
 from mptctl.models.metrics_log import read_metrics
 from mptctl.names import Session
-from mptctl.report.media.training_progress import Silent
 from mptctl.studies.answers import run_answers
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_file import load_study
 from mptctl.studies.study_plan import on_machine, plan_study
 from mptctl.studies.study_state import make_splits
+from mptctl.training.observer import Observer
 from mptctl.training.train import train
 from tests.common import environment
 from tests.forked import Forked
@@ -154,7 +154,7 @@ def undisturbed(folder: Path) -> dict[str, Any]:
     updates = []
     for planned in plan_study(study, [SEED]):
         run, split = on_machine(planned, 1, "cpu"), splits[planned.place]
-        train(run.request(split), Silent())
+        train(run.request(split), Observer())
         run_answers(root / run.key, Session(device="cpu"), split=split)
         if run.is_update:
             updates.append(root / run.key)

@@ -16,10 +16,10 @@ from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split, load_split
 from mptctl.names import Role
 from mptctl.recipe import Recipe
-from mptctl.report.media.training_progress import Silent
 from mptctl.teachers.cache import CachedTeachers
 from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import CPU, digits_with_teachers, short_recipe
@@ -46,7 +46,7 @@ def update(split: Split, name: str, *overrides: str, method: str = "mpt-kl") -> 
     recipe = short_recipe("optim.max_steps=30", *overrides, method=method)
     train(
         RunRequest(recipe, split, runs / name, runs / "old" / "best.pt", (runs / "ref" / "best.pt",)),
-        Silent(),
+        Observer(),
     )
     weights: dict[str, torch.Tensor] = torch.load(runs / name / "last.pt", weights_only=True)["model"]
     return weights

@@ -11,7 +11,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.names import Role
-from mptctl.report.media.training_progress import Silent
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import short_recipe
@@ -128,7 +128,7 @@ def test_another_teacher_has_another_answer(split: Split) -> None:
     source.logits(batch, BOTH)
     shutil.rmtree(runs / "ref")
     recipe = short_recipe("optim.max_steps=2", "runtime.seed=7")
-    train(RunRequest(recipe, split, runs / "ref"), Silent())
+    train(RunRequest(recipe, split, runs / "ref"), Observer())
     other, teachers, _ = opened(split, short_recipe())
     other.logits(batch, BOTH)
     assert teachers.computed == 1  # the reference; the old model is the same

@@ -49,8 +49,9 @@ def batches(count: int) -> list[Batch]:
 
 def test_the_next_batch_is_answered_before_it_is_asked_for() -> None:
     source = Recording()
-    teachers = TeachersAhead(source, {Role.OLD}, 1)
-    with closing(teachers.over(iter(batches(2)))) as given:
+    teachers = TeachersAhead(source, 1)
+    with closing(teachers):
+        given = teachers.over(iter(batches(2)), {Role.OLD})
         first = next(given)
         assert source.second.wait(60)  # while nothing was asked at all
         assert teachers.logits(first, {Role.OLD})[Role.OLD].unique().tolist() == [0.0]
@@ -63,15 +64,17 @@ def test_the_next_batch_is_answered_before_it_is_asked_for() -> None:
 
 def test_parts_of_a_batch_are_answered_one_by_one() -> None:
     source = Recording()
-    teachers = TeachersAhead(source, {Role.REF}, 2)
-    with closing(teachers.over(iter(batches(1)))) as given:
+    teachers = TeachersAhead(source, 2)
+    with closing(teachers):
+        given = teachers.over(iter(batches(1)), {Role.REF})
         answers = [teachers.logits(part, {Role.REF})[Role.REF] for part in next(given).parts(2)]
     assert [(len(part), part[0, 0].item()) for part in answers] == [(2, 0.0), (2, 2.0)]
 
 
 def test_what_a_teacher_raises_reaches_the_step_that_asks() -> None:
-    teachers = TeachersAhead(Recording(), {Role.OLD}, 1)
-    with closing(teachers.over(iter(batches(3)))) as given:
+    teachers = TeachersAhead(Recording(), 1)
+    with closing(teachers):
+        given = teachers.over(iter(batches(3)), {Role.OLD})
         for _ in range(2):
             teachers.logits(next(given), {Role.OLD})
         with pytest.raises(ValueError, match="the third batch"):
@@ -80,8 +83,9 @@ def test_what_a_teacher_raises_reaches_the_step_that_asks() -> None:
 
 def test_who_stops_in_the_middle_leaves_no_thread() -> None:
     before = threading.active_count()
-    teachers = TeachersAhead(Recording(), {Role.OLD}, 1)
-    with closing(teachers.over(iter(batches(2)))) as given:
+    teachers = TeachersAhead(Recording(), 1)
+    with closing(teachers):
+        given = teachers.over(iter(batches(2)), {Role.OLD})
         next(given)
     assert threading.active_count() == before
 

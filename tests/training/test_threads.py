@@ -15,7 +15,7 @@ from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_ke
 from mptctl.recipe import change_recipe, load_recipe
 from mptctl.training import torch_settings
 from mptctl.training.request import RunRequest
-from mptctl.training.torch_settings import fastest, time_threads, with_own_threads
+from mptctl.training.torch_settings import choose_threads, fastest, time_threads
 from tests.common import CPU, Train, short_recipe
 
 needs_two_cores = pytest.mark.skipif(usable_cores() < 2, reason="one core leaves nothing to find")
@@ -100,7 +100,7 @@ def test_a_run_is_timed_once_and_its_recipe_says_what_was_found(
     assert torch.get_num_threads() == 1  # as before the run
 
     nobody_says.setattr(torch_settings, "time_threads", lambda *_: pytest.fail("timed again"))
-    again, _ = with_own_threads(request_of, CPU)
+    again, _ = choose_threads(request_of, CPU)
     assert again.recipe == written
 
 
@@ -109,7 +109,7 @@ def test_where_something_else_computes_what_is_found_is_for_this_run_alone(
     nobody_says: pytest.MonkeyPatch, request_of: RunRequest
 ) -> None:
     made_up(nobody_says, dict.fromkeys(range(1, usable_cores()), 2.0) | {usable_cores(): 1.0})
-    quiet, _ = with_own_threads(request_of, CPU)
+    quiet, _ = choose_threads(request_of, CPU)
     assert quiet.recipe.runtime.threads == usable_cores()
     path = threads_file()
     assert path is not None
@@ -117,7 +117,7 @@ def test_where_something_else_computes_what_is_found_is_for_this_run_alone(
 
     nobody_says.setattr(os, "getloadavg", lambda: (usable_cores() * 0.5, 0.0, 0.0))
     made_up(nobody_says, dict.fromkeys(range(1, usable_cores()), 2.0) | {usable_cores(): 9.0})
-    busy, _ = with_own_threads(request_of, CPU)
+    busy, _ = choose_threads(request_of, CPU)
     assert 1 <= busy.recipe.runtime.threads < usable_cores()
     assert path.read_bytes() == before
     torch.set_num_threads(1)
@@ -139,7 +139,7 @@ def test_nothing_is_timed_where_somebody_has_said_how_many(
     )
     asked = replace(request_of, recipe=recipe)
     device = torch.device("cuda") if said == "GPU" else CPU
-    assert with_own_threads(asked, device) == (asked, [])
+    assert choose_threads(asked, device) == (asked, [])
 
 
 def test_what_is_kept_is_of_this_machine_one_for_each_model_and_a_damaged_file_is_none(
@@ -177,7 +177,7 @@ def test_no_more_threads_are_taken_than_there_are_cores(
 ) -> None:
     many = replace(request_of, recipe=change_recipe(request_of.recipe, {"runtime.threads": 512}, ""))
     cores = usable_cores()
-    assert with_own_threads(many, CPU) == (
+    assert choose_threads(many, CPU) == (
         many,
         [f"warning: runtime.threads 512: there are cores for {cores}, which are taken"],
     )

@@ -14,18 +14,17 @@ from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import LOG_SECONDS, plain_line, throttled_log
 from mptctl.training.fit import LONG_RUN, LONG_WAIT
 from mptctl.training.observer import FitResult, Observer
-from mptctl.training.observer import Silent as Silent
 
 
 def observer() -> Observer:
     """The observer that suits standard error; workers that do not lead stay silent."""
     console = Console(stderr=True)
     if rank() != 0:
-        return Silent()
+        return Observer()
     return Live(console) if console.is_terminal else Plain(console)
 
 
-class Plain(Silent):
+class Plain(Observer):
     """One line an epoch, and one every half minute in between.
 
     Args:
@@ -76,7 +75,7 @@ class Plain(Silent):
         plain_line(self.console, text)
 
 
-class Live(Silent):
+class Live(Observer):
     """A bar with time left, loss terms, learning rate and speed; one line an epoch stays above it.
 
     Args:

@@ -44,7 +44,7 @@ def observed(request: RunRequest, names: Sequence[TrackerName]) -> Observer:
     return LoggedRun(terminal, request, names) if names and rank() == 0 else terminal
 
 
-class LoggedRun:
+class LoggedRun(Observer):
     """An observer that hands on what it is told, and has it logged.
 
     Args:
