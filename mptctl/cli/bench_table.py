@@ -11,19 +11,19 @@ def print_table(
     """Columns of ``words`` begin at the left, the others are numbers and end at the right; spare ones may go."""
     from rich.console import Console
 
-    from mptctl.report.media.tables import make_table
+    from mptctl.report.media.document import Column, Table
+    from mptctl.report.media.terminal import print_parts
 
-    console = Console()
-    table = make_table(console, *columns, left=words, spare=spare)
-    for row in rows:
-        table.add_row(*row)
-    console.print(table)
+    order = {title: place for place, title in enumerate(spare, start=1)}
+    made = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
+    print_parts([Table(made, list(rows))], Console())
 
 
 def conclude(sentence: str) -> None:
     """Say what a bench comes to, as its last line."""
     from rich.console import Console
 
-    from mptctl.report.media.tables import say, words
+    from mptctl.report.media.document import Note
+    from mptctl.report.media.terminal import print_parts
 
-    say(words(sentence, "bold"), Console())
+    print_parts([Note(sentence, "strong", whole=True)], Console())

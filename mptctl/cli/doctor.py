@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 
 
 @prints({"--json": "mptctl.machine.doctor:DoctorReport"})
@@ -23,11 +22,5 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
     from mptctl.machine.doctor import DoctorReport, conclusion, examine
 
     checks = examine(run_root)
-    if as_json:
-        typer.echo(DoctorReport(checks=checks, conclusion=conclusion(checks)).model_dump_json())
-        return
-    from rich.console import Console
-
-    from mptctl.report.documents.doctor import print_doctor
-
-    print_doctor(checks, conclusion(checks), Console())
+    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    show(report, "lists:doctor_document", as_json=as_json)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from mptctl.cli.show import show_document
+
 if TYPE_CHECKING:
     from mptctl.evaluation.flip_report import FlipReport
 
@@ -65,12 +67,10 @@ def conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
 
         typer.echo(FlipReports(reports=list(reports.values())).model_dump_json())
     else:
-        from rich.console import Console
-
         from mptctl.report.documents.class_names import for_people
-        from mptctl.report.documents.updates import print_updates
 
-        print_updates({name: for_people(report) for name, report in reports.items()}, Console())
+        named = {name: for_people(report) for name, report in reports.items()}
+        show_document(named, "updates:updates_document")
     failed = []
     for name, report in reports.items():
         try:

@@ -9,6 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 from mptctl.errors import visible
 from mptctl.names import Session
 
@@ -127,7 +128,6 @@ def _episodes(
     checkpoints, split = named_checkpoints([run], session.run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.few_shot import EpisodeRequest, few_shot
-    from mptctl.report.documents.few_shot import print_few_shot
     from mptctl.report.media.progress_bars import showing_progress
 
     request = EpisodeRequest(*numbers)
@@ -135,12 +135,7 @@ def _episodes(
         report = few_shot(checkpoints[run], split, request, session, classes=chosen)
     for warning in report.warnings:
         typer.echo(f"warning: {visible(warning)}", err=True)
-    if as_json:
-        typer.echo(report.model_dump_json())
-        return
-    from rich.console import Console
-
-    print_few_shot(report, Console())
+    show(report, "few_shot:few_shot_document", as_json=as_json)
 
 
 def _add(run: str, session: Session, pictures: Path, name: str, *, overwrite: bool, as_json: bool) -> None:
@@ -196,12 +191,7 @@ def _analyse(
         request = EpisodeRequest(*numbers)
         found = discriminability(checkpoints, split, request, session)
     save_figure(draw_discriminability(found), path)
-    if as_json:
-        typer.echo(DiscriminabilityReport(runs=found, figure=str(path)).model_dump_json())
-        return
-    from rich.console import Console
-
-    from mptctl.report.documents.few_shot import print_discriminability
-
-    print_discriminability(found, Console())
-    typer.echo(str(path))
+    report = DiscriminabilityReport(runs=found, figure=str(path))
+    show(report, "few_shot:discriminability_document", as_json=as_json)
+    if not as_json:
+        typer.echo(str(path))

@@ -71,15 +71,7 @@ def quickstart(
         return
     from mptctl.report.documents.quickstart import print_quickstart
 
-    print_quickstart(
-        result.rows,
-        result.meaning,
-        result.examples,
-        pictures,
-        result.report,
-        result.next_command,
-        Console(),
-    )
+    print_quickstart(result, pictures, Console())
 
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:

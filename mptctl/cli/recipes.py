@@ -35,7 +35,7 @@ def recipes(
         return
     from rich.console import Console
 
-    from mptctl.report.documents.catalog import catalog_yaml, print_catalog
+    from mptctl.report.documents.lists import catalog_yaml, print_catalog
 
     if name is None:
         print_catalog(found, Console())

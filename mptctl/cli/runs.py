@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 
 if TYPE_CHECKING:
     from mptctl.models.run_list import RunList
@@ -57,16 +58,10 @@ def runs(
     found = list_runs(run_root)
     if clean:
         _clean(found, yes)
-    elif as_json:
-        typer.echo(found.model_dump_json())
-    elif not found.runs:
-        typer.echo(f"no run below {run_root}", err=True)
+    elif found.runs or as_json:
+        show(found, "lists:runs_document", as_json=as_json)
     else:
-        from rich.console import Console
-
-        from mptctl.report.documents.runs import print_runs
-
-        print_runs(found.runs, Console())
+        typer.echo(f"no run below {run_root}", err=True)
 
 
 def _clean(found: RunList, yes: bool) -> None:

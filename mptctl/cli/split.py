@@ -9,11 +9,12 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.show import show
 from mptctl.errors import visible
 from mptctl.names import OnBad, Order, Source, Verify
 
 if TYPE_CHECKING:
-    from mptctl.data.split_summary import SplitSummary
+    pass
 
 # Classes that the table names of each side; --json names all.
 SHOWN_CLASSES = 5
@@ -154,34 +155,4 @@ def split(
 
         for line in passed_over_in_classes(made.manifest.root, parts_of(made.manifest.root)).lines():
             typer.echo(visible(line), err=True)
-    if as_json:
-        typer.echo(summary.model_dump_json())
-    else:
-        _print(summary)
-
-
-def _print(summary: SplitSummary) -> None:
-    from rich.console import Console
-
-    from mptctl.errors import some
-    from mptctl.report.documents.class_names import class_name
-    from mptctl.report.media.tables import make_table, words
-
-    console = Console()
-    kept = ", kept as it was" if summary.kept else ""
-    typer.echo(
-        f"{summary.path}{kept}: {summary.source}, {summary.num_old} old and {summary.num_new} new classes"
-    )
-    for label, names in (("old", summary.old_classes), ("new", summary.new_classes)):
-        if names:
-            shown = [class_name(summary.class_labels or {}, name) for name in names]
-            typer.echo(visible(f"{label}: {some(shown, SHOWN_CLASSES)}"))
-    table = make_table(console, "pictures", "old classes", "new classes", "all")
-    for part, counts in summary.parts.items():
-        table.add_row(words(part), f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}")
-    console.print(table)
-    if summary.quarantined:
-        typer.echo(f"kept out: {len(summary.quarantined)} pictures that cannot be used")
-    for note in summary.notes:
-        typer.echo(visible(note))
-    typer.echo(f"fingerprint {summary.fingerprint}")
+    show(summary, "split:split_document", as_json=as_json)

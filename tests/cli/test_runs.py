@@ -23,7 +23,8 @@ from mptctl.models.ownership import RUN
 from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 from mptctl.models.run_list import list_runs
 from mptctl.recipe import Recipe
-from mptctl.report.documents.runs import print_runs
+from mptctl.report.documents.lists import runs_document
+from mptctl.report.media.terminal import print_document
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -82,7 +83,7 @@ def wide(root: Path) -> str:
     """The table in a terminal in which nothing is wrapped."""
     console = Console(width=200, file=io.StringIO(), force_terminal=True)
     with console.capture() as capture:
-        print_runs(list_runs(root).runs, console)
+        print_document(runs_document(list_runs(root)), console)
     return capture.get()
 
 

@@ -10,9 +10,18 @@ import pytest
 import torch
 from rich.console import Console
 
-from mptctl.machine.doctor import LEAST_FREE, Check, conclusion, examine, judge_storage, judge_threads
+from mptctl.machine.doctor import (
+    LEAST_FREE,
+    Check,
+    DoctorReport,
+    conclusion,
+    examine,
+    judge_storage,
+    judge_threads,
+)
 from mptctl.machine.kept_threads import KeptThreads
-from mptctl.report.documents.doctor import print_doctor
+from mptctl.report.documents.lists import doctor_document
+from mptctl.report.media.terminal import print_document
 from tests.common import CommandLine
 
 
@@ -51,7 +60,8 @@ def test_no_line_is_longer_than_a_pipe_is_wide(monkeypatch: pytest.MonkeyPatch) 
         Check(name="cores", state="ok", found="2"),
     ]
     console = Console(file=StringIO())
-    print_doctor(checks, conclusion(checks), console)
+    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    print_document(doctor_document(report), console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, lines)) <= 80
     assert " ".join(" ".join(lines).split()).endswith(conclusion(checks))

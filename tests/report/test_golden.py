@@ -24,7 +24,9 @@ from mptctl.report.documents.flips_markdown import render_markdown as render_fli
 from mptctl.report.documents.flips_page import render_html
 from mptctl.report.documents.github import render_github
 from mptctl.report.documents.junit import render_junit
-from mptctl.report.documents.updates import print_updates
+from mptctl.report.documents.split import split_document
+from mptctl.report.documents.updates import updates_document
+from mptctl.report.media.terminal import print_document
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import Comparison
@@ -179,17 +181,16 @@ def adjusted(kind: str) -> str:
 
 
 def split(console: Console) -> None:
-    from mptctl.cli.split import _print
-
-    del console  # the summary goes to standard output
     counts = PartCounts(old=4_650, new=1_350, all=6_000)
-    _print(
+    print_document(
+        split_document(
         SplitSummary(
             path="runs/split.json", kept=True, source="characters", data_root=None, order="random", seed=1,
             num_old=2, num_new=1, old_classes=["a_[b]", "b\x1b[2J"], new_classes=["c"], class_labels={"c": "sea"},
             parts={"train": counts, "test": counts}, quarantined=["x.png: is no picture"], notes=["a note"],
             fingerprint="0123",
-        )
+        )),
+        console,
     )  # fmt: skip
 
 
@@ -217,8 +218,9 @@ SHOWN: dict[str, Show] = {
     "flips-full": lambda console: print_report(flips("failed"), console, full=True),
     "flips-answers": lambda console: print_report(flips("answers"), console, "nfr", full=True),
     "flips-rows": lambda console: print_report(flips("long"), console, "name", 0),
-    "updates": lambda console: print_updates(updates(), console),
+    "updates": lambda console: print_document(updates_document(updates()), console),
     "calibration": lambda console: print_calibration(calibrated(True), console, full=True),
+    "split": split,
     "tune-budget": lambda console: print_tune(searched(True), console),
     **test_layouts.SHOWN,
     "tune": lambda console: print_tune(searched(), console),
@@ -278,8 +280,3 @@ def test_files(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_pages(name: str) -> None:
     check_golden(f"{name}.html", readable_page(PAGES[name]()))
-
-
-def test_the_summary_of_a_split(capsys: pytest.CaptureFixture[str]) -> None:
-    split(Console())
-    check_golden("split.txt", capsys.readouterr().out)

@@ -13,16 +13,15 @@ from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.gate.history import Release
 from mptctl.evaluation.rates import Counts
 from mptctl.inference.few_shot import FewShotReport, Score
-from mptctl.machine.doctor import Check, conclusion
-from mptctl.models.run_list import RunEntry
-from mptctl.report.documents.catalog import print_catalog
-from mptctl.report.documents.doctor import print_doctor
-from mptctl.report.documents.few_shot import print_few_shot
+from mptctl.machine.doctor import Check, DoctorReport, conclusion
+from mptctl.models.run_list import RunEntry, RunList
+from mptctl.report.documents.few_shot import few_shot_document
 from mptctl.report.documents.history import print_history
+from mptctl.report.documents.lists import doctor_document, print_catalog, runs_document
 from mptctl.report.documents.quickstart import print_quickstart
-from mptctl.report.documents.runs import print_runs
+from mptctl.report.media.terminal import print_document
 from mptctl.studies.catalog import CatalogEntry
-from mptctl.studies.quickstart import QuickstartRow
+from mptctl.studies.quickstart import QuickstartResult, QuickstartRow
 from mptctl.studies.study_dry_run import PlannedRow, StudyDryRun
 from mptctl.tune.tune_report import Comparison
 from tests.report.layouts import check_layout
@@ -45,7 +44,7 @@ def runs(console: Console) -> None:
                    "problem": "best.pt: its tensors do not match their digest"}
         ),
     ]  # fmt: skip
-    print_runs(entries, console)
+    print_document(runs_document(RunList(run_root="runs", runs=entries)), console)
 
 
 def history(console: Console) -> None:
@@ -78,7 +77,10 @@ def quickstart(console: Console) -> None:
         for model, flips in (("old", 0), ("no-treatment", 225), ("mpt-kl", 81))
     ]  # fmt: skip
     said = "Of 4,650 test characters of the 31 old classes, the plain update breaks 225."
-    print_quickstart(rows, said, [], lambda name: None, "runs/flips.html", "mptctl split", console)
+    result = QuickstartResult(
+        rows=rows, meaning=said, examples=[], runs=[], report="runs/flips.html", next_command="mptctl split", seconds=1
+    )  # fmt: skip
+    print_quickstart(result, lambda name: None, console)
 
 
 def few_shot(console: Console) -> None:
@@ -88,7 +90,7 @@ def few_shot(console: Console) -> None:
         accuracy=0.6754, ci95=0.0083, centroid=score, logistic=Score(accuracy=0.6799, ci95=None), seconds=3.4,
         seconds_features=1.0, warnings=[],
     )  # fmt: skip
-    print_few_shot(report, console)
+    print_document(few_shot_document(report), console)
 
 
 def one_model(console: Console, *, full: bool = False) -> None:
@@ -139,7 +141,8 @@ def doctor(console: Console) -> None:
         Check(name="cores", state="ok", found="2"),
         Check(name="storage", state="unusable", found="0.4 GB free", advice="make room"),
     ]
-    print_doctor(checks, conclusion(checks), console)
+    report = DoctorReport(checks=checks, conclusion=conclusion(checks))
+    print_document(doctor_document(report), console)
 
 
 SHOWN = {

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mptctl.report.documents.quickstart import print_quickstart
 from mptctl.report.media.half_blocks import can_draw, draw_half_blocks
-from mptctl.studies.quickstart import QuickstartExample, QuickstartRow
+from mptctl.studies.quickstart import QuickstartExample, QuickstartResult, QuickstartRow
 
 ROWS = [
     QuickstartRow(
@@ -22,15 +22,17 @@ ROWS = [
 EXAMPLES = [
     QuickstartExample(id=f"test/{i}", label="B", plain_answer="8", careful_answer="B") for i in range(4)
 ]
+RESULT = QuickstartResult(
+    rows=ROWS, meaning="Half as many.", examples=EXAMPLES, runs=[], report="runs/flips.html",
+    next_command="mptctl split", seconds=1,
+)  # fmt: skip
 PICTURES = {f"test/{i}": np.full((16, 16, 3), 60 * i, dtype=np.uint8) for i in range(3)}  # the last is gone
 
 
 def screen(**keys: object) -> str:
     file = io.StringIO()
     console = Console(file=file, width=80, **keys)  # type: ignore[arg-type]
-    print_quickstart(
-        ROWS, "Half as many.", EXAMPLES, PICTURES.get, "runs/flips.html", "mptctl split", console
-    )
+    print_quickstart(RESULT, PICTURES.get, console)
     return file.getvalue()
 
 
@@ -46,7 +48,7 @@ def test_two_pixels_make_one_character_the_upper_before_the_lower() -> None:
 
 def test_a_terminal_shows_figures_words_pictures_page_and_command_in_80_columns() -> None:
     shown = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="truecolor", record=True)
-    print_quickstart(ROWS, "Half as many.", EXAMPLES, PICTURES.get, "runs/flips.html", "mptctl split", shown)
+    print_quickstart(RESULT, PICTURES.get, shown)
     lines = shown.export_text().splitlines()
     assert max(map(len, lines)) <= 80
     text = "\n".join(lines)

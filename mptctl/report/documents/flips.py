@@ -1,44 +1,38 @@
-"""The comparison in a terminal: what fits on a screen, or all tables; the verdict in words is the last line."""
+"""A flip report in a terminal: what fits on a screen, or all tables; the verdict in words is the last line."""
 
 from __future__ import annotations
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.files.explained import shown
 from mptctl.names import SortKey
-from mptctl.report.documents.flips_tables import (
+from mptctl.report.documents.flip_tables import (
     causes_table,
+    cells_table,
     classes_table,
-    heading,
+    models_table,
     pairs_table,
+    rates_table,
     slices_table,
 )
 from mptctl.report.documents.verdict_line import verdict_line
-from mptctl.report.documents.wording import (
-    model_lines,
-    rate_lines,
-    sentences_beside_line,
-    slices_sentence,
-    sort_classes,
-    verdict,
-)
-from mptctl.report.media.numbers import format_count, format_interval, of_count, percent
-from mptctl.report.media.tables import make_table, say, words
+from mptctl.report.documents.wording import sentences_beside_line, sort_classes, verdict
+from mptctl.report.media.document import TONES, Document, Note, Table, notes
+from mptctl.report.media.numbers import of_count
+from mptctl.report.media.terminal import drawn, print_parts
 
-STYLES = {"passed": "bold green", "failed": "bold red", "undecided": "bold yellow", "ungated": "bold"}
 # Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a sentence.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
 # Lines that a screen needs for more than the tables: the command, what a failed gate says, and the next prompt.
 BESIDE = 3
 # Fewest lines for which a list of classes is begun.
 LEAST_LINES = 6
-# Old confidence from which an answer counts as sure.
+# Old confidence from which a prediction counts as sure.
 SURE = 0.9
 
 
@@ -59,116 +53,87 @@ def print_report(
         rows: most rows of each list; 0: all. Given, all lists are printed.
         full: print all tables, with their first rows where `rows` does not say.
     """
-    every = full or rows is not None
-    parts = _full(report, console, sort, rows) if every else _screen(report, console, sort)
-    for part in parts:
-        console.print(part)
-    line = words(verdict_line(report), style=STYLES[verdict(report).state])
-    say(line, console)
+    if full or rows is not None:
+        print_parts(flips_document(report, sort, FULL_ROWS if rows is None else rows).parts, console)
+    else:
+        _print_screen(report, console, sort)
 
 
-def _screen(report: FlipReport, console: Console, sort: SortKey) -> list[RenderableType]:
-    """What a person looks at first; with the classes that lost most where a taller terminal has room for them."""
-    parts: list[RenderableType] = [
-        *_names(report),
-        _samples(report),
-        _beside(_cells(report, console), _errors(report, console), console),
-        Text(),
-        _rates(report, console),
-        Text(),
-        *(words(sentence) for sentence in sentences_beside_line(report)),
-        *(words(sentence) for sentence in _flip_sentences(report)),
-    ]
-    if sentence := slices_sentence(report):
-        parts.append(words(sentence))
-        if report.slices:
-            parts.append(slices_table(report.slices[:SLICE_ROWS], console))
-    more = Text("--full shows classes, predictions, causes and calibration.", style="dim")
-    used = len(console.render_lines(Group(*parts, more), pad=False)) + BESIDE
+def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL_ROWS) -> Document:
+    """All tables of a comparison.
+
+    Args:
+        report: the comparison.
+        sort: column that orders the classes.
+        rows: most rows of each list; 0: all.
+    """
+    slices = slices_table(report, report.slices[: rows or None], len(report.slices))
     classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
+    tables = [
+        causes_table(report),
+        slices,
+        classes_table(classes[: rows or None], len(classes)) if classes else None,
+        pairs_table(report, report.pairs[: rows or None], len(report.pairs)) if report.pairs else None,
+    ]
+    return Document(
+        [
+            *_names(report),
+            *notes(verdict(report).sentences),
+            cells_table(report),
+            rates_table(report),
+            models_table(report),
+            *notes([*_flip_sentences(report), *_confidence_sentence(report)]),
+            *(table for table in tables if table is not None),
+            Note("How intervals and verdicts are computed: docs/statistics.md", "quiet"),
+            _last_line(report),
+        ]
+    )
+
+
+def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
+    """What a person looks at first; with the classes that lost most where a taller terminal has room for them."""
+    cells = cells_table(report)
+    parts: list[Note | Table] = [
+        rates_table(report),
+        *notes([*sentences_beside_line(report), *_flip_sentences(report)]),
+    ]
+    if slices := slices_table(report, report.slices[:SLICE_ROWS], len(report.slices)):
+        parts.append(slices)
+    with console.capture() as screen:
+        print_parts([*_names(report), Note(cells.title, "strong")], console)
+        console.print(
+            _beside(drawn(cells, console), drawn(models_table(report, calibration=False), console), console)
+        )
+        console.print()
+        print_parts(parts, console)
+    console.print(Text.from_ansi(screen.get().rstrip("\n")), soft_wrap=True)
+    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
+    used = screen.get().count("\n") + 1 + BESIDE
     room = console.height - used - LEAST_LINES if console.is_terminal else 0
     if classes and room > 0:
-        listed = classes_table(classes[:room], console)
-        parts += [heading("Old classes, worst first", room, len(classes)), listed, Text()]
-    return [*parts, more]
+        console.print()
+        print_parts([classes_table(classes[:room], len(classes))], console)
+        console.print()
+    more = Note("--full shows classes, predictions, causes and calibration.", "quiet")
+    print_parts([more, _last_line(report)], console)
 
 
-def _full(report: FlipReport, console: Console, sort: SortKey, rows: int | None) -> list[RenderableType]:
-    rows = FULL_ROWS if rows is None else rows
-    parts: list[RenderableType] = [
-        *_names(report),
-        Text(),
-        *(words(sentence) for sentence in verdict(report).sentences),
-        Text(),
-        _samples(report),
-        _cells(report, console),
-        Text(),
-        _rates(report, console),
-        Text(),
-        _errors(report, console, calibration=True),
-        Text(),
-        *(words(sentence) for sentence in (*_flip_sentences(report), *_confidence_sentence(report))),
-    ]
-    if table := causes_table(report, console):
-        parts += [heading("Why they flipped"), table]
-    if sentence := slices_sentence(report):
-        parts += [heading("Slices, lowest q first", rows, len(report.slices)), words(sentence)]
-        parts += [slices_table(report.slices[: rows or None], console)] * bool(report.slices)
-    classes = [row for row in sort_classes(report.per_class, sort) if row.negative_flips]
-    if classes:
-        listed = classes_table(classes[: rows or None], console)
-        parts += [heading("Old classes, worst first", rows, len(classes)), listed]
-    if report.pairs:
-        pairs = pairs_table(report.pairs[: rows or None], console)
-        what = "From class to prediction, most first"
-        if more := report.more_pairs.pairs:
-            what += f"; {more:,} further pairs, {report.more_pairs.flips:,} flips, are not listed"
-        parts += [heading(what, rows, len(report.pairs)), pairs]
-    parts.append(Text("How intervals and verdicts are computed: docs/statistics.md", style="dim"))
-    return [*parts, Text()]
-
-
-def _names(report: FlipReport) -> list[RenderableType]:
-    models = (("old", report.old), ("new", report.new))
+def _names(report: FlipReport) -> list[Note]:
+    """Both models by name, and what is to be known of them."""
     return [
-        *(words(f"{role}  {model.name}{_classes_known(model.classes)}") for role, model in models),
-        *(words(f"Note: {warning}.", style="yellow") for warning in report.warnings),
+        *(
+            Note(f"{role}  {model.name}{_classes_known(model.classes)}")
+            for role, model in (("old", report.old), ("new", report.new))
+        ),
+        *notes([f"Note: {warning}." for warning in report.warnings], "doubt"),
     ]
 
 
-def _samples(report: FlipReport) -> Text:
-    return Text(
-        f"{report.n_old:,} test {'sample' if report.n_old == 1 else 'samples'} of old classes", "bold"
-    )
+def _last_line(report: FlipReport) -> Note:
+    return Note(verdict_line(report), TONES[verdict(report).state], whole=True)
 
 
-def _cells(report: FlipReport, console: Console) -> Table:
-    counts = report.counts
-    cells = make_table(console, "", "new right", "new wrong", ruled=False)
-    cells.add_row("old right", f"{counts.both_right:,}", Text(f"{counts.negative_flips:,}", style="bold red"))
-    cells.add_row("old wrong", Text(f"{counts.positive_flips:,}", style="green"), f"{counts.both_wrong:,}")
-    return cells
-
-
-def _rates(report: FlipReport, console: Console) -> Table:
-    rates = make_table(
-        console, "rate", "", "value", "95 % interval", "count", left=("",), spare=("",), ruled=False
-    )
-    for line in rate_lines(report):
-        value, interval = percent(line.rate.value), format_interval(line.rate.ci95)
-        rates.add_row(line.name, line.meaning, value, interval, format_count(line.rate))
-    return rates
-
-
-def _errors(report: FlipReport, console: Console, *, calibration: bool = False) -> Table:
-    models = make_table(console, "model", "old", "new", ruled=False)
-    for row in model_lines(report):
-        if calibration or row.name.startswith("error"):
-            models.add_row(row.name, row.old, row.new)
-    return models
-
-
-def _beside(left: Table, right: Table, console: Console) -> RenderableType:
+def _beside(left: RenderableType, right: RenderableType, console: Console) -> RenderableType:
     """Two tables next to each other, or one below the other."""
     sizes = [Measurement.get(console, console.options, table).maximum for table in (left, right)]
     if sum(sizes) + 4 > console.width:

@@ -7,8 +7,16 @@ from typing import NamedTuple
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.report.documents import wording
-from mptctl.report.documents.causes_wording import cause_lines, causes_sentence
 from mptctl.report.documents.flip_list import FIRST_ROWS, flip_list, order_sentence
+from mptctl.report.documents.flip_tables import (
+    causes_table,
+    classes_table,
+    models_table,
+    pairs_table,
+    rates_table,
+    slices_table,
+    takers_table,
+)
 from mptctl.report.figures.flips import draw_figures
 from mptctl.report.figures.flips_words import figure_words
 from mptctl.report.figures.reliability import CAPTION as RELIABILITY
@@ -59,16 +67,22 @@ def render_html(
     first = listed[: max(FIRST_ROWS, len(pictures))] if report.worst_flips else listed[:FIRST_ROWS]
     pictures += [None] * (len(first) - len(pictures))
     words = figure_words(report)
+    slices = slices_table(report, report.slices[:ROWS], len(report.slices))
+    tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
+    pairs = []
+    if report.pairs:
+        pairs = [
+            pairs_table(report, report.pairs[:ROWS], len(report.pairs)),
+            takers_table(report.takers[:ROWS], len(report.takers)),
+        ]
     return render_page(
         "page",
         provenance=provenance,
         report=report,
         verdict=wording.verdict(report),
-        rates=wording.rate_lines(report),
-        models=wording.model_lines(report),
-        causes=cause_lines(report),
-        causes_sentence=causes_sentence(report),
-        slices_sentence=wording.slices_sentence(report),
+        models=[rates_table(report), models_table(report)],
+        tables=[table for table in tables if table is not None],
+        pairs=pairs,
         figures=[
             inline_figure(name, CAPTIONS[name], figure, words[name])
             for name, figure in draw_figures(report).items()
@@ -78,7 +92,6 @@ def render_html(
         order=order_sentence(listed),
         listed=len(listed),
         filters=FILTERS,
-        rows=ROWS,
     )
 
 

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.text import Text
 
 from mptctl.evaluation.gate.history import Release
 from mptctl.files.explained import shown
+from mptctl.report.media.document import TONES, Cell, Column, Note, Row, Table
 from mptctl.report.media.numbers import format_interval, percent
-from mptctl.report.media.tables import make_table
+from mptctl.report.media.terminal import print_parts
 
 BLOCKS, PLAIN = "▁▂▃▄▅▆▇█", "_.,-=+*#"
-STYLES = {"passed": "green", "failed": "bold red", "undecided": "yellow", "ungated": ""}
+COLUMNS = (
+    Column("date", spare=5),
+    Column("new", words=True),
+    Column("flips"),
+    Column("NFR", spare=3),
+    Column("95 % interval", spare=4),
+    Column("lost", spare=1),
+    Column("error", spare=2),
+    Column("gate"),
+)
 
 
 def print_history(releases: list[Release], console: Console) -> None:
-    """Print what was released, oldest first."""
+    """Print what was released, oldest first; the line of blocks has as many as fit, in signs that can be printed."""
     line = sparkline([release.nfr for release in releases][-max(10, console.width - 24) :], console.encoding)
     low, high = (choose(release.nfr for release in releases) for choose in (min, max))
-    console.print(Text(f"NFR {line} {percent(low)} to {percent(high)}"))
-    console.print()
-    table = make_table(
-        console,
-        "date",
-        "new",
-        "flips",
-        "NFR",
-        "95 % interval",
-        "lost",
-        "error",
-        "gate",
-        left=("new",),
-        spare=("lost", "error", "NFR", "95 % interval", "date"),
-    )
-    for release in releases:
-        flips = f"{release.counts.negative_flips:,} / {release.n_old:,}"
-        table.add_row(
+    rows: list[Row] = [
+        [
             release.date.isoformat(),
-            Text(shown(release.new)),
-            flips,
+            shown(release.new),
+            f"{release.counts.negative_flips:,} / {release.n_old:,}",
             percent(release.nfr),
             format_interval(release.nfr_ci95, 1),
             percent(release.lost, 1),
             percent(release.er_new, 1),
-            Text(release.verdict, style=STYLES[release.verdict]),
-        )
-    console.print(table)
+            Cell(release.verdict, tone=TONES[release.verdict]),
+        ]
+        for release in releases
+    ]
+    print_parts([Note(f"NFR {line} {percent(low)} to {percent(high)}"), Table(COLUMNS, rows)], console)
 
 
 def sparkline(values: list[float], encoding: str) -> str:

@@ -71,7 +71,10 @@ def trials_table(report: TuneReport) -> Table:
                 Cell(_mark(trial, report), tone="strong"),
             ]
         )
-    return Table(columns, rows, name="Trials")
+    over = "error above the bound" if report.max_nfr is None else "not shown to keep the budget"
+    return Table(
+        columns, rows, name="Trials", legend=f"over: {over}; front: no other trial beats it in both."
+    )
 
 
 def _drawings(report: TuneReport) -> list[Drawing]:
@@ -205,7 +208,7 @@ def _mark(trial: Trial, report: TuneReport) -> str:
     if trial.name == report.choice:
         return "best"
     if trial.within_bound is False:
-        return "over the bound" if report.max_nfr is None else "not shown to keep the budget"
+        return "over"
     return "front" if trial.name in report.front else ""
 
 

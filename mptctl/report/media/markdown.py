@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from mptctl.errors import visible
 from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bold_legend
 
+# Characters of a name in a cell.
+LONGEST = 200
 
-def escape(text: str) -> str:
-    """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`."""
+
+def escape(text: str, *, shorten: bool = True) -> str:
+    """Text that stays text: a class may be called `<b>`, `a|b`, `@team` or `[x](y)`.
+
+    Args:
+        text: a name, or a sentence.
+        shorten: leave out what a name has more than `LONGEST` characters.
+    """
     flat = visible(" ".join(text.split()))
+    if shorten and len(flat) > LONGEST:
+        flat = f"{flat[: LONGEST - 3]}..."
     escaped = re.sub(
         r"([\\`*_\[\]|~#])", r"\\\1", flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     )
@@ -24,11 +34,11 @@ def document_markdown(document: Document) -> str:
     for part in document.shown_in("markdown"):
         if isinstance(part, Table):
             heading = [f"#### {escape(part.title)}", ""] if part.title else []
-            sentence = [escape(part.sentence), ""] if part.sentence else []
-            legend = [escape(bold_legend(part.legend)), ""] if part.legend else []
+            sentence = [escape(part.sentence, shorten=False), ""] if part.sentence else []
+            legend = [escape(bold_legend(part.legend), shorten=False), ""] if part.legend else []
             lines += [*heading, *sentence, *table_lines(part), "", *legend]
         else:
-            lines.append(f"- {escape(part.text)}")
+            lines.append(f"- {escape(part.text, shorten=False)}")
     return "\n".join([*lines, ""])
 
 

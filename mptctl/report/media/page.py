@@ -15,9 +15,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from mptctl import __version__
-from mptctl.evaluation.slices.source import slice_name
 from mptctl.report.media.document import Document, Note, Table
-from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
+from mptctl.report.media.numbers import percent
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.svg import inline_svg
 
@@ -50,15 +49,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (
-        percent,
-        format_interval,
-        format_count,
-        slice_name,
-        q_value,
-        anchor,
-        compact,
-    )
+    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact)
     environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(f"{template}.html.j2")
     return _allow_script(page.render(version=__version__, provenance=provenance, **parts))

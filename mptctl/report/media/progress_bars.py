@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from mptctl.names import Progress, Session
-from mptctl.report.media.tables import words
+from mptctl.report.media.terminal import words
 
 # Seconds between two lines of a log on one thing that goes on: it should stay readable.
 LOG_SECONDS = 30.0

@@ -1,0 +1,165 @@
+"""The tables of a flip report, which its terminal, Markdown and page share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mptctl.evaluation.flip_report import Cause, ClassRow, FlipReport, PairRow, SliceRow, WrongAnswerRow
+from mptctl.evaluation.slices.source import slice_name
+from mptctl.report.documents.wording import model_lines, rate_lines, slices_sentence
+from mptctl.report.media.document import Cell, Column, Row, Table
+from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
+
+MEANINGS: Mapping[Cause, str] = {
+    "noise": "OLD trained again flips it too",
+    "label doubtful": "NEW, a plain update and OLD's second choice agree",
+    "bias": "a shift of the new classes heals it",
+    "new class": "a new class is above the right one, no old one",
+    "old classes": "one old class is above the right one",
+    "forgotten": "several old classes are above the right one",
+}
+
+
+def rates_table(report: FlipReport) -> Table:
+    """The flip rates with intervals and counts, over test samples of the old classes."""
+    columns = [
+        Column("rate"),
+        Column("meaning", words=True, spare=1),
+        Column("value"),
+        Column("95 % interval"),
+        Column("count"),
+    ]
+    rows = [
+        [
+            line.name,
+            line.meaning,
+            percent(line.rate.value),
+            format_interval(line.rate.ci95),
+            format_count(line.rate),
+        ]
+        for line in rate_lines(report)
+    ]
+    return Table(columns, rows, name="Rates", ruled=False)
+
+
+def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
+    """Errors of both models, and their calibration."""
+    lines = [line for line in model_lines(report) if calibration or line.name.startswith("error")]
+    columns = [Column("model"), Column("old"), Column("new")]
+    return Table(
+        columns, [[line.name, line.old, line.new] for line in lines], name="Both models", ruled=False
+    )
+
+
+def cells_table(report: FlipReport) -> Table:
+    """The four cells of the flip table."""
+    counts = report.counts
+    samples = "sample" if report.n_old == 1 else "samples"
+    return Table(
+        [Column(""), Column("new right"), Column("new wrong")],
+        [
+            ["old right", f"{counts.both_right:,}", Cell(f"{counts.negative_flips:,}", tone="bad")],
+            ["old wrong", Cell(f"{counts.positive_flips:,}", tone="good"), f"{counts.both_wrong:,}"],
+        ],
+        title=f"{report.n_old:,} test {samples} of old classes",
+        ruled=False,
+    )
+
+
+def causes_table(report: FlipReport) -> Table | None:
+    """Every cause in the order in which the rules are tried; None where nothing flipped or no cause was looked for."""
+    if report.causes is None or not report.counts.negative_flips:
+        return None
+    said = "A flip counts under the first rule that fits it; a rule is no proof."
+    if report.causes.bias is not None:
+        said += f" The shift, {report.causes.bias:.4g}, was chosen on the validation part."
+    if report.causes.not_tried:
+        said += f" Not tried: {', '.join(report.causes.not_tried)}."
+    rows = [
+        [row.cause, MEANINGS[row.cause], "not tried" if row.flips is None else format_count(row.flips)]
+        for row in report.causes.rows
+    ]
+    columns = [Column("cause"), Column("meaning", words=True, spare=1), Column("flips")]
+    return Table(columns, rows, title="Why they flipped", sentence=said)
+
+
+def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -> Table | None:
+    """Parts of the test set, lowest q first; None where none were asked for."""
+    sentence = slices_sentence(report)
+    columns = [
+        Column("slice"),
+        Column("flips"),
+        Column("NFR", spare=2),
+        Column("95 % interval", spare=3),
+        Column("lost", spare=1),
+        Column("q"),
+        Column("is", words=True),
+    ]
+    cells: list[Row] = [
+        [
+            slice_name(row.by),
+            Cell(f"{row.negative_flips:,} / {row.n:,}", sort=row.negative_flips),
+            Cell(percent(row.nfr), sort=row.nfr),
+            Cell(format_interval(row.nfr_ci95), sort=row.nfr_ci95[1]),
+            Cell(percent(row.lost), sort=-1 if row.lost is None else row.lost),
+            Cell(q_value(row.q), sort=row.q),
+            Cell("worse" if row.worse else "", tone="bad"),
+        ]
+        for row in rows
+    ]
+    return (
+        Table(columns, cells, "Slices, lowest q first", sentence=sentence, total=total) if sentence else None
+    )
+
+
+def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
+    """What each class lost, and to which prediction most of it."""
+    columns = [
+        Column("class"),
+        Column("flips"),
+        Column("NFR", spare=3),
+        Column("95 % interval", spare=4),
+        Column("error of OLD", spare=1),
+        Column("error of NEW", spare=2),
+        Column("mostly to", words=True),
+    ]
+    cells: list[Row] = [
+        [
+            row.label,
+            Cell(format_count(row.nfr), sort=row.negative_flips),
+            Cell(percent(row.nfr.value), sort=row.nfr.value),
+            Cell(format_interval(row.nfr.ci95), sort=row.nfr.ci95[1] if row.nfr.ci95 else None),
+            Cell(percent(row.er_old), sort=row.er_old),
+            Cell(percent(row.er_new), sort=row.er_new),
+            row.taken_by or "",
+        ]
+        for row in rows
+    ]
+    return Table(columns, cells, "Old classes, worst first", total=total)
+
+
+def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> Table:
+    """From which class to which prediction."""
+    columns = [
+        Column("class"),
+        Column("prediction", words=True),
+        Column("which is", words=True, spare=1),
+        Column("flips"),
+    ]
+    cells = [[row.label, row.answer, *_taken(row)] for row in rows]
+    more = report.more_pairs
+    said = f"; {more.pairs:,} further pairs, {more.flips:,} flips, are not listed" if more.pairs else ""
+    return Table(columns, cells, f"From class to prediction, most first{said}", total=total)
+
+
+def takers_table(rows: Sequence[WrongAnswerRow], total: int = 0) -> Table:
+    """Predictions that took flips."""
+    columns = [Column("prediction"), Column("which is", words=True), Column("flips")]
+    return Table(
+        columns, [[row.answer, *_taken(row)] for row in rows], "Predictions that took flips", total=total
+    )
+
+
+def _taken(row: PairRow | WrongAnswerRow) -> Row:
+    kind = "a new class" if row.new_class else "an old class"
+    return [kind, Cell(f"{row.flips:,}", sort=row.flips)]

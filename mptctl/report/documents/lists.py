@@ -1,0 +1,95 @@
+"""Lists as documents: runs, presets and studies, and what is usable on a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import yaml
+from rich.console import Console
+
+from mptctl.errors import some
+from mptctl.machine.doctor import DoctorReport
+from mptctl.models.run_list import RunEntry, RunList
+from mptctl.report.media.document import Cell, Column, Document, Note, Row, Table, Tone, notes
+from mptctl.report.media.numbers import percent
+from mptctl.report.media.terminal import print_table
+from mptctl.studies.catalog import CatalogEntry
+
+STYLES: dict[str, Tone] = {"ok": "good", "missing": "doubt", "unusable": "doubt"}
+
+
+def runs_document(found: RunList) -> Document:
+    """A row for each run, and below the table what is wrong with those that are broken."""
+    columns = [
+        Column("run"),
+        Column("method", words=True, spare=3),
+        Column("state (epoch)", words=True),
+        Column("error"),
+        Column("when", spare=2),
+        Column("teacher of", words=True, spare=1),
+    ]
+    rows = [
+        [
+            run.run,
+            run.method or "",
+            _state(run),
+            percent(run.val_error, 1),
+            f"{datetime.fromisoformat(run.when):%d %b %H:%M}",
+            some(_beside(run.run, other) for other in run.teacher_of),
+        ]
+        for run in found.runs
+    ]
+    problems = [f"{run.run}: {run.problem}" for run in found.runs if run.problem is not None]
+    return Document([Table(columns, rows), *notes(problems)])
+
+
+def _state(run: RunEntry) -> str:
+    if run.state not in ("running", "interrupted"):
+        return run.state
+    return f"{run.state} ({run.epoch or 0} of {run.epochs})"
+
+
+def _beside(run: str, other: str) -> str:
+    """Another run's name, without the folder that both are in."""
+    folder = run.rpartition("/")[0]
+    while folder:
+        if other.startswith(f"{folder}/"):
+            return other.removeprefix(f"{folder}/")
+        folder = folder.rpartition("/")[0]
+    return other
+
+
+def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
+    """Print a row for each preset and each study; in a pipe a line, however long, which programs may search."""
+    if not console.is_terminal:
+        width = max(len(entry.name) for entry in entries)
+        for entry in entries:
+            line = f"{entry.name:<{width}}  {entry.kind:<6}  {entry.description}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        return
+    columns = [Column("name"), Column("kind", words=True), Column("what it is", words=True)]
+    print_table(Table(columns, [[entry.name, entry.kind, entry.description] for entry in entries]), console)
+
+
+def catalog_yaml(entries: Sequence[CatalogEntry]) -> str:
+    """The keys behind each name, as one YAML document each."""
+    return "---\n".join(
+        f"# {entry.kind} {entry.name}: {entry.description}\n{yaml.safe_dump(entry.content, sort_keys=False)}"
+        for entry in entries
+    )
+
+
+def doctor_document(report: DoctorReport) -> Document:
+    """A row for each thing that was looked at, and the conclusion last."""
+    rows: list[Row] = [
+        [
+            check.name,
+            Cell(check.state, tone=STYLES[check.state]),
+            check.found + (f"; {check.advice}" if check.advice else ""),
+        ]
+        for check in report.checks
+    ]
+    columns = [Column("what"), Column("state", words=True), Column("found", words=True)]
+    # Wrapped in a pipe too: a program takes the conclusion from --json.
+    return Document([Table(columns, rows), Note(report.conclusion, "strong")])
