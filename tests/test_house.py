@@ -12,7 +12,7 @@ from tools.draw_house import TARGET, draw
 from tools.import_graph import PACKAGES, circles, floors, import_graph, room_graph
 
 # At most: the 18 rooms of the house's plan, and with them `release` and `integrations`.
-ROOMS, FLOORS, LINES = 20, 9, 400
+ROOMS, FLOORS, LINES, FILES = 20, 9, 400, 25
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,12 @@ def test_every_file_says_what_it_is_for_and_is_short(package: str) -> None:
         assert ast.get_docstring(ast.parse(text)), path
         assert text.count("\n") <= LINES, path
         assert path.stem not in ("utils", "helpers", "misc"), path
+
+
+def test_no_folder_of_reports_is_larger_than_one_looks_through() -> None:
+    reports = PACKAGES["mptctl"] / "report"
+    for folder in (reports, *(path for path in reports.iterdir() if path.is_dir())):
+        assert len(list(folder.glob("*.py"))) <= FILES, folder
 
 
 def test_the_map_of_the_house_is_not_stale() -> None:

@@ -30,13 +30,17 @@ def check_outputs(
     from mptctl.errors import UsageError
     from mptctl.evaluation.reading.earlier_predictions import SAVED
     from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
-    from mptctl.report.documents.flips_files import FIGURES, PREDICTIONS
+    from mptctl.report.documents.flips_files import PREDICTIONS
 
     if as_json and as_markdown:
         raise UsageError("--json and --markdown -: both print to standard output; give --markdown a file")
     outputs = Outputs()
     outputs.file("--report", files.page, HTML)
-    outputs.folder("--figures", files.figures, FIGURES, figure_kind)
+    if files.figures is not None:
+        # Only then, because matplotlib takes long to import.
+        from mptctl.report.figures.flips import figure_files
+
+        outputs.folder("--figures", files.figures, figure_files(), figure_kind)
     outputs.file("--markdown", files.markdown, MARKDOWN)
     outputs.file("--junit", files.junit, JUNIT)
     outputs.file("--append-history", files.history, APPENDED)

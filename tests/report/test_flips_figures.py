@@ -10,10 +10,8 @@ from pathlib import Path
 from PIL import Image
 
 from mptctl.evaluation.flip_report import PairRow
-from mptctl.report.documents.flips_files import FIGURES
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import draw_figures, save_figures
-from mptctl.report.figures.flips_words import figure_words
+from mptctl.report.figures.flips import PLOTS, draw_figures, figure_files, save_figures
 from mptctl.report.media.numbers import percent
 from tests.report.examples import HOSTILE, example
 
@@ -21,7 +19,7 @@ from tests.report.examples import HOSTILE, example
 def test_files(tmp_path: Path) -> None:
     paths = save_figures(example(HOSTILE), tmp_path / "figures")
     assert sorted(p.name for p in paths) == sorted(p.name for p in (tmp_path / "figures").iterdir())
-    assert sorted(p.name for p in paths) == sorted(FIGURES)
+    assert sorted(p.name for p in paths) == sorted(figure_files())
     for path in paths:
         if path.suffix == ".png":
             with Image.open(path) as picture:
@@ -59,7 +57,7 @@ def test_a_name_in_another_script_gives_no_warning() -> None:
 
 def test_each_figure_says_in_numbers_what_is_to_be_seen() -> None:
     report = example()
-    page, words = render_html(report), figure_words(report)
+    page, words = render_html(report), {plot.name: plot.words(report) for plot in PLOTS}
     for name in draw_figures(report):
         said = re.search(f'<figure id="{name}">.*?<svg [^>]*role="img" aria-label="([^"]*)"', page, re.DOTALL)
         assert said is not None

@@ -15,6 +15,7 @@ from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
+from mptctl.report.figures.flips import PLOTS
 from tests.report.examples import HOSTILE, example
 
 
@@ -77,7 +78,7 @@ def test_the_verdict_stands_before_everything_else() -> None:
 def test_every_figure_is_there_and_no_id_twice() -> None:
     page = Page(example_page())
     figures = [a["id"] for tag, a in page.tags if tag == "figure"]
-    assert figures == ["margins", "reliability", "confidence", "flow", "bias"]
+    assert figures == [plot.name for plot in PLOTS]
     ids = [a["id"] for _, a in page.tags if a.get("id")]
     assert len(ids) == len(set(ids))
     wanted = {f"#{i}" for i in ids}

@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 # The models whose predictions are kept, each in a file of its name.
 KEPT = ("old", "new")
 PREDICTIONS = tuple(f"{role}.npz" for role in KEPT)
-# What `flips_figures.draw_figures` draws at most; it is not asked, because drawing takes long to import.
-FIGURES = tuple(
-    f"{name}.{suffix}"
-    for name in ("margins", "reliability", "confidence", "flow", "bias")
-    for suffix in ("png", "svg")
-)
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,8 @@ class Report:
         """One figure of the page.
 
         Args:
-            name: margins, reliability, confidence, flow or bias, as far as there is something to draw; default: the
-                first of them.
+            name: of one of `mptctl.report.figures.flips.PLOTS` that has something to draw; default: the first of
+                them.
 
         Raises:
             UsageError: there is no such figure: all but the flow of flips need logits.

@@ -17,11 +17,9 @@ from mptctl.report.documents.flip_tables import (
     slices_table,
     takers_table,
 )
-from mptctl.report.figures.flips import draw_figures
-from mptctl.report.figures.flips_words import figure_words
-from mptctl.report.figures.reliability import CAPTION as RELIABILITY
+from mptctl.report.figures.flips import inline_figures
 from mptctl.report.media.gallery import PictureReader, data_url
-from mptctl.report.media.page import inline_figure, render_page
+from mptctl.report.media.page import render_page
 from mptctl.report.media.provenance import Provenance
 
 # Rows of a table on the page; the rest is in the JSON.
@@ -29,15 +27,6 @@ ROWS = 200
 # From here on a picture is shown smoothed; a smaller one pixel by pixel.
 SMOOTH = 96
 
-CAPTIONS = {
-    "margins": "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie in "
-    "the range shown; the outermost bars hold the rest.",
-    "reliability": RELIABILITY,
-    "confidence": "Flips by how sure the old model was, with 95 % intervals.",
-    "flow": "From which class flips came, and which prediction took them.",
-    "bias": "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts are "
-    "read off the test part.",
-}
 FILTERS = (("class", "Class"), ("cause", "Cause"), ("slice", "Slice"), ("waived", "Waived"))
 
 
@@ -66,7 +55,6 @@ def render_html(
     pictures = [_picture(picture, flip) for flip in report.worst_flips]
     first = listed[: max(FIRST_ROWS, len(pictures))] if report.worst_flips else listed[:FIRST_ROWS]
     pictures += [None] * (len(first) - len(pictures))
-    words = figure_words(report)
     slices = slices_table(report, report.slices[:ROWS], len(report.slices))
     tables = [causes_table(report), slices, classes_table(report.per_class[:ROWS], len(report.per_class))]
     pairs = []
@@ -83,10 +71,7 @@ def render_html(
         models=[rates_table(report), models_table(report)],
         tables=[table for table in tables if table is not None],
         pairs=pairs,
-        figures=[
-            inline_figure(name, CAPTIONS[name], figure, words[name])
-            for name, figure in draw_figures(report).items()
-        ],
+        figures=inline_figures(report),
         rows_shown=list(zip(first, pictures, strict=True)),
         flips=flip_list(report, listed),
         order=order_sentence(listed),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,29 +13,58 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Outline
 
-from mptctl.evaluation.flip_report import FlipReport
+from mptctl.evaluation.flip_report import FlipReport, SweepPoint
 from mptctl.files import OpenOutput, writing
-from mptctl.report.figures.reliability import Panel, draw_reliability
-from mptctl.report.media.numbers import percent
+from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+from mptctl.report.media.numbers import format_count, percent
+from mptctl.report.media.page import InlineFigure, inline_figure
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, short, style
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
 FLOW_CLASSES = 8
 REST = ("other old classes", "other new classes")
 LABEL_LENGTH = 17
+# The largest of a list that are named one by one.
+NAMED = 5
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of a comparison.
+
+    Attributes:
+        name: its id on the page, and its file.
+        caption: above it on the page.
+        draw: makes it; None where the report has nothing to draw.
+        words: text for readers who do not see it.
+    """
+
+    name: str
+    caption: str
+    draw: Callable[[FlipReport], Figure | None]
+    words: Callable[[FlipReport], str]
 
 
 def draw_figures(report: FlipReport) -> dict[str, Figure]:
-    """Draw what the report has data for, by name: margins, reliability, confidence, flow, bias."""
+    """The figures that the report has data for, by name, in the order of `PLOTS`."""
     with style():
-        drawn = {
-            "margins": _margins(report),
-            "reliability": _reliability(report),
-            "confidence": _confidence(report),
-            "flow": _flow(report),
-            "bias": _bias(report),
-        }
+        drawn = {plot.name: plot.draw(report) for plot in PLOTS}
     return {name: figure for name, figure in drawn.items() if figure is not None}
+
+
+def inline_figures(report: FlipReport) -> list[InlineFigure]:
+    """The same for a page."""
+    drawn = draw_figures(report)
+    return [
+        inline_figure(plot.name, plot.caption, drawn[plot.name], plot.words(report))
+        for plot in PLOTS
+        if plot.name in drawn
+    ]
+
+
+def figure_files() -> list[str]:
+    """Names of all files that `save_figures` may write."""
+    return [f"{plot.name}.{suffix}" for plot in PLOTS for suffix in ("png", "svg")]
 
 
 def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = writing) -> list[Path]:
@@ -74,12 +105,7 @@ def _margins(report: FlipReport) -> Figure | None:
 
 
 def _reliability(report: FlipReport) -> Figure | None:
-    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
-    panels = [
-        Panel(title, model.reliability, colour)
-        for model, title, colour in models
-        if model.reliability is not None
-    ]
+    panels = _panels(report)
     return draw_reliability(panels) if panels else None
 
 
@@ -209,3 +235,86 @@ def _band(start: float, end: float, height: float, colour: str) -> PathPatch:
     ]
     codes = [Outline.MOVETO, *[Outline.CURVE4] * 3, Outline.LINETO, *[Outline.CURVE4] * 3, Outline.CLOSEPOLY]
     return PathPatch(Outline(corners, codes), facecolor=colour, alpha=0.5, linewidth=0)
+
+
+def _margins_words(report: FlipReport) -> str:
+    said = []
+    for group in report.margins.groups if report.margins else ():
+        middle = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
+        said.append(
+            f"{group.model} model on {group.samples}: {group.n:,} samples{middle}, {percent(group.negative.value, 1)} "
+            f"below 0 ({format_count(group.negative)})."
+        )
+    return "Histograms of logit margins. " + " ".join(said)
+
+
+def _confidence_words(report: FlipReport) -> str:
+    rows = [row for row in report.by_confidence or () if row.flips.of]
+    said = [
+        f"{row.low:g} to {row.high:g}: {percent(row.flips.value, 1)} ({format_count(row.flips)})"
+        for row in rows
+    ]
+    return f"Flipped, by the old model's confidence in its right prediction. {'; '.join(said)}."
+
+
+def _flow_words(report: FlipReport) -> str:
+    largest = [f"{row.label} to {row.answer}: {row.flips:,}" for row in report.pairs[:NAMED]]
+    to = report.destinations
+    return (
+        f"Flow of {report.counts.negative_flips:,} negative flips: {format_count(to.to_old_class)} to old classes, "
+        f"{format_count(to.to_new_class)} to new ones. The largest: {'; '.join(largest)}."
+    )
+
+
+def _bias_words(report: FlipReport) -> str:
+    said = []
+    for curve in report.bias_sweep:
+        first, last = curve.points[0], curve.points[-1]
+        said.append(
+            f"{'new model' if curve.role == 'new' else 'plain update'} as it is: {_point(first)}; shifted by "
+            f"{last.bias:.4g}: {_point(last)}."
+        )
+    return "NFR against error on all classes as the new classes' logits are shifted. " + " ".join(said)
+
+
+def _point(point: SweepPoint) -> str:
+    return f"NFR {percent(point.nfr)}, error {percent(point.er_all)}"
+
+
+def _reliability_words(report: FlipReport) -> str:
+    return reliability_words(_panels(report))
+
+
+def _panels(report: FlipReport) -> list[Panel]:
+    models = ((report.old, "old model", OLD), (report.new, "new model", NEW))
+    return [
+        Panel(title, model.reliability, colour)
+        for model, title, colour in models
+        if model.reliability is not None
+    ]
+
+
+PLOTS = (
+    Plot(
+        "margins",
+        "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie in "
+        "the range shown; the outermost bars hold the rest.",
+        _margins,
+        _margins_words,
+    ),
+    Plot("reliability", CAPTION, _reliability, _reliability_words),
+    Plot(
+        "confidence",
+        "Flips by how sure the old model was, with 95\u00a0% intervals.",
+        _confidence,
+        _confidence_words,
+    ),
+    Plot("flow", "From which class flips came, and which prediction took them.", _flow, _flow_words),
+    Plot(
+        "bias",
+        "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts are read "
+        "off the test part.",
+        _bias,
+        _bias_words,
+    ),
+)
