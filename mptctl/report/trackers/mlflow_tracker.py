@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
+PACKAGE = "mlflow"
 # Keys that MLflow takes in one call.
 AT_ONCE = 100
 
@@ -71,3 +72,6 @@ class MlflowTracker:
     def close(self, *, finished: bool) -> None:
         """Say how the run ended."""
         self._client.set_terminated(self._run, status="FINISHED" if finished else "KILLED")
+
+
+TRACKER = MlflowTracker

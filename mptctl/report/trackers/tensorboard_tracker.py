@@ -13,6 +13,7 @@ from tensorboardX.summary import scalar, text
 
 from mptctl.report.trackers.tracker import Entry
 
+PACKAGE = "tensorboardX"
 # Files that TensorBoard shows as text, those that are Markdown as such.
 SHOWN = {".md": "{}", ".yaml": "```yaml\n{}\n```"}
 
@@ -52,3 +53,6 @@ class TensorBoardTracker:
 
     def _write(self, summary: Any, step: int) -> None:
         self._events.write_event(Event(wall_time=time.time(), step=step, summary=summary))
+
+
+TRACKER = TensorBoardTracker

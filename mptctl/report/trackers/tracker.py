@@ -1,12 +1,12 @@
-"""What a tracker of experiments is asked to do, and which trackers there are."""
+"""What a tracker of experiments is asked to do; each is a file beside this one, found by its name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Protocol
+from typing import Any, Protocol
 
 from mptctl.machine.facts import require_extra
 from mptctl.names import TrackerName
@@ -60,23 +60,20 @@ class Tracker(Protocol):
         ...
 
 
-# By name: the class, and the package that it needs, which the extra of the same name installs.
-_TRACKERS: Mapping[TrackerName, tuple[str, str]] = {
-    TrackerName.MLFLOW: ("mlflow_tracker:MlflowTracker", "mlflow"),
-    TrackerName.WANDB: ("wandb_tracker:WandbTracker", "wandb"),
-    TrackerName.TENSORBOARD: ("tensorboard_tracker:TensorBoardTracker", "tensorboardX"),
-}
-
-
 def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
-    """The trackers that were named, each once. UsageError where one is not installed."""
+    """The trackers that were named, each once. UsageError where the package of one is not installed."""
     wanted = list(dict.fromkeys(names or ()))
     for name in wanted:
-        require_extra(_TRACKERS[name][1], name, f"--log {name}")
+        require_extra(_module(name).PACKAGE, name, f"--log {name}")
     return wanted
 
 
 def make_tracker(name: TrackerName) -> Tracker:
     """The tracker of a name; its package is imported here."""
-    made: Tracker = resolve_name(f"mptctl.report.trackers.{_TRACKERS[name][0]}")()
+    made: Tracker = _module(name).TRACKER()
     return made
+
+
+def _module(name: TrackerName) -> Any:
+    """The file of a tracker: its PACKAGE, which the extra of the tracker's name installs, and its class, TRACKER."""
+    return import_module(f"mptctl.report.trackers.{name}_tracker")

@@ -11,6 +11,7 @@ from typing import Any
 
 from mptctl.report.trackers.tracker import PROJECT, Entry
 
+PACKAGE = "wandb"
 OFFLINE = ("offline", "dryrun", "disabled")
 
 
@@ -59,3 +60,6 @@ class WandbTracker:
     def close(self, *, finished: bool) -> None:
         """End the run."""
         self._run.finish(exit_code=0 if finished else 1)
+
+
+TRACKER = WandbTracker
