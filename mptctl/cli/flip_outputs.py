@@ -119,6 +119,6 @@ def log_flips(report: FlipReport, trackers: list[TrackerName], new: str, run_roo
 def print_annotations(report: FlipReport) -> None:
     """Annotate a GitHub workflow, on standard error: the runner reads both, and standard output may be JSON."""
     from mptctl.cli.streams import write_commands
-    from mptctl.report.documents.github import render_github
+    from mptctl.report.documents.ci import render_github
 
     write_commands(render_github(report))

@@ -13,7 +13,7 @@ from PIL import Image
 from rich.console import Console
 
 from mptctl.evaluation.gate.history import read_history
-from mptctl.report.documents.github import annotation, render_github
+from mptctl.report.documents.ci import annotation, render_github
 from mptctl.report.documents.history import print_history, sparkline
 from tests.common import CommandLine, Done
 from tests.report.examples import HOSTILE, example

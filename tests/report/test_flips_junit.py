@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from mptctl.report.documents.junit import render_junit
+from mptctl.report.documents.ci import render_junit
 from tests.report.examples import example
 
 

@@ -18,12 +18,11 @@ from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
 from mptctl.report.documents.adjust import describe_adjustment
+from mptctl.report.documents.ci import render_github, render_junit
 from mptctl.report.documents.comparison_files import render_csv
 from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown as render_flips_markdown
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.documents.github import render_github
-from mptctl.report.documents.junit import render_junit
 from mptctl.report.documents.split import split_document
 from mptctl.report.documents.updates import updates_document
 from mptctl.report.media.terminal import print_document

@@ -13,8 +13,7 @@ from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips import print_report
-from mptctl.report.documents.verdict_line import verdict_line
-from mptctl.report.documents.wording import further_sentences
+from mptctl.report.documents.wording import further_sentences, verdict_line
 from tests.report.layouts import check_layout
 
 OLD, NEW = ("ant", "bee", "cow"), ("emu", "fox")

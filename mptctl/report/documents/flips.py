@@ -20,8 +20,7 @@ from mptctl.report.documents.flip_tables import (
     rates_table,
     slices_table,
 )
-from mptctl.report.documents.verdict_line import verdict_line
-from mptctl.report.documents.wording import sentences_beside_line, sort_classes, verdict
+from mptctl.report.documents.wording import sentences_beside_line, sort_classes, verdict, verdict_line
 from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
 from mptctl.report.media.terminal import drawn, print_parts

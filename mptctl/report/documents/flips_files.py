@@ -93,7 +93,7 @@ class FlipFiles:
             if self.markdown is not None:
                 written.append(_write_text(files, self.markdown, markdown_of_file(report)))
             if self.junit is not None:
-                from mptctl.report.documents.junit import render_junit
+                from mptctl.report.documents.ci import render_junit
 
                 written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
         return written

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.report.documents.verdict_line import verdict_line
-from mptctl.report.documents.wording import model_lines, sentences_beside_line, slices_sentence, verdict
+from mptctl.report.documents.wording import (
+    model_lines,
+    sentences_beside_line,
+    slices_sentence,
+    verdict,
+    verdict_line,
+)
 from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import format_interval, of_count, percent
 

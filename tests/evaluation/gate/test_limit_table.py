@@ -10,8 +10,7 @@ from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.gate_file import FileLimits
 from mptctl.evaluation.limits import LIMITS, LimitKind, Limits
 from mptctl.evaluation.rates import Rates
-from mptctl.report.documents.verdict_line import verdict_line
-from mptctl.report.documents.wording import verdict
+from mptctl.report.documents.wording import verdict, verdict_line
 from tests.report.test_verdict_line import counted
 
 
