@@ -1,1 +1,1 @@
-"""What people look at: a comparison in the terminal, as Markdown, figures or one HTML page; a run's progress."""
+"""Results as people see them: documents and figures in every medium, a run's progress, trackers."""

@@ -57,8 +57,8 @@ LINES = [
     ),
     (
         {"max_nfr": 0.01, "max_lost": 0.1, "confidence": 0.9, "undecided": "pass"},
-        "PASSED  lost 0.45 % within limit 10 % (2 of 440); undecided, which passes here: NFR 0.44 %, limit 1 % "
-        "(2 of 452)",
+        "PASSED  lost 0.45 % within limit 10 % (2 of 440); undecided, which passes here: NFR 0.44 %, limit 1 "
+        "% (2 of 452)",
     ),
 ]  # fmt: skip
 

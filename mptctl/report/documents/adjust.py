@@ -21,7 +21,8 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
     lines = [f"shift      {_taken_off(report.chosen, labels or {})}"]
     if report.chosen.temperature != 1.0:
         lines.append(
-            f"divided by {report.chosen.temperature:.4g}, the temperature; NLL {_nll(before)} -> {_nll(after)}"
+            f"divided by {report.chosen.temperature:.4g}, the temperature; "
+            f"NLL {_nll(before)} -> {_nll(after)}"
         )
     if after.nfr is not None:
         held = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)" * (
@@ -34,8 +35,8 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
     if after.nfr is not None and report.max_nfr is not None:
         lines.append(f"promise    {_promise(report)}")
     lines.append(
-        f"error      {percent(before.er_all)} -> {percent(after.er_all)}, {after.errors:,} of {after.samples:,} "
-        "validation pictures"
+        f"error      {percent(before.er_all)} -> {percent(after.er_all)}, "
+        f"{after.errors:,} of {after.samples:,} validation pictures"
     )
     return lines
 

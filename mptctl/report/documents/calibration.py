@@ -32,8 +32,8 @@ def calibration_document(report: CalibrationReport, full: bool = False) -> Docum
         bins.append(_bins(report.scaled.reliability, after, full))
         temperature = notes(
             [
-                f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation samples: logits "
-                "are divided by it, which changes no prediction."
+                f"Temperature {report.temperature:.4g}, fitted on {report.n_validation:,} validation "
+                "samples: logits are divided by it, which changes no prediction."
             ]
         )
     name = f"{report.name} ({report.classes:,} classes)"

@@ -29,10 +29,10 @@ TITLES: dict[RateName, str] = {
 SHARED: tuple[RateName, ...] = ("new", "lasting", "healed")
 MEANING = (
     "vs before: flips against the generation before, over the classes that it knows. vs first: flips against "
-    "generation 0, over its classes. Of these, new ones were right in the generation before and lasting ones were "
-    "wrong there too; healed is what generation 0 got right, the one before got wrong and this one gets right again. "
-    "new, lasting and healed are parts of the same test samples as vs first. Rates are in percent, with their 95 % "
-    "intervals and counts; error is that on all classes that a generation knows."
+    "generation 0, over its classes. Of these, new ones were right in the generation before and lasting ones "
+    "were wrong there too; healed is what generation 0 got right, the one before got wrong and this one gets "
+    "right again. new, lasting and healed are parts of the same test samples as vs first. Rates are in "
+    "percent, with their 95 % intervals and counts; error is that on all classes that a generation knows."
 )
 CAPTION = (
     "Flips against generation 0, new and lasting, and below zero what was healed; with 95\u00a0% intervals."
@@ -52,7 +52,11 @@ class ChainFiles:
     figure: Path | None = None
 
     def write(self, report: ChainReport) -> list[Path]:
-        """Write what was asked for, all or nothing; the paths written. Raises StorageError where one cannot be."""
+        """Write what was asked for, all or nothing; the paths written.
+
+        Raises:
+            StorageError: one cannot be written.
+        """
         with FilesTogether() as files:
             if self.markdown is not None:
                 with files.open(self.markdown) as stream:
@@ -110,7 +114,7 @@ def value_text(rate: Rate) -> str:
 
 
 def interval_text(rate: Rate) -> str:
-    """The interval of a rate in percent; narrow, because six of them stand beside each other in 80 columns."""
+    """The interval of a rate in percent; narrow, because six stand beside each other in 80 columns."""
     if rate.ci95 is None:
         return NOT_DEFINED
     return f"{100 * rate.ci95[0]:.1f}–{100 * rate.ci95[1]:.1f}"
@@ -129,7 +133,7 @@ def remarks(report: ChainReport) -> list[str]:
     for model in report.first:
         of = f" of seed {model.seed}" if several else ""
         lines.append(
-            f"Generation 0{of} knows {model.classes} classes and errs on {percent(model.er_all.value)} of their test "
-            f"samples ({format_interval(model.er_all.ci95)}; {format_count(model.er_all)})."
+            f"Generation 0{of} knows {model.classes} classes and errs on {percent(model.er_all.value)} of "
+            f"their test samples ({format_interval(model.er_all.ci95)}; {format_count(model.er_all)})."
         )
     return [*lines, *(f"Note: {note}." for note in report.notes)]

@@ -19,7 +19,7 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render_github(report: FlipReport) -> str:
-    """An error for each limit that failed, a warning for each that is undecided and for each note, and the verdict.
+    """An error for each limit that failed, a warning for each undecided one and each note, and the verdict.
 
     What is undecided and not let pass is an error, because it ends the call.
     """
@@ -38,7 +38,8 @@ def render_github(report: FlipReport) -> str:
         if more := messages[most:]:
             lines.append(annotation(kind, f"{len(more):,} more; all of them are in the report"))
     flips = report.rates.nfr
-    said = f"NFR {percent(flips.value)} ({format_interval(flips.ci95)}), {format_count(flips)} samples of old classes"
+    rate = f"NFR {percent(flips.value)} ({format_interval(flips.ci95)})"
+    said = f"{rate}, {format_count(flips)} samples of old classes"
     lines.append(annotation("notice", f"{verdict(report).title}: {said}"))
     return "\n".join(lines) + "\n"
 

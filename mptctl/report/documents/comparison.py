@@ -36,23 +36,23 @@ CALIBRATION_TITLES: dict[str, str] = {
     "scaled_aece": "AECE at T",
 }
 CALIBRATION_SENTENCE = (
-    "The old models by themselves, on test samples of old classes, in percent but for T, the temperature fitted on the "
-    "validation part; calibration errors with 15 bins."
+    "The old models by themselves, on test samples of old classes, in percent but for T, the temperature "
+    "fitted on the validation part; calibration errors with 15 bins."
 )
 CAPTION = (
-    "NFR against error on all classes; a small mark for each seed, a large one for the mean, its area as the cost "
-    "of training; best is below left."
+    "NFR against error on all classes; a small mark for each seed, a large one for the mean, its area as the "
+    "cost of training; best is below left."
 )
 
 FOOTER = (
-    "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them over "
-    "samples of the old classes. Counts are sums over seeds."
+    "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them "
+    "over samples of the old classes. Counts are sums over seeds."
 )
 ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
 
 
 def comparison_document(comparison: Comparison) -> Document:
-    """A table and a figure for each section, its differences, the old models, and what is to be known of them."""
+    """A table and a figure for each section, its differences, the old models, and remarks."""
     sections = list(dict.fromkeys(row.section for row in comparison.rows))
     groups = [(name, [row for row in comparison.rows if row.section == name]) for name in sections]
     tables = []
@@ -96,7 +96,7 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
 
 
 def _rate(row: ComparisonRow, rate: Rate) -> Cell:
-    """Mean and deviation, with the counts below, and the mark that says how far from the best of the column it is."""
+    """Mean and deviation, the counts below, and a mark on the best of the column and what is like it."""
     mark = BEST if rate in row.best else NOISE if rate in row.within_noise_of_best else ""
     counts = counts_text(row, rate)
     return Cell(spread_text(getattr(row, rate), DIGITS[rate]), (counts,) if counts else (), mark)
@@ -176,7 +176,7 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
 
 
 def counts_text(row: ComparisonRow, column: Rate) -> str:
-    """Count and denominator behind a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
+    """Count and denominator of a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
     found = {"nfr": row.flips, "er_all": row.errors}.get(column)
     if found is None:
         return ""
@@ -237,7 +237,7 @@ def conclusion(comparison: Comparison) -> str:
 
 
 def _against(comparison: Comparison, base: str) -> str:
-    """Which rows have fewer flips than the one that all are held against, which more, and which may have either."""
+    """Names the rows with fewer flips than the one all are held against, with more, and with either."""
     fewer, more, either = list[str](), list[str](), list[str]()
     # Least flips first, so that the best is named also where not all are.
     for row in sorted(comparison.rows, key=lambda row: math.inf if row.nfr.mean is None else row.nfr.mean):
@@ -272,8 +272,8 @@ def _called(row: ComparisonRow) -> str:
 def equal_error_sentence(row: str) -> str:
     """What every row is, where all are compared at the error of one."""
     return (
-        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is subtracted "
-        "from the new classes' logits, or the smallest is added."
+        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is "
+        "subtracted from the new classes' logits, or the smallest is added."
     )
 
 
@@ -284,8 +284,8 @@ def remarks(comparison: Comparison) -> list[str]:
     for old in comparison.old if comparison.calibration is None else ():
         where = f" of {old.split}" if old.split else ""
         lines.append(
-            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the {PART_NAMES[comparison.part]} "
-            "samples of old classes."
+            f"The old models{where} are wrong on {spread_text(old.er_old)} % of the "
+            f"{PART_NAMES[comparison.part]} samples of old classes."
         )
     if comparison.equal_error is not None:
         checked = [
@@ -295,13 +295,13 @@ def remarks(comparison: Comparison) -> list[str]:
         ]
         if checked:
             lines.append(
-                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part itself: "
-                f"{', '.join(checked)}."
+                f"Flips at the test error of {comparison.equal_error}, with shifts read off the test part "
+                f"itself: {', '.join(checked)}."
             )
     for section, row in comparison.bias_held_against.items():
         where = "" if section == "all" else f" of {section}"
         lines.append(
-            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its validation "
-            f"error at or below that of {row}; it costs no training."
+            f"“{BIAS_ROW}”{where}: the plain update, shifted by the largest constant that keeps its "
+            f"validation error at or below that of {row}; it costs no training."
         )
     return [*lines, *(f"Note: {note}." for note in comparison.notes)]

@@ -23,7 +23,8 @@ FIRST_COLUMNS = ("name", "method", "split", "old", "part", "equal_error", "seeds
 CSV_COLUMNS = (
     *FIRST_COLUMNS,
     *(f"{rate}_{what}" for rate in RATES for what in ("mean", "std", "values")),
-    "flips", "flips_of", "errors", "errors_of", "cost", "parameters", "best", "within_noise_of_best", "bias_values",
+    "flips", "flips_of", "errors", "errors_of", "cost", "parameters", "best", "within_noise_of_best",
+    "bias_values",
     "flips_at_test_error", "errors_at_test_error", "against",
     *(f"{rate}_difference{end}" for rate in COLUMNS for end in ("", "_low", "_high")),
 )  # fmt: skip
@@ -66,7 +67,7 @@ class ComparisonFiles:
 
 
 def render_csv(comparison: Comparison) -> str:
-    """One line a row: rates as fractions in full precision, values over seeds divided by spaces, n/a empty or nan."""
+    """One line a row: rates as full fractions, values over seeds divided by spaces, n/a empty or nan."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

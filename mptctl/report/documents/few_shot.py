@@ -11,8 +11,8 @@ from mptctl.report.media.numbers import NOT_DEFINED, percent
 def few_shot_document(report: FewShotReport) -> Document:
     """A row for each classifier, and above them what their accuracy is of."""
     said = (
-        f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, {report.shot} shot, "
-        f"{report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
+        f"{report.episodes:,} episodes of {report.way} out of {len(report.novel)} novel classes, "
+        f"{report.shot} shot, {report.query} queries a class, seed {report.seed}; {report.seconds:.1f} s"
     )
     scores = (
         (f"fitted {report.head} head", report.accuracy, report.ci95),
@@ -45,8 +45,8 @@ def discriminability_document(report: DiscriminabilityReport) -> Document:
         spreads = [_ratio(run.base), _ratio(run.novel)]
         rows.append([run.run, run.head, f"{run.margin:g}", percent(run.base_accuracy, 1), *scores, *spreads])
     legend = (
-        "accuracy on base classes, and on novel ones by pictures shown; variance between over within base classes, and "
-        "novel ones"
+        "accuracy on base classes, and on novel ones by pictures shown; variance between over within base "
+        "classes, and novel ones"
     )
     return Document([Table(columns, rows, legend=legend)])
 

@@ -8,7 +8,8 @@ from typing import Any
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
 from mptctl.evaluation.slices.source import slice_name
 
-# Flips that a page lists, each with its own link: ten times as many would open more slowly than in two seconds.
+# Flips that a page lists, each with its own link: ten times as many would open more slowly than in two
+# seconds.
 MOST_FLIPS = 100_000
 # Rows that stand in the page itself, for readers without scripts; pictures come with these alone.
 FIRST_ROWS = 24
@@ -22,9 +23,10 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         flips: N of them, in their order.
 
     Returns:
-        `ids`; `names`; `label` and `answer`, places in `names`; `fresh`, the names that the old model does not know;
-        `old` and `new`, confidences in whole percent or null; `causes` and `cause`, places in it or -1; `slices`, and
-        of each crossing of columns in `keys` the place of each flip's slice or -1; `waived`, places of flips.
+        `ids`; `names`; `label` and `answer`, places in `names`; `fresh`, the names that the old model does
+        not know; `old` and `new`, confidences in whole percent or null; `causes` and `cause`, places in it or
+        -1; `slices`, and of each crossing of columns in `keys` the place of each flip's slice or -1;
+        `waived`, places of flips.
     """
     names: dict[str, int] = {}
     causes: dict[str, int] = {}

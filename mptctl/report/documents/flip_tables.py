@@ -67,7 +67,7 @@ def cells_table(report: FlipReport) -> Table:
 
 
 def causes_table(report: FlipReport) -> Table | None:
-    """Every cause in the order in which the rules are tried; None where nothing flipped or no cause was looked for."""
+    """Every cause in the order of the rules; None where nothing flipped or no cause was looked for."""
     if report.causes is None or not report.counts.negative_flips:
         return None
     said = "A flip counts under the first rule that fits it; a rule is no proof."

@@ -1,4 +1,4 @@
-"""A flip report in a terminal: what fits on a screen, or all tables; the verdict in words is the last line."""
+"""A flip report in a terminal: one screen of it, or all tables; the verdict is the last line."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from mptctl.report.media.document import TONES, Document, Note, Table, notes
 from mptctl.report.media.numbers import of_count
 from mptctl.report.media.terminal import drawn, print_parts
 
-# Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a sentence.
+# Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a
+# sentence.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Lines that a screen needs for more than the tables: the command, what a failed gate says, and the next prompt.
+# Lines that a screen needs for more than the tables: the command, what a failed gate says, and the next
+# prompt.
 BESIDE = 3
 # Fewest lines for which a list of classes is begun.
 LEAST_LINES = 6
@@ -90,7 +92,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
 
 
 def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
-    """What a person looks at first; with the classes that lost most where a taller terminal has room for them."""
+    """Print what a person looks at first; the classes that lost most where a taller terminal has room."""
     cells = cells_table(report)
     parts: list[Note | Table] = [
         rates_table(report),
@@ -146,8 +148,8 @@ def _flip_sentences(report: FlipReport) -> list[str]:
     went = report.destinations
     if flips := report.counts.negative_flips:
         found.append(
-            f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {went.to_old_class.count:,} went to old classes and "
-            f"{went.to_new_class.count:,} to new ones."
+            f"Of {flips:,} {'flip' if flips == 1 else 'flips'}, {went.to_old_class.count:,} went to old "
+            f"classes and {went.to_new_class.count:,} to new ones."
         )
         classes = [row for row in report.per_class if row.negative_flips]
         most = some((f"{shown(row.label)}: {of_count(row.nfr)}" for row in classes), CLASSES, "; ")

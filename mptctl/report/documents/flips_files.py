@@ -59,7 +59,8 @@ class FlipFiles:
         Args:
             report: the comparison.
             models: the predictions behind it, by role.
-            data_root, split: where the page finds pictures of flipped samples, the first of them that is there.
+            data_root, split: where the page finds pictures of flipped samples, the first of them that is
+                there.
             flips: those that the page lists, beginning with the report's own; default: these alone.
             sources: what the page was made from.
 
@@ -109,7 +110,7 @@ def markdown_of_file(report: FlipReport) -> str:
 def _picture_reader(
     data_root: Path | None, split: Split | None
 ) -> Callable[[str], NDArray[np.uint8] | None] | None:
-    """A reader of test pictures by sample id: below a folder, or else of a split; None where there is neither."""
+    """Reads test pictures by sample id, below a folder, or else of a split; None where there is neither."""
     if data_root is not None:
         from mptctl.report.media.gallery import pictures_below
 

@@ -24,7 +24,7 @@ MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "�
 
 
 def render_markdown(report: FlipReport) -> str:
-    """Verdict, rates, errors, and folded what is longer; what is too long for a comment is left out, and said."""
+    """Verdict, rates, errors, and folded lists; what is too long for a comment is left out, and said."""
     sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
     worst = [row for row in report.per_class if row.negative_flips]
     tables = (

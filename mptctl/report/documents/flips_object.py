@@ -68,10 +68,11 @@ class Report:
         """May this replacement be released?
 
         Args:
-            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02. All but max_rel_nfr lie
-                below 1; a larger one is taken for percent, and refused.
-            confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it keeps to
-                the limit, fails where all of it exceeds it, and is undecided else; default: the rate itself decides.
+            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02. All but
+                max_rel_nfr lie below 1; a larger one is taken for percent, and refused.
+            confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it
+                keeps to the limit, fails where all of it exceeds it, and is undecided else; default: the rate
+                itself decides.
             undecided: whether an undecided limit passes.
             allow_identical: do not fail when old and new are the same model.
 
@@ -97,8 +98,8 @@ class Report:
                 )
             if limit is not None and kind.high is not None and not kind.low <= limit <= kind.high:
                 raise UsageError(
-                    f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are fractions, "
-                    "2 % is 0.02"
+                    f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
+                    "fractions, 2 % is 0.02"
                 )
         if all(limit is None for limit in limits.values()):
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
@@ -119,9 +120,9 @@ class Report:
     def flips(self) -> pa.Table:
         """Every negative flip as a row of an Arrow table, most confident first, else by id.
 
-        Columns: `id`, `label`, `old`, `new` (the answers), `new_class` (whether the old model did not know the new
-        answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits), `cause` (null where causes
-        were not asked for).
+        Columns: `id`, `label`, `old`, `new` (the answers), `new_class` (whether the old model did not know
+        the new answer), `old_confidence`, `new_confidence` (softmax, 0 to 1; null without logits), `cause`
+        (null where causes were not asked for).
         """
         import pyarrow as pa
 
@@ -143,8 +144,8 @@ class Report:
         """One figure of the page.
 
         Args:
-            name: of one of `mptctl.report.figures.flips.PLOTS` that has something to draw; default: the first of
-                them.
+            name: of one of `mptctl.report.figures.flips.PLOTS` that has something to draw; default: the first
+                of them.
 
         Raises:
             UsageError: there is no such figure: all but the flow of flips need logits.
@@ -184,7 +185,8 @@ class Report:
             path: a file to write it to as well.
 
         Returns:
-            The text; where a file is named all that is in it, which begins with a comment that tells it is of mptctl.
+            The text; where a file is named all that is in it, which begins with a comment that tells it is of
+            mptctl.
         """
         from mptctl.report.documents.flips_files import FlipFiles, markdown_of_file
         from mptctl.report.documents.flips_markdown import render_markdown
@@ -231,6 +233,6 @@ class Report:
 
         page = html.escape(render_html(self.result))
         return (
-            f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" height="{FRAME_HEIGHT}" '
-            f'style="border: 0" srcdoc="{page}"></iframe>'
+            f'<iframe sandbox="allow-scripts" title="{html.escape(repr(self))}" width="100%" '
+            f'height="{FRAME_HEIGHT}" style="border: 0" srcdoc="{page}"></iframe>'
         )

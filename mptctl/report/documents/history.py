@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def print_history(releases: list[Release], console: Console) -> None:
-    """Print what was released, oldest first; the line of blocks has as many as fit, in signs that can be printed."""
+    """Print what was released, oldest first; its line has as many blocks as fit and can be printed."""
     line = sparkline([release.nfr for release in releases][-max(10, console.width - 24) :], console.encoding)
     low, high = (choose(release.nfr for release in releases) for choose in (min, max))
     rows: list[Row] = [

@@ -61,7 +61,7 @@ def _beside(run: str, other: str) -> str:
 
 
 def print_catalog(entries: Sequence[CatalogEntry], console: Console) -> None:
-    """Print a row for each preset and each study; in a pipe a line, however long, which programs may search."""
+    """Print a row for each preset and each study; in a pipe one line each, which programs may search."""
     if not console.is_terminal:
         width = max(len(entry.name) for entry in entries)
         for entry in entries:

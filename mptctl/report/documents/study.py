@@ -97,7 +97,7 @@ def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]
 
 
 def board_view(board: Board, console: Console) -> Group:
-    """All runs that fit on the screen, those that run first where not all do, and what is left of the study."""
+    """All runs that fit on the screen, running ones first where not all do, and what is left."""
     room = max(5, console.height - 6)
     shown = board.runs
     if len(shown) > room:
@@ -154,9 +154,9 @@ def plan_document(plan: StudyDryRun) -> Document:
     if plan.lockstep > 1:
         at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     said = (
-        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on {plan.device} "
-        "(from a few steps on random tensors, nothing else computing, pictures at hand), and at most "
-        f"{plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
+        f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
+        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at "
+        f"most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )
     return Document(
         [

@@ -1,4 +1,4 @@
-"""A search as a document: its trials as a table, which is live too, the front, the choice, and how sure it is."""
+"""A search as a document: its trials as a table, which is live too, the front, and the choice."""
 
 from __future__ import annotations
 
@@ -168,24 +168,27 @@ def _limit(report: TuneReport) -> str:
     """What the choice had to keep to."""
     if report.max_nfr is not None:
         series, sure = len(series_of(report.trials)), report.budget.confidence
-        each = f"{100 * report.budget.level(series):.6g} % for each epoch of a series of k: {series} x {report.epochs}"
+        level = f"{100 * report.budget.level(series):.6g} %"
+        each = f"{level} for each epoch of a series of k: {series} x {report.epochs}"
         return (
-            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence ({each}). Trials "
-            "are taken from the largest k down, and the first whose bound is above the budget ends that."
+            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence ({each}). "
+            "Trials are taken from the largest k down, and the first whose bound is above the budget ends "
+            "that."
         )
     reference = report.reference.val_error
     return (
-        f"Bound on the error: {percent(report.error_bound)} (what is over it is not chosen), which is the reference's "
-        f"{percent(reference.value)} ({format_count(reference)}) and {100 * (report.max_er_increase or 0.0):g} points."
+        f"Bound on the error: {percent(report.error_bound)} (what is over it is not chosen), which is the "
+        f"reference's {percent(reference.value)} ({format_count(reference)}) and "
+        f"{100 * (report.max_er_increase or 0.0):g} points."
     )
 
 
 def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
     """The interval of the chosen trial's NFR, in words.
 
-    The trial was chosen for its NFR, so an interval that ignores the others is too narrow. At the level 1 - 0.05 / N
-    for each of N trials, all N intervals hold together with a probability of at least 95 % (Bonferroni), the chosen
-    one too.
+    The trial was chosen for its NFR, so an interval that ignores the others is too narrow. At the level 1 -
+    0.05 / N for each of N trials, all N intervals hold together with a probability of at least 95 %
+    (Bonferroni), the chosen one too.
     """
     if chosen.nfr_at_most is not None:
         return f"at most {percent(chosen.nfr_at_most)}"
@@ -199,8 +202,8 @@ def _interval_of_choice(chosen: Trial, report: TuneReport) -> str:
 def _second(second: Comparison) -> str:
     verdict = f"{'more' if second.differs else 'no more'} than sampling noise; each was trained once"
     return (
-        f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the second alone: "
-        f"{second.only_second_flips:,} (McNemar {p_value(second.p_value)}): {verdict}."
+        f"Second best: {second.name}. Flipped by the choice alone: {second.only_choice_flips:,}, by the "
+        f"second alone: {second.only_second_flips:,} (McNemar {p_value(second.p_value)}): {verdict}."
     )
 
 
@@ -237,6 +240,7 @@ def _line(trial: Trial, report: TuneReport) -> str:
     if trial.val_error is None or trial.val_nfr is None:
         return f"{trial.name}: {trial.status}"
     return (
-        f"{trial.name}: {trial.status}, epoch {trial.epoch}/{report.epochs}, error {percent(trial.val_error.value)}, "
-        f"NFR {percent(trial.val_nfr.value)} ({format_count(trial.val_nfr)}), {trial.seconds:.0f} s"
+        f"{trial.name}: {trial.status}, epoch {trial.epoch}/{report.epochs}, "
+        f"error {percent(trial.val_error.value)}, NFR {percent(trial.val_nfr.value)} "
+        f"({format_count(trial.val_nfr)}), {trial.seconds:.0f} s"
     )

@@ -73,7 +73,7 @@ def slices_sentence(report: FlipReport) -> str:
 
 
 def rate_lines(report: FlipReport) -> list[RateLine]:
-    """The flip rates, over test samples of the old classes; their names and meanings stand at the fields of `Rates`."""
+    """The flip rates over test samples of the old classes; their words stand at the fields of `Rates`."""
     lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
     if report.noise_floor is not None:
         third = "OLD trained again" if report.noise_floor.same_classes else "the third model"
@@ -82,7 +82,7 @@ def rate_lines(report: FlipReport) -> list[RateLine]:
 
 
 def model_lines(report: FlipReport) -> list[ModelLine]:
-    """Errors and calibration of both models; n/a where a model knows none of the classes that it would be wrong on."""
+    """Errors and calibration of both models; n/a where a model knows none of the new classes."""
     old, new = report.old, report.new
     return [
         ModelLine("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
@@ -133,7 +133,7 @@ def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
 
 
 def _needed(check: GateCheck) -> str:
-    """One line of a screen; what such a number rests on is in the sentence of the limit, which the error repeats."""
+    """The number of samples that would settle a limit, in one line of a screen."""
     kind, _, place = check.name.partition(" of ")
     limit, place = (check.name, place) if place else (f"--{kind}", "old classes")
     if check.more_samples is None:
@@ -175,20 +175,20 @@ def further_sentences(report: FlipReport) -> list[str]:
         sentences.append(
             f"Retraining noise: OLD trained again ({floor.name}) flips {percent(floor.nfr.value)}."
             if floor.same_classes
-            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its classes are "
-            "OLD's."
+            else f"The third model ({floor.name}) flips {percent(floor.nfr.value)}; it is not known if its "
+            "classes are OLD's."
         )
     for curve in report.bias_sweep:
         if curve.role == "baseline" and curve.at_new_error is not None:
             sentences.append(
                 f"Plain comparison: {curve.name}, shifted by {curve.at_new_error.bias:.4g}, has an NFR of "
-                f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The shift is "
-                "read off the test part."
+                f"{percent(curve.nfr_at_new_error)} at an error on all classes no higher than NEW's. The "
+                "shift is read off the test part."
             )
         elif curve.role == "baseline":
             sentences.append(
-                f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips cannot be "
-                "compared at equal error. Shifts are read off the test part."
+                f"Plain comparison: no shift brings {curve.name} to NEW's error on all classes, so flips "
+                "cannot be compared at equal error. Shifts are read off the test part."
             )
     return sentences
 
@@ -212,7 +212,8 @@ def _weighted_sentences(report: FlipReport) -> list[str]:
         for rate in (found.nfr, found.lost, found.er_old, found.er_new)
     )
     return [
-        f"Weighted by {shown(found.column)}: NFR {nfr}, lost {lost}; error on old classes from {old} to {new}."
+        f"Weighted by {shown(found.column)}: NFR {nfr}, lost {lost}; "
+        f"error on old classes from {old} to {new}."
     ]
 
 

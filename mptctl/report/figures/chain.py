@@ -1,4 +1,4 @@
-"""The figure of a chain: in each generation the flips against the first, new and lasting, and what was healed."""
+"""The figure of a chain: flips of each generation against the first, new, lasting and healed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The features of a 2-dimensional embedding with the regions of its classifier, as in the paper's Figure 3."""
+"""Features of a 2-dimensional embedding with the regions of its classifier, as the paper's Figure 3."""
 
 from __future__ import annotations
 

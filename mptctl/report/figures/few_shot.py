@@ -14,7 +14,7 @@ PANEL = (3.6, 2.9)  # inches
 
 
 def draw_discriminability(runs: Sequence[Discriminability]) -> Figure:
-    """A column for each kind of head, by margin: accuracy above, variance between over within classes below."""
+    """A column for each kind of head, by margin: accuracy above, variance between over within below."""
     heads = list(dict.fromkeys(run.head for run in runs))
     with style():
         figure = Figure(figsize=(PANEL[0] * len(heads), PANEL[1] * 2))

@@ -68,7 +68,7 @@ def figure_files() -> list[str]:
 
 
 def save_figures(report: FlipReport, folder: Path, open_output: OpenOutput = writing) -> list[Path]:
-    """Write every figure as PNG and SVG; the paths written. Raises StorageError where the folder cannot be."""
+    """Write every figure as PNG and SVG; the paths written. StorageError where the folder cannot be."""
     paths = []
     for name, figure in draw_figures(report).items():
         for suffix in ("png", "svg"):
@@ -193,8 +193,8 @@ def _flow(report: FlipReport) -> Figure | None:
     axes.axis("off")
     if total < report.counts.negative_flips:
         flipped = sum(row.negative_flips > 0 for row in report.per_class)
-        shown = f"{len(left)} of {flipped} classes with flips, {total:,} of {report.counts.negative_flips:,} flips"
-        axes.set_title(shown, fontsize=8)
+        of_flips = f"{total:,} of {report.counts.negative_flips:,} flips"
+        axes.set_title(f"{len(left)} of {flipped} classes with flips, {of_flips}", fontsize=8)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, borderaxespad=0)
     return figure
 
@@ -242,8 +242,8 @@ def _margins_words(report: FlipReport) -> str:
     for group in report.margins.groups if report.margins else ():
         middle = "" if group.quantiles is None else f", median {group.quantiles[2]:.2f}"
         said.append(
-            f"{group.model} model on {group.samples}: {group.n:,} samples{middle}, {percent(group.negative.value, 1)} "
-            f"below 0 ({format_count(group.negative)})."
+            f"{group.model} model on {group.samples}: {group.n:,} samples{middle}, "
+            f"{percent(group.negative.value, 1)} below 0 ({format_count(group.negative)})."
         )
     return "Histograms of logit margins. " + " ".join(said)
 
@@ -261,8 +261,8 @@ def _flow_words(report: FlipReport) -> str:
     largest = [f"{row.label} to {row.answer}: {row.flips:,}" for row in report.pairs[:NAMED]]
     to = report.destinations
     return (
-        f"Flow of {report.counts.negative_flips:,} negative flips: {format_count(to.to_old_class)} to old classes, "
-        f"{format_count(to.to_new_class)} to new ones. The largest: {'; '.join(largest)}."
+        f"Flow of {report.counts.negative_flips:,} negative flips: {format_count(to.to_old_class)} to old "
+        f"classes, {format_count(to.to_new_class)} to new ones. The largest: {'; '.join(largest)}."
     )
 
 
@@ -297,8 +297,8 @@ def _panels(report: FlipReport) -> list[Panel]:
 PLOTS = (
     Plot(
         "margins",
-        "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie in "
-        "the range shown; the outermost bars hold the rest.",
+        "Logit margins before and after. Left of the line the prediction is wrong. 99 % of the margins lie "
+        "in the range shown; the outermost bars hold the rest.",
         _margins,
         _margins_words,
     ),
@@ -312,8 +312,8 @@ PLOTS = (
     Plot("flow", "From which class flips came, and which prediction took them.", _flow, _flow_words),
     Plot(
         "bias",
-        "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts are read "
-        "off the test part.",
+        "What a shift does without training: a constant is subtracted from the new classes' logits. Shifts "
+        "are read off the test part.",
         _bias,
         _bias_words,
     ),

@@ -1,4 +1,4 @@
-"""The reliability diagram: what was right in each bin of confidence, and below it how many samples the bin holds."""
+"""The reliability diagram: accuracy in each bin of confidence, and below it the bin's samples."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from mptctl.report.media.numbers import percent
 from mptctl.report.media.svg import INK, LOST, SIZE, style
 
 CAPTION = (
-    "Reliability. Above, bars: share of right predictions among those of a confidence; line: their mean confidence; "
-    "between them, the gap; hollow: fewer than 10 samples, which say little. Below: samples of each bin."
+    "Reliability. Above, bars: share of right predictions among those of a confidence; line: their mean "
+    "confidence; between them, the gap; hollow: fewer than 10 samples, which say little. Below: samples of "
+    "each bin."
 )
-# Samples below which a bin stands hollow: of 9 that are all right, the 95 % interval still reaches down to 70 %.
+# Samples below which a bin stands hollow: of 9 that are all right, the 95 % interval still reaches down to 70
+# %.
 FEW = 10
 
 
@@ -47,9 +49,9 @@ def reliability_words(panels: Sequence[Panel]) -> str:
             continue
         few = sum(b.n < FEW for b in held)
         said.append(
-            f"{panel.title}: {sum(b.n for b in held):,} samples in {len(held)} bins, {few} of them with fewer than "
-            f"{FEW}. What weighs most: of {far.n:,} with confidence {far.low:.2f} to {far.high:.2f}, on average "
-            f"{percent(far.confidence, 1)}, {percent(far.accuracy, 1)} are right."
+            f"{panel.title}: {sum(b.n for b in held):,} samples in {len(held)} bins, {few} of them with "
+            f"fewer than {FEW}. What weighs most: of {far.n:,} with confidence {far.low:.2f} to "
+            f"{far.high:.2f}, on average {percent(far.confidence, 1)}, {percent(far.accuracy, 1)} are right."
         )
     return "Reliability. " + " ".join(said)
 

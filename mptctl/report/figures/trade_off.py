@@ -37,8 +37,8 @@ def draw_trade_off(rows: list[ComparisonRow]) -> Figure:
                 if error is not None and nfr is not None:
                     axes.plot([x, 100 * error], [y, 100 * nfr], color=colour, linewidth=0.6, alpha=0.6)
                     axes.scatter(
-                        [100 * error], [100 * nfr], s=SEED_AREA, facecolors=fill, edgecolors=colour, marker=marker,
-                        linewidths=0.8, clip_on=False, zorder=4,
+                        [100 * error], [100 * nfr], s=SEED_AREA, facecolors=fill, edgecolors=colour,
+                        marker=marker, linewidths=0.8, clip_on=False, zorder=4,
                     )  # fmt: skip
             # Cheap ones above costly ones, so that none lies hidden.
             area = COST_AREA * (1.0 if row.cost is None else row.cost)

@@ -1,4 +1,4 @@
-"""A result as every medium shows it: sentences, tables of cells, figures; builders write text, media escape it."""
+"""A result as every medium shows it: sentences, tables, figures. Builders write text, media escape it."""
 
 from __future__ import annotations
 

@@ -8,8 +8,9 @@ from mptctl.report.media.document import BEST, Cell, Column, Document, Table, bo
 
 # Characters that mean something to LaTeX, and how they are written so that they stand for themselves.
 LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "“": "``", "”": "''",
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
+    "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+    "“": "``", "”": "''",
 }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def format_count(rate: Rate) -> str:
 
 
 def of_count(rate: Rate, waived: int = 0) -> str:
-    """Count and denominator in words: ``2 of 452``, with flips that are waived ``2 of 452 counted, 1 waived``."""
+    """Count and denominator in words: ``2 of 452``, with waived flips ``2 of 452 counted, 1 waived``."""
     of = f"{rate.of:,}" if isinstance(rate.of, int) else f"{rate.of:,.1f} expected by chance"
     beside = f" counted, {waived:,} waived" if waived else ""
     return f"{rate.count - waived:,} of {of}{beside}"

@@ -1,4 +1,4 @@
-"""What the HTML pages share: their templates, one style and head in `base.html.j2`, figures inside the page."""
+"""HTML pages: their templates, one style and head in `base.html.j2`, figures inside the page."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ def inline_figure(name: str, caption: str, figure: Figure, seen: str) -> InlineF
         figure: is drawn as SVG.
         seen: what is to be seen in it, in words and numbers, for readers who do not see it.
     """
-    return InlineFigure(name, caption, Markup(inline_svg(name, figure, seen)))  # noqa: S704  # drawn here, its texts escaped
+    svg = Markup(inline_svg(name, figure, seen))  # noqa: S704  # drawn here, its texts escaped
+    return InlineFigure(name, caption, svg)
 
 
 def _allow_script(page: str) -> str:

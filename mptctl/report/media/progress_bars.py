@@ -1,4 +1,4 @@
-"""How a pass over pictures goes: a bar where there is a terminal, a line each half minute where there is none."""
+"""Progress of a pass over pictures: a bar in a terminal, a line each half minute elsewhere."""
 
 from __future__ import annotations
 

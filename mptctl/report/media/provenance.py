@@ -84,7 +84,7 @@ class Provenance:
 
 
 class Gathering:
-    """What is known of the models of a comparison; digests of files are made in threads while it is computed."""
+    """Origins of the models of a comparison; threads make digests of files while it is computed."""
 
     def __init__(self, found: NamedModels, argv: Sequence[str], today: date | None = None) -> None:
         """

@@ -1,4 +1,4 @@
-"""A document in a terminal, and as plain text in a pipe; on a narrow screen columns go, or rows are stacked."""
+"""A document in a terminal or a pipe; on a narrow screen columns go, or rows are stacked."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def say(line: Text, console: Console, *, whole: bool = True) -> None:
 
 
 def drawn(table: Table, console: Console) -> FittedTable:
-    """A table for rich, without a frame: the first column on the left, figures on the right, notes below them.
+    """A table for rich, without a frame: first column on the left, figures on the right, notes below.
 
-    No word of it is ever broken: where it does not fit, spare columns are left out; where that is not enough, each
-    row is stacked, one figure a line.
+    No word of it is ever broken: where it does not fit, spare columns are left out; where that is not enough,
+    each row is stacked, one figure a line.
     """
     rows = table.cells()
     gap = 1 if table.ruled and console.is_terminal else 2
@@ -163,8 +163,12 @@ class FittedTable(RichTable):
             yield from _stacked(columns, console)
             return
         fitted = RichTable(
-            box=self.box, show_edge=False, pad_edge=False, padding=self.padding, header_style=self.header_style
-        )  # fmt: skip
+            box=self.box,
+            show_edge=False,
+            pad_edge=False,
+            padding=self.padding,
+            header_style=self.header_style,
+        )
         fitted.columns = [
             replace(column, _index=i, width=width)
             for i, (column, width) in enumerate(zip(columns, _shared(ranges, room), strict=True))
@@ -195,7 +199,7 @@ def _stacked(columns: Sequence[RichColumn], console: Console) -> RenderResult:
 
 
 def _widths(column: RichColumn, console: Console, options: ConsoleOptions) -> tuple[int, int]:
-    """The least width that breaks no word, nor a figure of several words; and the width without any wrapping."""
+    """The least width that breaks no word, nor a figure of several; and the width without wrapping."""
     cells = [Measurement.get(console, options, cell) for cell in column._cells]
     head = Measurement.get(console, options, column.header)
     most = max((cell.maximum for cell in cells), default=0)
@@ -205,7 +209,7 @@ def _widths(column: RichColumn, console: Console, options: ConsoleOptions) -> tu
 
 
 def _shared(ranges: Sequence[tuple[int, int]], room: int) -> list[int]:
-    """Widths of columns: the least of each, and of what is left as much as each can use, the first one first."""
+    """Widths of columns: the least of each, and of the rest as much as each can use, the first first."""
     left = room - sum(least for least, _ in ranges)
     widths = []
     for least, most in ranges:

@@ -175,7 +175,8 @@ def step_text(line: MetricsLine, *, long: bool = True) -> str:
     left = f", {line.seconds_left:.0f} s left" if line.seconds_left is not None else ""
     waited = line.data_wait or 0.0
     wait = f", {100 * waited:.0f} % waiting for data" if long and waited > LONG_WAIT else ""
-    return f"step {line.step} {terms} lr {line.lr or 0.0:.4f} {line.images_per_s or 0.0:,.0f} images/s{wait}{left}"
+    speed = f"{line.images_per_s or 0.0:,.0f} images/s"
+    return f"step {line.step} {terms} lr {line.lr or 0.0:.4f} {speed}{wait}{left}"
 
 
 def validation_text(line: MetricsLine) -> str:

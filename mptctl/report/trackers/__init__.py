@@ -1,1 +1,1 @@
-"""Trackers of experiments, which `--log` names: what a run or a comparison comes to, kept where a team looks at it."""
+"""Trackers of experiments, which `--log` names: runs and comparisons where a team looks at them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -90,4 +91,8 @@ def attach(background: Background, *files: Path) -> None:
     """Have files attached, of those that are there."""
     for file in files:
         if file.is_file():
-            background.do(lambda tracker, file=file: tracker.attach(file))  # type: ignore[misc]  # mypy infers no default
+            background.do(partial(_attach, file))
+
+
+def _attach(file: Path, tracker: Tracker) -> None:
+    tracker.attach(file)

@@ -6,7 +6,7 @@ from mptctl.evaluation.flip_report import FlipReport
 
 
 def flip_metrics(report: FlipReport) -> dict[str, float]:
-    """Rates and counts of a comparison as numbers for a log; rates are fractions, and one that is n/a is left out."""
+    """Rates, as fractions, and counts of a comparison for a log; a rate that is n/a is left out."""
     found = {
         "nfr": report.nfr,
         "nfr_low": report.nfr_ci95[0],

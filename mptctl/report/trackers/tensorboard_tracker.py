@@ -1,4 +1,4 @@
-"""TensorBoard: the curves of a run are always written; this adds its recipe, its result and a comparison's page."""
+"""TensorBoard: a run always writes its curves; this adds its recipe, its result, a comparison's page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class TensorBoardTracker:
         """Begin a file; what goes on is one more file."""
         folder = entry.folder / "tensorboard"
         folder.mkdir(parents=True, exist_ok=True)
-        # A name of its own: the file of the curves may be begun in the same second, of which its name is made.
+        # A name of its own: the file of the curves may be begun in the same second, of which its name is
+        # made.
         self._events = EventsWriter(str(folder / "events"), filename_suffix=f".{time.time_ns()}")
         return folder.name
 

@@ -75,5 +75,5 @@ def make_tracker(name: TrackerName) -> Tracker:
 
 
 def _module(name: TrackerName) -> Any:
-    """The file of a tracker: its PACKAGE, which the extra of the tracker's name installs, and its class, TRACKER."""
+    """The file of a tracker: PACKAGE, which the extra of its name installs, and TRACKER, its class."""
     return import_module(f"mptctl.report.trackers.{name}_tracker")

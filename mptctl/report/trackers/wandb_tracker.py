@@ -25,7 +25,7 @@ class WandbTracker:
         self._run: Any = None
 
     def open(self, entry: Entry) -> str:
-        """Begin a run, or go on with it: offline both are folders of one id, which `wandb sync` puts together."""
+        """Begin a run, or go on with it: offline both are folders of one id, which `wandb sync` joins."""
         if os.environ.get("WANDB_MODE") not in OFFLINE and not self._wandb.login(prompt=False):
             raise RuntimeError("no API key: type wandb login first, or set WANDB_MODE=offline")
         self._run = self._wandb.init(
