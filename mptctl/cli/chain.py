@@ -69,12 +69,12 @@ def chain(
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.
-    from mptctl.report.documents.chain import ChainFiles
+    from mptctl.report.documents.chain import write_chain
     from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.chain import report_chains
 
     with showing_progress(Session(device=device)) as session:
         report = report_chains(runs, session)
-    for path in ChainFiles(markdown, figure).write(report):
+    for path in write_chain(report, markdown, figure):
         typer.echo(f"wrote {path}", err=True)
     show(report, "chain:chain_document", as_json=as_json)

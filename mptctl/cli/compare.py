@@ -91,11 +91,10 @@ def compare(
     # Here, because they take a second to import, and that a study is not there is to be said at once.
     from mptctl.cli.outputs import Outputs
     from mptctl.files.output_kinds import HTML, LATEX, MARKDOWN, OutputKind, has_header
-    from mptctl.report.documents.comparison_files import FIRST_COLUMNS, ComparisonFiles
+    from mptctl.report.documents.comparison_files import FIRST_COLUMNS, write_comparison
     from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.compare import compare_runs
 
-    files = ComparisonFiles(csv, latex, markdown, report)
     outputs = Outputs()
     outputs.file(
         "--csv", csv, OutputKind("table of a comparison", lambda path: has_header(path, FIRST_COLUMNS))
@@ -114,7 +113,9 @@ def compare(
             equal_error=equal_error,
             against=against,
         )
-    for path in files.write(comparison, sys.argv):
+    for path in write_comparison(
+        comparison, csv=csv, latex=latex, markdown=markdown, page=report, argv=sys.argv
+    ):
         typer.echo(f"wrote {path}", err=True)
     show(comparison, "comparison:comparison_document", as_json=as_json)
 

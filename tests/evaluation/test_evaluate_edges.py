@@ -137,7 +137,7 @@ class TestOtherModels:
         said = " ".join(verdict(report).sentences)
         assert "The third model (some.csv) flips 21.43 %; it is not known if its classes are OLD's." in said
         assert "Retraining noise" not in said
-        assert [line.meaning for line in rate_lines(report)][-1] == "NFR of the third model"
+        assert [words.meaning for words, _ in rate_lines(report)][-1] == "NFR of the third model"
 
     def test_old_as_its_own_noise_floor_and_new_as_its_own_baseline_are_said(
         self, twenty: tuple[Predictions, Predictions]

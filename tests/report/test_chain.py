@@ -9,7 +9,7 @@ import pytest
 from matplotlib.patches import Rectangle
 from rich.console import Console
 
-from mptctl.report.documents.chain import TITLES, ChainFiles
+from mptctl.report.documents.chain import TITLES, write_chain
 from mptctl.report.figures.chain import draw_chain
 from mptctl.studies.chain import ChainReport, report_chains
 from mptctl.studies.run_folders import runs_of_chain
@@ -93,7 +93,7 @@ def test_bars_of_the_figure_are_the_numbers(report: ChainReport, tmp_path: Path)
     places = [bar.get_x() for bar in bars[::3]]
     assert len(set(places)) == 4
     for name in ("chain.png", "chain.svg"):
-        (path,) = ChainFiles(figure=tmp_path / name).write(report)
+        (path,) = write_chain(report, figure=tmp_path / name)
         first = path.read_bytes()
-        ChainFiles(figure=path).write(report)
+        write_chain(report, figure=path)
         assert path.read_bytes() == first

@@ -15,7 +15,7 @@ from pylatexenc.latexwalker import LatexEnvironmentNode, LatexMacroNode, LatexWa
 from rich.console import Console
 
 from mptctl.report.documents.comparison import marks_sentence, spread_text
-from mptctl.report.documents.comparison_files import ComparisonFiles, render_csv
+from mptctl.report.documents.comparison_files import render_csv, write_comparison
 from mptctl.report.figures.trade_off import draw_trade_off
 from mptctl.studies.compare import compare_runs
 from mptctl.studies.comparison import BIAS_ROW, COLUMNS, Comparison, ComparisonRow, Spread
@@ -178,8 +178,8 @@ def test_the_area_of_a_mean_is_the_cost_of_its_training(comparison: Comparison) 
 
 
 def test_files_are_written_where_they_were_asked_for(comparison: Comparison, tmp_path: Path) -> None:
-    files = ComparisonFiles(csv=tmp_path / "t.csv", page=tmp_path / "t.html")
-    assert files.write(comparison) == [tmp_path / "t.csv", tmp_path / "t.html"]
+    written = write_comparison(comparison, csv=tmp_path / "t.csv", page=tmp_path / "t.html")
+    assert written == [tmp_path / "t.csv", tmp_path / "t.html"]
     assert (tmp_path / "t.csv").read_text() == render_csv(comparison)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.csv", "t.html"]
 

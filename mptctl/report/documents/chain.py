@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -39,34 +38,27 @@ CAPTION = (
 )
 
 
-@dataclass(frozen=True)
-class ChainFiles:
-    """Where a chain goes besides standard output; None is a file that nobody asked for.
+def write_chain(report: ChainReport, markdown: Path | None = None, figure: Path | None = None) -> list[Path]:
+    """Write what was asked for, all or nothing; the paths written.
 
-    Attributes:
-        markdown: its table.
-        figure: ends in ``.png`` or ``.svg``.
+    Args:
+        report: of the chain.
+        markdown: a file for its table; None: nobody asked for it.
+        figure: one that ends in ``.png`` or ``.svg``.
+
+    Raises:
+        StorageError: one cannot be written.
     """
+    with FilesTogether() as files:
+        if markdown is not None:
+            with files.open(markdown) as stream:
+                stream.write(f"{MARKDOWN_MARK}\n{document_markdown(chain_document(report))}".encode())
+        if figure is not None:
+            from mptctl.report.figures.chain import draw_chain
+            from mptctl.report.media.svg import save_figure
 
-    markdown: Path | None = None
-    figure: Path | None = None
-
-    def write(self, report: ChainReport) -> list[Path]:
-        """Write what was asked for, all or nothing; the paths written.
-
-        Raises:
-            StorageError: one cannot be written.
-        """
-        with FilesTogether() as files:
-            if self.markdown is not None:
-                with files.open(self.markdown) as stream:
-                    stream.write(f"{MARKDOWN_MARK}\n{document_markdown(chain_document(report))}".encode())
-            if self.figure is not None:
-                from mptctl.report.figures.chain import draw_chain
-                from mptctl.report.media.svg import save_figure
-
-                save_figure(draw_chain(report), self.figure, files.open)
-        return [path for path in (self.markdown, self.figure) if path is not None]
+            save_figure(draw_chain(report), figure, files.open)
+    return [path for path in (markdown, figure) if path is not None]
 
 
 def chain_document(report: ChainReport) -> Document:

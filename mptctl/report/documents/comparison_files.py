@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from csv import writer as csv_writer
 from pathlib import Path
 
 from mptctl.evaluation.reading.spreadsheet_cells import as_cell
@@ -30,46 +29,44 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class ComparisonFiles:
-    """Where a comparison goes besides standard output; None is a file that nobody asked for."""
+def write_comparison(
+    comparison: Comparison,
+    *,
+    csv: Path | None = None,
+    latex: Path | None = None,
+    markdown: Path | None = None,
+    page: Path | None = None,
+    argv: Sequence[str] | None = None,
+) -> list[Path]:
+    """Write the files that were asked for, all or nothing; the paths written.
 
-    csv: Path | None = None
-    latex: Path | None = None
-    markdown: Path | None = None
-    page: Path | None = None
+    Args:
+        comparison: of updates.
+        csv, latex, markdown, page: None is a file that nobody asked for.
+        argv: of the command that asked for it, for the page; None where there is none.
 
-    def write(self, comparison: Comparison, argv: Sequence[str] | None = None) -> list[Path]:
-        """Write what was asked for, all or nothing; the paths written.
-
-        Args:
-            comparison: of updates.
-            argv: of the command that asked for it, for the page; None where there is none.
-
-        Raises:
-            StorageError: one cannot be written.
-        """
-        texts = [
-            (self.csv, render_csv),
-            (self.latex, lambda found: f"{LATEX_MARK}\n{document_latex(comparison_document(found))}"),
-            (
-                self.markdown,
-                lambda found: f"{MARKDOWN_MARK}\n{document_markdown(comparison_document(found))}",
-            ),
-            (self.page, lambda found: _page(found, argv)),
-        ]
-        asked = [(path, render) for path, render in texts if path is not None]
-        with FilesTogether() as files:
-            for path, render in asked:
-                with files.open(path) as stream:
-                    stream.write(render(comparison).encode())
-        return [path for path, _ in asked]
+    Raises:
+        StorageError: one cannot be written.
+    """
+    document = comparison_document(comparison)
+    texts: list[tuple[Path | None, Callable[[], str]]] = [
+        (csv, lambda: render_csv(comparison)),
+        (latex, lambda: f"{LATEX_MARK}\n{document_latex(document)}"),
+        (markdown, lambda: f"{MARKDOWN_MARK}\n{document_markdown(document)}"),
+        (page, lambda: _page(comparison, argv)),
+    ]
+    asked = [(path, render) for path, render in texts if path is not None]
+    with FilesTogether() as files:
+        for path, render in asked:
+            with files.open(path) as stream:
+                stream.write(render().encode())
+    return [path for path, _ in asked]
 
 
 def render_csv(comparison: Comparison) -> str:
     """One line a row: rates as full fractions, values over seeds divided by spaces, n/a empty or nan."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv_writer(out, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
     for row in comparison.rows:
         spreads: list[Spread] = [getattr(row, rate) for rate in RATES]

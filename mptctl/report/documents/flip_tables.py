@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from mptctl.evaluation.flip_report import Cause, ClassRow, FlipReport, PairRow, SliceRow, WrongAnswerRow
 from mptctl.evaluation.slices.source import slice_name
-from mptctl.report.documents.wording import model_lines, rate_lines, slices_sentence
+from mptctl.report.documents.wording import model_rows, rate_lines, slices_sentence
 from mptctl.report.media.document import Cell, Column, Row, Table
 from mptctl.report.media.numbers import format_count, format_interval, percent, q_value
 
@@ -30,25 +30,17 @@ def rates_table(report: FlipReport) -> Table:
         Column("count"),
     ]
     rows = [
-        [
-            line.name,
-            line.meaning,
-            percent(line.rate.value),
-            format_interval(line.rate.ci95),
-            format_count(line.rate),
-        ]
-        for line in rate_lines(report)
+        [words.title, words.meaning, percent(rate.value), format_interval(rate.ci95), format_count(rate)]
+        for words, rate in rate_lines(report)
     ]
     return Table(columns, rows, name="Rates", ruled=False)
 
 
 def models_table(report: FlipReport, *, calibration: bool = True) -> Table:
     """Errors of both models, and their calibration."""
-    lines = [line for line in model_lines(report) if calibration or line.name.startswith("error")]
+    rows = [row for row in model_rows(report) if calibration or row[0].startswith("error")]
     columns = [Column("model"), Column("old"), Column("new")]
-    return Table(
-        columns, [[line.name, line.old, line.new] for line in lines], name="Both models", ruled=False
-    )
+    return Table(columns, rows, name="Both models", ruled=False)
 
 
 def cells_table(report: FlipReport) -> Table:

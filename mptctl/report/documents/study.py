@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,9 +15,8 @@ from mptctl.files import writing
 from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import Cell, Column, Document, Medium, Note, Row, Table, Tone
-from mptctl.report.media.live import follow
+from mptctl.report.media.live import ChangesLog, State, follow
 from mptctl.report.media.numbers import duration
-from mptctl.report.media.progress_bars import LOG_SECONDS, plain_line
 from mptctl.report.media.terminal import drawn
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
@@ -93,7 +91,7 @@ def watching(console: Console) -> AbstractContextManager[Callable[[Board], None]
     Args:
         console: on standard error.
     """
-    return follow(console, partial(board_view, console=console), _Plain(console))
+    return follow(console, partial(board_view, console=console), ChangesLog(console, _states, summary))
 
 
 def board_view(board: Board, console: Console) -> Group:
@@ -155,8 +153,8 @@ def plan_document(plan: StudyDryRun) -> Document:
         at_a_time = f"{plan.parallel} processes of at most {plan.lockstep} in lock-step"
     said = (
         f"{count} of {len(plan.runs)} runs are left: about {duration(plan.seconds)}, {at_a_time} on "
-        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and at "
-        f"most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
+        f"{plan.device} (from a few steps on random tensors, nothing else computing, pictures at hand), and "
+        f"at most {plan.disk_mb:,.0f} MB of the {plan.free_mb:,.0f} MB that are free in {plan.run_root}"
     )
     return Document(
         [
@@ -167,27 +165,8 @@ def plan_document(plan: StudyDryRun) -> Document:
     )
 
 
-class _Plain:
-    """A line for each run that begins, ends or goes on elsewhere, and one now and then on all of them."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._seen: dict[str, tuple[str, int]] = {}
-        self._last = time.monotonic()
-
-    def __call__(self, board: Board) -> None:
-        """Say what has changed."""
-        for progress in board.runs:
-            state = (progress.status, progress.restarts)
-            if self._seen.get(progress.run.key, ("waiting", 0)) != state:
-                self._say(_line(progress))
-            self._seen[progress.run.key] = state
-        if time.monotonic() - self._last >= LOG_SECONDS:
-            self._say(summary(board))
-
-    def _say(self, text: str) -> None:
-        self._last = time.monotonic()
-        plain_line(self._console, text)
+def _states(board: Board) -> list[State]:
+    return [State(each.run.key, each.status, each.restarts, _line(each)) for each in board.runs]
 
 
 def _line(progress: RunProgress) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
 from mptctl.report.media.document import Cell, Column, Document, Drawing, Row, Table, Tone, notes
-from mptctl.report.media.live import follow
+from mptctl.report.media.live import ChangesLog, State, follow
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import drawn
@@ -29,7 +29,7 @@ def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], 
     Args:
         console: on standard error.
     """
-    return follow(console, lambda report: drawn(trials_table(report), console), _Plain(console))
+    return follow(console, lambda report: drawn(trials_table(report), console), ChangesLog(console, _states))
 
 
 def tune_document(report: TuneReport) -> Document:
@@ -215,21 +215,8 @@ def _mark(trial: Trial, report: TuneReport) -> str:
     return "front" if trial.name in report.front else ""
 
 
-class _Plain:
-    """One line for each trial that begins, ends or goes on elsewhere."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._seen: dict[str, tuple[str, int]] = {}
-
-    def __call__(self, report: TuneReport) -> None:
-        """Say what has changed."""
-        for trial in report.trials:
-            state = (trial.status, trial.restarts)
-            if self._seen.get(trial.name, ("waiting", 0)) == state:
-                continue
-            self._seen[trial.name] = state
-            self._console.print(_line(trial, report), highlight=False, markup=False, soft_wrap=True)
+def _states(report: TuneReport) -> list[State]:
+    return [State(trial.name, trial.status, trial.restarts, _line(trial, report)) for trial in report.trials]
 
 
 def _line(trial: Trial, report: TuneReport) -> str:

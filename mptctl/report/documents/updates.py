@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mptctl.errors import some
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.report.documents.wording import (
-    model_lines,
+    model_rows,
     sentences_beside_line,
     slices_sentence,
     verdict,
@@ -48,7 +48,7 @@ def _table(reports: Mapping[str, FlipReport]) -> Table:
     titles = ["new", "flips", "NFR", "95 % interval", "error: old", "all", *["gate"] * gated]
     rows: list[Row] = []
     for name, report in reports.items():
-        errors = {line.name: line.new for line in model_lines(report)}
+        errors = {title: new for title, _, new in model_rows(report)}
         rate, state = report.rates.nfr, verdict(report).state
         rows.append(
             [

@@ -10,7 +10,7 @@ from mptctl.errors import some
 from mptctl.evaluation.flip_report import ClassRow, FlipReport, ModelSummary
 from mptctl.evaluation.limits import LIMITS
 from mptctl.evaluation.pairing.sanity import IDENTICAL
-from mptctl.evaluation.rates import Interval, Rate
+from mptctl.evaluation.rates import Interval, Rate, Wording
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.statistics import SIGNIFICANT
 from mptctl.evaluation.verdict import GateCheck, WaiverRow
@@ -23,24 +23,6 @@ NAMED = 3
 KINDS = {kind.name: kind for kind in LIMITS}
 # Limits, waivers and renamed classes that are named one by one.
 CHECKS, WAIVERS, MAPPED = 20, 10, 5
-
-
-@dataclass(frozen=True)
-class RateLine:
-    """One line of the table of rates."""
-
-    name: str
-    meaning: str
-    rate: Rate
-
-
-@dataclass(frozen=True)
-class ModelLine:
-    """One line of the table of both models: a figure, old and new."""
-
-    name: str
-    old: str
-    new: str
 
 
 @dataclass(frozen=True)
@@ -72,24 +54,24 @@ def slices_sentence(report: FlipReport) -> str:
     )
 
 
-def rate_lines(report: FlipReport) -> list[RateLine]:
+def rate_lines(report: FlipReport) -> list[tuple[Wording, Rate]]:
     """The flip rates over test samples of the old classes; their words stand at the fields of `Rates`."""
-    lines = [RateLine(*wording, rate) for wording, rate in report.rates.worded()]
+    lines = report.rates.worded()
     if report.noise_floor is not None:
         third = "OLD trained again" if report.noise_floor.same_classes else "the third model"
-        lines.append(RateLine("noise floor", f"NFR of {third}", report.noise_floor.nfr))
+        lines.append((Wording("noise floor", f"NFR of {third}"), report.noise_floor.nfr))
     return lines
 
 
-def model_lines(report: FlipReport) -> list[ModelLine]:
-    """Errors and calibration of both models; n/a where a model knows none of the new classes."""
+def model_rows(report: FlipReport) -> list[list[str]]:
+    """Rows of errors and calibration of both models; n/a where a model knows none of the new classes."""
     old, new = report.old, report.new
     return [
-        ModelLine("error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)),
-        ModelLine("error, new classes", *(percent(_known(m, m.er_new_classes)) for m in (old, new))),
-        ModelLine("error, all classes", *(percent(_known(m, m.er_all)) for m in (old, new))),
-        ModelLine("ECE, classes it knows", percent(old.ece), percent(new.ece)),
-        ModelLine("AECE, classes it knows", percent(old.aece), percent(new.aece)),
+        ["error, old classes", percent(old.er_old_classes), percent(new.er_old_classes)],
+        ["error, new classes", *(percent(_known(m, m.er_new_classes)) for m in (old, new))],
+        ["error, all classes", *(percent(_known(m, m.er_all)) for m in (old, new))],
+        ["ECE, classes it knows", percent(old.ece), percent(new.ece)],
+        ["AECE, classes it knows", percent(old.aece), percent(new.aece)],
     ]
 
 
