@@ -18,12 +18,12 @@ from mptctl.inference.few_shot import (
     EpisodeRequest,
     Score,
     answer_episodes,
-    features_of,
     novel_classes,
     score,
 )
+from mptctl.inference.predict import compute_features
 from mptctl.models.checkpoint import Checkpoint, load_model
-from mptctl.models.margin_heads import last_linear
+from mptctl.models.heads import find_classifier
 from mptctl.names import HeadName, Progress, Session
 
 # Pictures shown of each class, as in the paper's tables.
@@ -80,12 +80,12 @@ def discriminability(
 
     Raises:
         DataError: fewer than two classes that a model knows have test pictures.
-        CheckpointError, NonFiniteError: see `features_of`.
+        CheckpointError, NonFiniteError: see `compute_features`.
     """
     labels = np.array(split.classes.names, dtype=np.str_)[split.labels[split.indices("test")]]
     found = []
     for name, checkpoint in checkpoints.items():
-        features = features_of(checkpoint, split, session)
+        features = compute_features({name: checkpoint}, split, session)[name]
         others = novel_classes(checkpoint, split)  # in the order in which `few_shot` draws from them
         novel = np.isin(labels, others)
         base = spread(features[~novel], labels[~novel])
@@ -96,7 +96,9 @@ def discriminability(
             )
         model = checkpoint.meta.recipe.model
         with torch.inference_mode():
-            logits = last_linear(load_model(checkpoint), model.arch)[2](torch.from_numpy(features[~novel]))
+            logits = find_classifier(load_model(checkpoint), model.arch).layer(
+                torch.from_numpy(features[~novel])
+            )
         answers = np.array(checkpoint.meta.class_names, dtype=np.str_)[logits.argmax(dim=1).numpy()]
         found.append(
             Discriminability(

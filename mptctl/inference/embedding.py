@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, NonFiniteError
-from mptctl.inference.predict import compute_outputs, load_onto
-from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.heads import Head, find_head
-from mptctl.models.margin_heads import directions
+from mptctl.errors import CheckpointError
+from mptctl.inference.predict import compute_features
+from mptctl.models.checkpoint import Checkpoint, load_model
+from mptctl.models.heads import directions, find_classifier
 from mptctl.names import Part, Session
 
 DIMENSIONS = 2
@@ -77,23 +74,12 @@ def embed(
     """
     for checkpoint in checkpoints.values():
         _refuse_other_dimensions(checkpoint)
-    features = compute_outputs(
-        checkpoints,
-        split,
-        session,
-        part=part,
-        load=_without_classifier,
-        width=lambda checkpoint: DIMENSIONS,
-    )
+    features = compute_features(checkpoints, split, session, part=part)
     place = {name: i for i, name in enumerate(split.classes.names)}
     labels = split.labels[split.indices(part)].astype(np.int64)
     found = {}
     for name, checkpoint in checkpoints.items():
-        if not np.isfinite(features[name]).all():
-            raise NonFiniteError(
-                f"{checkpoint.path}: its features are not finite; train it with a lower optim.lr"
-            )
-        classifier = _classifier(load_onto(checkpoint, torch.device("cpu")), checkpoint)[1]
+        classifier = find_classifier(load_model(checkpoint), checkpoint.meta.recipe.model.arch).layer
         columns = np.array([place[each] for each in checkpoint.meta.class_names], dtype=np.int64)
         known = np.isin(labels, columns)
         found[name] = Embedding(
@@ -116,17 +102,3 @@ def _refuse_other_dimensions(checkpoint: Checkpoint) -> None:
             f"{checkpoint.path}: has {has}, and the figure shows {DIMENSIONS}; train a run with "
             f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
         )
-
-
-def _classifier(model: nn.Module, checkpoint: Checkpoint) -> tuple[Head, nn.Linear]:
-    head = find_head(model, checkpoint.meta.recipe.model.arch)[1]
-    assert isinstance(head, Head)
-    classifier = head[1]
-    assert isinstance(classifier, nn.Linear)
-    return head, classifier
-
-
-def _without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
-    model = load_onto(checkpoint, device)
-    _classifier(model, checkpoint)[0][1] = nn.Identity()
-    return model

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 from scipy.special import ndtri
-from torch import Tensor, nn
+from torch import Tensor
 
 from mptctl.data.split import Split
-from mptctl.errors import DataError, NonFiniteError, UsageError, some
+from mptctl.errors import DataError, UsageError, some
 from mptctl.files import Model
 from mptctl.inference.episodes import (
     Episode,
@@ -24,11 +24,10 @@ from mptctl.inference.episodes import (
     nearest_centroids,
     support_labels,
 )
-from mptctl.inference.predict import compute_outputs, load_onto
-from mptctl.models.checkpoint import Checkpoint, load_model
+from mptctl.inference.predict import compute_features
+from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.finished import unfinished
-from mptctl.models.margin_heads import last_linear
-from mptctl.names import Part, Progress, Session, tell_nobody
+from mptctl.names import Progress, Session, tell_nobody
 
 # Numbers of features that are held at once, as float64: 256 MB.
 MOST_NUMBERS = 2**25
@@ -96,7 +95,7 @@ def few_shot(
     Raises:
         UsageError: a class of `classes` that is not novel, or a request for no class, picture or episode.
         DataError: fewer novel classes than `way`, or fewer pictures of one than shot + query; it is named.
-        CheckpointError, NonFiniteError: see `features_of`.
+        CheckpointError, NonFiniteError: see `compute_features`.
     """
     for flag, value, least in (
         ("--way", request.way, 2), ("--shot", request.shot, 1),
@@ -113,7 +112,7 @@ def few_shot(
     _refuse_too_few(checkpoint, novel, rows, request)
 
     began = time.perf_counter()
-    features = torch.from_numpy(features_of(checkpoint, split, session))
+    features = torch.from_numpy(compute_features({"model": checkpoint}, split, session)["model"])
     computed = time.perf_counter()
     cosine = checkpoint.meta.recipe.model.head == "cosine"
     right = answer_episodes(features, rows, request, cosine=cosine, progress=session.progress)
@@ -156,31 +155,6 @@ def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] |
             "know; name some of those"
         )
     return [name for name in novel if name in set(classes)]
-
-
-def features_of(
-    checkpoint: Checkpoint, split: Split, session: Session, *, part: Part = "test"
-) -> NDArray[np.float32]:
-    """(n, D) what a model's last layer sees of one part, in the order of the split's rows.
-
-    Raises:
-        CheckpointError, DataError: see `mptctl.inference.predict.predict`.
-        NonFiniteError: features that are NaN or infinite.
-    """
-    arch = checkpoint.meta.recipe.model.arch
-    features = compute_outputs(
-        {"model": checkpoint},
-        split,
-        session,
-        part=part,
-        load=_without_classifier,
-        width=lambda each: last_linear(load_model(each), arch)[2].in_features,
-    )["model"]
-    if not np.isfinite(features).all():
-        raise NonFiniteError(
-            f"{checkpoint.path}: its features are not finite; train it with a lower optim.lr"
-        )
-    return features
 
 
 def answer_episodes(
@@ -253,10 +227,3 @@ def _refuse_too_few(
                 f"class {name}: {len(pictures)} test pictures, and --shot {request.shot} with --query {request.query} "
                 f"needs {needed}; lower one of them, or add pictures"
             )
-
-
-def _without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
-    model = load_onto(checkpoint, device)
-    parent, leaf, _ = last_linear(model, checkpoint.meta.recipe.model.arch)
-    setattr(parent, leaf, nn.Identity())
-    return model

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.split import Split
-from mptctl.errors import CheckpointError, DataError
+from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from mptctl.inference.forward import forward
 from mptctl.machine.device import choose_device, place
 from mptctl.models.checkpoint import Checkpoint, load_model
+from mptctl.models.heads import find_classifier
 from mptctl.names import Part, Progress, Session
 from mptctl.recipe import TRAINING, DataRecipe, keys_of
 
@@ -72,15 +73,13 @@ def compute_outputs(
     *,
     part: Part,
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
-    width: Callable[[Checkpoint], int] = lambda checkpoint: len(checkpoint.meta.class_names),
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, NDArray[np.float32]]:
-    """What networks put out for one whole part, (n, width) by role, in the order of the split's rows.
+    """The outputs of networks for one whole part, (n, width) by role, in the order of the split's rows.
 
     Args:
         checkpoints, split, session, part, renamed: as for `predict`.
-        load: makes the network of a checkpoint on a device; by default the model itself, which puts out logits.
-        width: numbers that it puts out for a picture.
+        load: makes the network of a checkpoint on a device; by default the model, whose outputs are logits.
 
     Raises:
         CheckpointError, DataError: as `predict`.
@@ -99,14 +98,40 @@ def compute_outputs(
         shown = _PassProgress(session.progress, part, number * len(rows), len(groups) * len(rows))
         where = choose_device(session.device)
         networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
-        widths = {role: width(checkpoint) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
-        outputs |= _one_pass(networks, widths, split, part, data, where, batch_size, shown)
+        outputs |= _one_pass(networks, split, part, data, where, batch_size, shown)
     return outputs
 
 
+def compute_features(
+    checkpoints: Mapping[str, Checkpoint], split: Split, session: Session, *, part: Part = "test"
+) -> dict[str, NDArray[np.float32]]:
+    """The inputs of models' last layers for one whole part, (n, D) by role, in the order of the split's rows.
+
+    Args:
+        checkpoints, split, session, part: as for `predict`.
+
+    Raises:
+        CheckpointError, DataError: as `predict`.
+        NonFiniteError: features that are NaN or infinite.
+    """
+    features = compute_outputs(checkpoints, split, session, part=part, load=_load_without_classifier)
+    for role, checkpoint in checkpoints.items():
+        if not np.isfinite(features[role]).all():
+            raise NonFiniteError(
+                f"{checkpoint.path}: its features are not finite; train it with a lower optim.lr"
+            )
+    return features
+
+
+def _load_without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn.Module:
+    model = load_onto(checkpoint, device)
+    model.set_submodule(find_classifier(model, checkpoint.meta.recipe.model.arch).name, nn.Identity())
+    return model
+
+
 def one_model(first: Checkpoint, second: Checkpoint) -> bool:
-    """Whether two checkpoints are one model: one file, or equal tensors, class names and view of the pictures."""
+    """Tell whether two checkpoints are one model: one file, or equal tensors, class names and view of the pictures."""
     if first.path.resolve() == second.path.resolve():
         return True
     return (
@@ -162,7 +187,6 @@ def _evaluation_view(data: DataRecipe) -> DataRecipe:
 
 def _one_pass(
     networks: Mapping[str, nn.Module],
-    widths: Mapping[str, int],
     split: Split,
     part: Part,
     data: DataRecipe,
@@ -172,7 +196,7 @@ def _one_pass(
 ) -> dict[str, NDArray[np.float32]]:
     """Outputs (n, width) of each network for the part's rows, in their order."""
     rows = split.indices(part)
-    outputs = {role: np.empty((len(rows), width), dtype=np.float32) for role, width in widths.items()}
+    outputs: dict[str, NDArray[np.float32]] = {}
     place = np.full(len(split.manifest), -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     seen = SeenMask(len(split.manifest))
@@ -191,8 +215,10 @@ def _one_pass(
         for batch, found in forward(list(networks.values()), loader):
             seen.add(batch.index)
             at = place[batch.index.numpy()]
-            for out, answer in zip(outputs.values(), found, strict=True):
-                out[at] = answer.cpu().numpy()
+            for role, output in zip(networks, found, strict=True):
+                if role not in outputs:
+                    outputs[role] = np.empty((len(rows), output.shape[1]), dtype=np.float32)
+                outputs[role][at] = output.cpu().numpy()
             count += len(at)
             shown.seen(count)
     finally:

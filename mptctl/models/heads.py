@@ -1,25 +1,86 @@
-"""The classifier at the end of a network: finding it, and putting an embedding before it."""
+"""The classifier at the end of a network: finding it, replacing it, and what changes its logits.
+
+Scaled cosines and scaled products are those of "Negative Margin Matters" (Liu et al., ECCV 2020).
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from mptctl.errors import UsageError
 from mptctl.models.timm_networks import TIMM, timm_classifier
+from mptctl.recipe import ModelRecipe
+
+
+class Head(nn.Sequential):
+    """An embedding and a classifier: (B, features) -> (B, embedding_dim) -> (B, num_classes)."""
+
+
+class ScaledHead(nn.Linear):
+    """A classifier with a fixed scale s, and a bias that is not trained: 0, or folded in after training.
+
+    The margin is no part of it: training takes it off the true class's logit, before the criterion.
+
+    Args:
+        in_features: numbers of an embedding.
+        out_features: classes.
+        scale: s.
+    """
+
+    bias: Tensor  # type: ignore[assignment]  # a buffer here, a parameter there
+    scale: Tensor
+
+    def __init__(self, in_features: int, out_features: int, scale: float) -> None:
+        super().__init__(in_features, out_features, bias=False)
+        del self.bias
+        self.register_buffer("bias", torch.zeros(out_features))
+        self.register_buffer("scale", torch.tensor(float(scale)))
+
+
+class LinearMarginHead(ScaledHead):
+    """s w.f + b."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, in_features) -> logits: (B, out_features)."""
+        return self.scale * F.linear(x, self.weight) + self.bias
+
+
+class CosineHead(ScaledHead):
+    """s cos(w, f) + b."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: (B, in_features) -> logits: (B, out_features)."""
+        return self.scale * F.linear(F.normalize(x), F.normalize(self.weight)) + self.bias
+
+
+HEADS: dict[str, type[ScaledHead]] = {"cosine": CosineHead, "linear-margin": LinearMarginHead}
+
+
+class Classifier(NamedTuple):
+    """The linear layer that makes a network's logits.
+
+    Attributes:
+        name: of the layer among the network's modules.
+        layer: itself.
+    """
+
+    name: str
+    layer: nn.Linear
 
 
 def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
-    """Name and module of the classifier: the last linear layer, or the embedding and it together.
+    """Name and module of the last linear layer, or of the embedding and it together.
 
     Raises:
         UsageError: the network does not end in a linear layer.
     """
-    linear: list[tuple[str, nn.Module]]
-    linear = [(name, module) for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    if arch.startswith(TIMM):  # which know their classifier; after it may stand layers that are none
-        found = timm_classifier(model)
-        linear = [(name, each) for name, each in found if isinstance(each, nn.Linear | Head)]
+    # timm's networks know their classifier; after it may stand layers that are none.
+    modules = timm_classifier(model) if arch.startswith(TIMM) else list(model.named_modules())
+    linear = [(name, module) for name, module in modules if isinstance(module, nn.Linear | Head)]
     if not linear:
         raise UsageError(
             f"model.arch {arch}: does not end in a linear classifier; choose another architecture"
@@ -31,16 +92,39 @@ def find_head(model: nn.Module, arch: str) -> tuple[str, nn.Module]:
     return name, module
 
 
-class Head(nn.Sequential):
-    """An embedding and a classifier: (B, features) -> (B, embedding_dim) -> (B, num_classes)."""
+def find_classifier(model: nn.Module, arch: str) -> Classifier:
+    """The layer that makes the logits, which is the end of a head with an embedding.
+
+    Raises:
+        UsageError: the network does not end in a linear layer.
+    """
+    name, head = find_head(model, arch)
+    if isinstance(head, Head):
+        name, head = f"{name}.{len(head) - 1}", head[-1]
+    assert isinstance(head, nn.Linear)
+    return Classifier(name, head)
 
 
 def insert_embedding(model: nn.Module, arch: str, embedding_dim: int) -> None:
-    name, linear = find_head(model, arch)
-    assert isinstance(linear, nn.Linear)
-    parent, _, leaf = name.rpartition(".")
-    head = Head(nn.Linear(linear.in_features, embedding_dim), nn.Linear(embedding_dim, linear.out_features))
-    setattr(model.get_submodule(parent), leaf, head)
+    """Put a linear layer of so many outputs before the classifier, in place."""
+    name, linear = find_classifier(model, arch)
+    embedding = nn.Linear(linear.in_features, embedding_dim)
+    model.set_submodule(name, Head(embedding, nn.Linear(embedding_dim, linear.out_features)))
+
+
+def use_scaled_head(model: nn.Module, recipe: ModelRecipe) -> None:
+    """Put the recipe's head, ``cosine`` or ``linear-margin``, in place of the classifier."""
+    name, linear = find_classifier(model, recipe.arch)
+    head = HEADS[recipe.head](linear.in_features, linear.out_features, recipe.scale_of_head)
+    model.set_submodule(name, head)
+
+
+def directions(classifier: nn.Linear) -> Tensor:
+    """(C, features) rows whose products with an embedding, plus the bias, order the classes as the logits do.
+
+    Of a cosine head that is so where the bias is 0, as training leaves it.
+    """
+    return F.normalize(classifier.weight) if isinstance(classifier, CosineHead) else classifier.weight
 
 
 @torch.no_grad()
@@ -58,18 +142,36 @@ def fold_into_head(model: nn.Module, arch: str, biases: Tensor, temperature: flo
     Raises:
         UsageError: the classifier has no bias, or the network does not end in a linear layer.
     """
-    linear = _classifier(find_head(model, arch)[1])
+    linear = find_classifier(model, arch).layer
     if linear.bias is None:
         raise UsageError(f"model.arch {arch}: its classifier has no bias to fold one into")
     linear.bias.copy_((linear.bias.double() - biases.to(linear.bias.device).double()) / temperature)
     if temperature != 1.0:
-        # A scaled head's logits are its scale times what, of cosines, the length of a row does not change.
+        # A scaled head's logits are its scale times a product; the length of a row does not change a cosine.
         gain = dict(linear.named_buffers()).get("scale", linear.weight)
         gain.copy_(gain.double() / temperature)
 
 
-def _classifier(head: nn.Module) -> nn.Linear:
-    """The linear layer that makes the logits."""
-    last = head[-1] if isinstance(head, Head) else head
-    assert isinstance(last, nn.Linear)
-    return last
+@torch.no_grad()
+def add_rows(model: nn.Module, arch: str, rows: Tensor, constant: float) -> None:
+    """Give the layer that makes the logits further classes; those that it has keep their logits.
+
+    Args:
+        model: in place.
+        arch: its name, for the message.
+        rows: (new classes, features).
+        constant: taken off the new classes' logits.
+
+    Raises:
+        UsageError: the classifier has no bias, or the network does not end in a linear layer.
+    """
+    linear = find_classifier(model, arch).layer
+    if linear.bias is None:
+        raise UsageError(f"model.arch {arch}: its classifier has no bias to take a constant off")
+    weight, bias = linear.weight, linear.bias
+    more = torch.full((len(rows),), -constant, dtype=bias.dtype, device=bias.device)
+    linear.weight = nn.Parameter(torch.cat([weight, rows.to(weight)]), weight.requires_grad)
+    longer = torch.cat([bias, more])
+    # Of a scaled head it is a buffer.
+    linear.bias = nn.Parameter(longer, bias.requires_grad) if isinstance(bias, nn.Parameter) else longer
+    linear.out_features = len(longer)

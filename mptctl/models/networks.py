@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
 from mptctl.models.drop_block import insert_drop_block
-from mptctl.models.heads import find_head, insert_embedding
-from mptctl.models.margin_heads import use_scaled_head
+from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm

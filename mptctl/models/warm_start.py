@@ -9,7 +9,7 @@ from torch import nn
 
 from mptctl.errors import UsageError
 from mptctl.models.checkpoint import Checkpoint
-from mptctl.models.heads import Head, find_head
+from mptctl.models.heads import find_classifier
 from mptctl.recipe import Recipe
 
 # What decides which network the weights are of, and which pictures they know.
@@ -33,8 +33,7 @@ def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str],
         UsageError: the source is another network, or was trained on pictures of another kind.
     """
     refuse_other_network(source, recipe)
-    name, head = find_head(model, recipe.model.arch)
-    last = f"{name}.{len(head) - 1}" if isinstance(head, Head) else name
+    last = find_classifier(model, recipe.model.arch).name
     rows_of = {f"{last}.weight", f"{last}.bias"}
     column = {label: place for place, label in enumerate(source.meta.class_names)}
     known = [place for place, label in enumerate(class_names) if label in column]

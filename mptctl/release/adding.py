@@ -15,11 +15,11 @@ from mptctl.data.split import Split
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
-from mptctl.inference.few_shot import features_of
 from mptctl.inference.named_models import named_checkpoints
+from mptctl.inference.predict import compute_features
 from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_model
-from mptctl.models.margin_heads import add_rows, last_linear
+from mptctl.models.heads import add_rows, find_classifier
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
@@ -84,7 +84,7 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
     model = load_model(checkpoint)
     arch = checkpoint.meta.recipe.model.arch
     before = _logits(model, arch, validation.features)
-    rows = imprint([shown[name] for name in names], last_linear(model, arch)[2].weight.detach())
+    rows = imprint([shown[name] for name in names], find_classifier(model, arch).layer.weight.detach())
     add_rows(model, arch, rows, 0.0)
     constant = _constant(before, _logits(model, arch, validation.features), validation.labels, known, request)
     model = load_model(checkpoint)
@@ -141,7 +141,7 @@ def _features_by_class(
     recipe = checkpoint.meta.recipe
     recipe = recipe.model_copy(update={"data": recipe.data.model_copy(update={"loader": "threaded"})})
     seen_once = replace(checkpoint, meta=checkpoint.meta.model_copy(update={"recipe": recipe}))
-    features = torch.from_numpy(features_of(seen_once, shown, session))
+    features = torch.from_numpy(compute_features({"model": seen_once}, shown, session)["model"])
     classes = np.array([name.partition("/")[0] for name in ids], dtype=np.str_)
     by_class = {name: features[torch.from_numpy(classes == name)] for name in names}
     for name, each in by_class.items():
@@ -151,7 +151,7 @@ def _features_by_class(
 
 
 def _validation(checkpoint: Checkpoint, split: Split, session: Session) -> _Validation:
-    features = features_of(checkpoint, split, session, part="val")
+    features = compute_features({"model": checkpoint}, split, session, part="val")["model"]
     labels = [split.classes.names[label] for label in split.labels[split.indices("val")]]
     return _Validation(torch.from_numpy(features), labels)
 
@@ -159,7 +159,7 @@ def _validation(checkpoint: Checkpoint, split: Split, session: Session) -> _Vali
 @torch.no_grad()
 def _logits(model: nn.Module, arch: str, features: Tensor) -> Tensor:
     """(n, C) of the classifier alone."""
-    found: Tensor = last_linear(model, arch)[2](features)
+    found: Tensor = find_classifier(model, arch).layer(features)
     return found
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from mptctl.models.margin_heads import add_rows
+from mptctl.models.heads import add_rows
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe
 from mptctl.release.imprinting import imprint, smallest_constant
