@@ -17,6 +17,7 @@ from hypothesis import settings
 from mptctl.cli.app import main
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split, make_split
 from mptctl.recipe import DataRecipe, Recipe
 from mptctl.training.observer import FitResult
@@ -166,7 +167,6 @@ def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
             "seed": 3,
             "train": True,
             "device": CPU,
-            "cache_dir": tmp_path,
         }
         passing |= {
             key: changes.pop(key)
@@ -174,7 +174,8 @@ def loader_of(tmp_path: Path, request: pytest.FixtureRequest) -> MakeLoader:
             if key in (*passing, "rank", "world_size", "num_classes")
         }
         data = DataRecipe.model_validate({"loader": kind, "image_size": 32, "threads": 2, **changes})
-        loader = make_loader(split, data, **passing)  # type: ignore[arg-type]
+        plan = LoadPlan(split, data, **passing)  # type: ignore[arg-type]
+        loader = make_loader(plan, tmp_path)
         request.addfinalizer(loader.close)
         return loader
 

@@ -26,6 +26,7 @@ from mptctl.bench.runners import (
 )
 from mptctl.data.image_folder import scan_folder
 from mptctl.data.loading.choose import LOADERS
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
@@ -163,8 +164,8 @@ def _tune(
     for threads, prefetch, load in itertools.product(counts, (2, 3), loads):
         changes: dict[str, Any] = {"threads": threads, "prefetch": prefetch, "hw_decoder_load": load}
         data = recipe.data.model_copy(update={"loader": "dali", **changes})
-        start = our_stream(split, data, recipe.optim.batch_size, device, scratch)
-        runner = LoaderRunner("dali", start)
+        plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
+        runner = LoaderRunner("dali", our_stream(plan, scratch))
         rates[threads, prefetch, load] = runner.run(seconds, device)
         runner.stop()
         say(f"tune: {changes} {rates[threads, prefetch, load]:,.0f} images/s")

@@ -24,7 +24,7 @@ from mptctl.data.split import Split, SplitRequest, build_split
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import has_package, usable_cores
 from mptctl.models.networks import build_model
-from mptctl.recipe import DataRecipe, Recipe
+from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
 DATALOADERS = ("dataloader-tvio", "dataloader-pil")
@@ -133,7 +133,7 @@ def _our_runner(
     plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
     if kind.refuses(plan) is not None:
         return str(kind.declines(plan))
-    start = our_stream(split, data, plan.batch_size, device, scratch)
+    start = our_stream(plan, scratch)
     if kind.in_memory:
         return LoaderRunner(kind.name, start, None, augment)
     return LoaderRunner(kind.name, start, data.threads or usable_cores(), augment, data.prefetch)
@@ -166,15 +166,11 @@ def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
     return best
 
 
-def our_stream(
-    split: Split, data: DataRecipe, batch_size: int, device: torch.device, scratch: Path
-) -> Callable[[], Stream]:
-    """How to start an endless stream of training batches of the recipe's loader."""
+def our_stream(plan: LoadPlan, scratch: Path) -> Callable[[], Stream]:
+    """A function that starts an endless stream of the training batches of a plan's loader."""
 
     def start() -> Stream:
-        loader = make_loader(
-            split, data, "train", batch_size=batch_size, seed=0, train=True, device=device, cache_dir=scratch
-        )
+        loader = make_loader(plan, scratch)
         try:
             for epoch in itertools.count():
                 for batch in loader.epoch(epoch):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.bench.published_loop import PublishedLoop
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.machine.device import autocast, place
 from mptctl.methods.method import Method

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.machine.allocator import freed_memory_kept
 from mptctl.machine.device import Precision, autocast
 

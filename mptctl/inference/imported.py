@@ -10,6 +10,7 @@ import torch
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import SPLIT_NAME, Split, load_split
 from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
@@ -117,7 +118,7 @@ def _validate(checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress:
     recipe = checkpoint.meta.recipe
     device = choose_device(recipe.runtime.device)
     model = load_model(checkpoint).to(device)
-    loader = make_loader(
+    plan = LoadPlan(
         split,
         recipe.data,
         "val",
@@ -126,8 +127,8 @@ def _validate(checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress:
         train=False,
         device=device,
         num_classes=int(torch.nonzero(own >= 0).max()) + 1,
-        progress=progress,
     )
+    loader = make_loader(plan, progress=progress)
     own = own.to(device)
     right = total = 0
     try:

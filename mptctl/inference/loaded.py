@@ -15,6 +15,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.data.verify import check_file
@@ -151,9 +152,10 @@ class LoadedRun:
         )
         # Not `resident`, which would keep what it decodes on disk: these pictures are seen once.
         data = self.recipe.data.model_copy(update={"loader": "threaded"})
+        batch_size = self.recipe.optim.batch_size
         loader = make_loader(
-            split, data, "test", batch_size=self.recipe.optim.batch_size, seed=0, train=False, device=self.device
-        )  # fmt: skip
+            LoadPlan(split, data, "test", batch_size, seed=0, train=False, device=self.device)
+        )
         logits = np.empty((len(split.labels), len(self.class_names)), dtype=np.float32)
         done = 0
         try:

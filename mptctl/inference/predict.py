@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError
 from mptctl.evaluation.reading.columns import first
@@ -99,7 +100,8 @@ def compute_outputs(
         where = choose_device(session.device)
         networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
-        outputs |= _one_pass(networks, split, part, data, where, batch_size, shown)
+        plan = LoadPlan(split, data, part, batch_size, seed=0, train=False, device=where)
+        outputs |= _one_pass(networks, plan, shown)
     return outputs
 
 
@@ -186,30 +188,15 @@ def _evaluation_view(data: DataRecipe) -> DataRecipe:
 
 
 def _one_pass(
-    networks: Mapping[str, nn.Module],
-    split: Split,
-    part: Part,
-    data: DataRecipe,
-    device: torch.device,
-    batch_size: int,
-    shown: _PassProgress,
+    networks: Mapping[str, nn.Module], plan: LoadPlan, shown: _PassProgress
 ) -> dict[str, NDArray[np.float32]]:
-    """Outputs (n, width) of each network for the part's rows, in their order."""
-    rows = split.indices(part)
+    """Outputs (n, width) of each network for the plan's rows, in their order."""
+    rows, pictures = plan.indices, len(plan.split.manifest)
     outputs: dict[str, NDArray[np.float32]] = {}
-    place = np.full(len(split.manifest), -1, dtype=np.int64)
+    place = np.full(pictures, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    seen = SeenMask(len(split.manifest))
-    loader = make_loader(
-        split,
-        data,
-        part,
-        batch_size=batch_size,
-        seed=0,
-        train=False,
-        device=device,
-        progress=shown.progress,
-    )
+    seen = SeenMask(pictures)
+    loader = make_loader(plan, progress=shown.progress)
     try:
         count = 0
         for batch, found in forward(list(networks.values()), loader):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.names import Role
 from mptctl.recipe import SPEED, Recipe, keys_of
 from mptctl.teachers.cache_budget import CacheBudget

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.data.classes import ClassSplit, columns_for
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.errors import CheckpointError
 from mptctl.machine.device import autocast, place
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model

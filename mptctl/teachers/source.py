@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.names import Role
 
 

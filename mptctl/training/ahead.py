@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,7 +117,7 @@ def assemble(
     teachers = build_teachers(request, plan, device, parts)
     student = build_student(request, plan, device, group)
     if parts.loaders is None:
-        loaders = build_loaders(request, device, group, progress)
+        loaders = build_loaders(request, plan, progress)
         shared = loaders.train if parts.answers is None else SharedLoader(loaders.train, parts.answers)
         parts.loaders = Loaders(shared, loaders.val)
     train, val = parts.loaders
@@ -215,36 +214,14 @@ def keep_answers(
     return replace(teachers, method=method, validation=validation, notes=notes)
 
 
-def build_loaders(
-    request: RunRequest,
-    device: torch.device,
-    group: ProcessGroup,
-    progress: Progress = tell_nobody,
-) -> Loaders:
-    """Loaders of the training part and of the validation part.
+def build_loaders(request: RunRequest, plan: RunPlan, progress: Progress = tell_nobody) -> Loaders:
+    """The loaders of a plan's training part and of its validation part; None where it has none.
 
     Raises:
-        UsageError: the recipe's loader cannot do what is asked here, or a batch is larger than the part.
         DataError: a picture is gone, changed or damaged.
     """
-    recipe, split = request.recipe, request.split
-    data = recipe.data
-    if recipe.runtime.deterministic:
-        # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.
-        data = data.model_copy(update={"hw_decoder_load": 0.0})
-    load = partial(
-        make_loader,
-        split,
-        data,
-        batch_size=recipe.optim.batch_size,
-        seed=recipe.runtime.seed,
-        device=device,
-        num_classes=request.num_classes,
-        cache_dir=request.cache_dir,
-        progress=progress,
-    )
-    train = load("train", train=True, rank=group.rank, world_size=group.size)
-    val = load("val", train=False) if len(split.indices("val", request.num_classes)) else None
+    train = make_loader(plan.train.plan, request.cache_dir, progress)
+    val = None if plan.val is None else make_loader(plan.val.plan, request.cache_dir, progress)
     return Loaders(train, val)
 
 

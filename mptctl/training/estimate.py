@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.files import Model
 from mptctl.machine.device import autocast, place
 from mptctl.methods.table import build_method

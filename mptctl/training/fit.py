@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import torch
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.errors import NonFiniteError, Stopped
 from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import COUNTS

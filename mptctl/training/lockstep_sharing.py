@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import BatchJob
+from mptctl.data.loading.part import Batch, BatchJob
 from mptctl.names import Role
 from mptctl.teachers.source import TeacherSource, role_of
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import choose_loader
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.errors import UsageError
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
@@ -89,14 +88,22 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
             "each of "
             f"{group.size} workers, and batch normalisation needs 2; set at most {batch // group.size // 2}"
         )
-    train = UnreadLoader(
-        LoadPlan(split, recipe.data, "train", train=True, rank=group.rank, world_size=group.size,
-                 **_common(request, device))
-    )  # fmt: skip
+    data = recipe.data
+    if recipe.runtime.deterministic:
+        # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.
+        data = data.model_copy(update={"hw_decoder_load": 0.0})
+    load_plan = partial(
+        LoadPlan,
+        split,
+        data,
+        batch_size=recipe.optim.batch_size,
+        seed=recipe.runtime.seed,
+        device=device,
+        num_classes=request.num_classes,
+    )
+    train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
-    val = None
-    if len(held_out):
-        val = UnreadLoader(LoadPlan(split, recipe.data, "val", train=False, **_common(request, device)))
+    val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
     steps = recipe.optim.epochs * train.steps_per_epoch
     total_steps = min(steps, recipe.optim.max_steps or steps)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
@@ -115,12 +122,3 @@ def part_sizes(request: RunRequest) -> dict[Part, int]:
     """Pictures of the classes that the model will know, in each part of the split."""
     parts: tuple[Part, ...] = ("train", "val", "test")
     return {part: len(request.split.indices(part, request.num_classes)) for part in parts}
-
-
-def _common(request: RunRequest, device: torch.device) -> dict[str, Any]:
-    return {
-        "batch_size": request.recipe.optim.batch_size,
-        "seed": request.recipe.runtime.seed,
-        "device": device,
-        "num_classes": request.num_classes,
-    }

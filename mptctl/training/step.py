@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.machine.device import autocast
 from mptctl.names import Role
 from mptctl.training.optim import in_memory_order

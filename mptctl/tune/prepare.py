@@ -74,7 +74,7 @@ def measure_baseline(
     teachers = build_teachers(first, plan, device)
     build_student(first, plan, device, group)  # says at once what is wrong with the model
     with ExitStack() as stack:
-        train, val = build_loaders(first, device, group, progress)
+        train, val = build_loaders(first, plan, progress)
         stack.callback(train.close)
         assert val is not None, "a search has a validation part"
         stack.callback(val.close)

@@ -19,6 +19,7 @@ from mptctl.data.characters import CLASS_NAMES, FONTS, SQUARE, draw_characters, 
 from mptctl.data.embedded import read
 from mptctl.data.embedded.read import read_glyphs
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import content_digest
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError
@@ -163,7 +164,7 @@ def test_the_glyphs_that_come_with_the_package_are_those_that_the_tool_draws() -
 def test_a_model_sees_the_pictures_through_the_resident_loader(split: Split) -> None:
     data = load_recipe("characters", ["data.augment=none"]).data
     loader = make_loader(
-        split, data, part="train", batch_size=31, seed=0, train=True, device=torch.device("cpu")
+        LoadPlan(split, data, part="train", batch_size=31, seed=0, train=True, device=torch.device("cpu"))
     )
     assert loader.reason.startswith("resident")
     batch = next(iter(loader.epoch(0)))

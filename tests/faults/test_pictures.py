@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError
@@ -112,7 +113,7 @@ def read_damaged(root: Path, kind: str, said: Path) -> None:
     """Read a training part with a picture in it that is damaged in several ways, and without; say what happened."""
     split = load_split(root)
     data = DataRecipe.model_validate({"loader": kind, "threads": 2, "augment": "random-resized-crop"})
-    loader = make_loader(split, data, "train", batch_size=8, seed=0, train=True, device=CPU)
+    loader = make_loader(LoadPlan(split, data, "train", batch_size=8, seed=0, train=True, device=CPU))
     victim = Path(split.manifest.file(int(split.indices("train")[13])))
     before, content = victim.stat(), victim.read_bytes()
     length = len(content)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import resize_and_crop, rgb
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError
@@ -157,7 +158,7 @@ def _picture(split: Split, kind: str, crop: bool, place: Path) -> Tensor:
     data = DataRecipe.model_validate({"loader": kind, "image_size": SIZE, "threads": 1, "augment": augment})
     device = torch.device("cpu")
     loader = make_loader(
-        split, data, "train", batch_size=2, seed=0, train=crop, device=device, cache_dir=place
+        LoadPlan(split, data, "train", batch_size=2, seed=0, train=crop, device=device), place
     )
     try:
         (batch,) = loader.epoch(0)

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -154,7 +153,9 @@ def dali(settings: tuple[dict[str, object], bool]) -> str:
     """One batch of DALI's, decoded on the device, against Pillow's."""
     need("pydantic", "yaml", "torchvision", "nvidia.dali")
     from mptctl.data.loading.choose import make_loader
+    from mptctl.data.loading.part import LoadPlan
     from mptctl.data.split import make_split
+    from mptctl.names import Part
     from mptctl.recipe import DataRecipe
     from tests.common import make_folder
 
@@ -165,8 +166,8 @@ def dali(settings: tuple[dict[str, object], bool]) -> str:
 
         def first(kind: str, where: torch.device) -> tuple[torch.Tensor, str, str]:
             data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "threads": 2, **changes})
-            part: Callable[..., object] = partial(make_loader, split, data, "train" if train else "test")
-            loader = part(batch_size=8, seed=3, train=train, device=where)
+            part: Part = "train" if train else "test"
+            loader = make_loader(LoadPlan(split, data, part, batch_size=8, seed=3, train=train, device=where))
             shape = type(getattr(loader, "_shape", None)).__name__
             try:
                 return next(iter(loader.epoch(0))).images.cpu(), loader.name, shape

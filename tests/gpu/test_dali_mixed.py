@@ -13,7 +13,9 @@ from torch import Tensor
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split, make_split
+from mptctl.names import Part
 from mptctl.recipe import DataRecipe
 from tests.common import CPU
 from tests.gpu.card import DEVICE, skip_without_card
@@ -50,15 +52,8 @@ def loader_of(
     split: Split, device: torch.device, kind: str = "dali", train: bool = True, **setting: object
 ) -> Loader:
     data = DataRecipe.model_validate({"loader": kind, "image_size": 64, "threads": 4, **setting})
-    return make_loader(
-        split,
-        data,
-        "train" if train else "test",
-        batch_size=8,
-        seed=3,
-        train=train,
-        device=device,
-    )
+    part: Part = "train" if train else "test"
+    return make_loader(LoadPlan(split, data, part, batch_size=8, seed=3, train=train, device=device))
 
 
 def one_epoch(loader: Loader, epoch: int = 1, start: int = 0) -> tuple[Tensor, list[int]]:

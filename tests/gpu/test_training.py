@@ -17,6 +17,7 @@ import torch
 
 from mptctl.bench.ways_to_train import ways_to_train
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
@@ -73,7 +74,7 @@ def test_a_step_never_waits(method: str, precision: str, optimizer: str, tmp_pat
 @needs_card
 def test_pictures_in_memory_never_wait(digits: Split) -> None:
     recipe = short_recipe()
-    loader = make_loader(digits, recipe.data, "train", batch_size=64, seed=0, train=True, device=DEVICE)
+    loader = make_loader(LoadPlan(digits, recipe.data, "train", 64, seed=0, train=True, device=DEVICE))
     assert loader.name == "resident"
     batches = loader.epoch(0)
     next(batches)

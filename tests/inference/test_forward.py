@@ -11,6 +11,7 @@ from torch import nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import load_split, make_split
 from mptctl.inference.forward import forward
 from mptctl.models.networks import build_model
@@ -22,7 +23,7 @@ from tests.common import CPU
 def loader(tmp_path: Path) -> Iterator[Loader]:
     split = make_split("digits", run_root=tmp_path, val_fraction=0.2)
     made = make_loader(
-        split, load_recipe("digits").data, "val", batch_size=50, seed=0, train=False, device=CPU
+        LoadPlan(split, load_recipe("digits").data, "val", batch_size=50, seed=0, train=False, device=CPU)
     )
     yield made
     made.close()

@@ -14,6 +14,7 @@ from PIL import Image
 import mptctl
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, DataError, NonFiniteError, UsageError
 from mptctl.evaluation.reading.predictions import read_predictions
@@ -83,7 +84,7 @@ def test_the_transform_has_the_bits_of_evaluation(
     mine: LoadedRun, split: Split, loader: str, tmp_path: Path
 ) -> None:
     data = mine.recipe.data.model_copy(update={"loader": loader})
-    made = make_loader(split, data, "test", batch_size=5, seed=0, train=False, device=CPU, cache_dir=tmp_path)
+    made = make_loader(LoadPlan(split, data, "test", 5, seed=0, train=False, device=CPU), tmp_path)
     seen = 0
     for batch in made.epoch(0):
         paths = [Path(split.manifest.file(i)) for i in batch.index.tolist()]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.methods.table import method_from_recipe
 from mptctl.models.networks import build_model, set_training_mode
 from mptctl.names import Role

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.choose import make_loader
+from mptctl.data.loading.part import Batch, LoadPlan
 from mptctl.data.split import Split, load_split
 from mptctl.names import Role
 from mptctl.recipe import Recipe
@@ -76,7 +76,7 @@ def teachers_of(split: Split, recipe: Recipe) -> tuple[Counting, Loader]:
     runs = split.run_root
     best = (runs / "old" / "best.pt", [runs / "ref" / "best.pt"])
     teachers = Teachers(*best, split.classes, recipe.data, recipe.runtime, CPU)
-    loader = make_loader(split, recipe.data, "train", batch_size=64, seed=0, train=True, device=CPU)
+    loader = make_loader(LoadPlan(split, recipe.data, "train", batch_size=64, seed=0, train=True, device=CPU))
     return Counting(teachers), loader
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mptctl.data.classes import ClassSplit
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, load_model, save_checkpoint
 from mptctl.models.networks import build_model

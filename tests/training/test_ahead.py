@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.data.split import Split
 from mptctl.names import Role
 from mptctl.training import ahead

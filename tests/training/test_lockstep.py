@@ -11,7 +11,7 @@ import pytest
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
+from mptctl.data.loading.part import Batch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, NonFiniteError, Stopped, UsageError
 from mptctl.models.metrics_log import MetricsLine

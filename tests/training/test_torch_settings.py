@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.machine.device import choose_device
 from mptctl.training.assemble import build_loaders
-from mptctl.training.distributed import ProcessGroup
+from mptctl.training.plan import plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
 from tests.common import CPU, short_recipe
@@ -45,7 +45,8 @@ def test_a_deterministic_run_decodes_nothing_in_the_hardware(
     deterministic: str, load: float, digits: Split, tmp_path: Path
 ) -> None:
     recipe = short_recipe("data.hw_decoder_load=0.3", f"runtime.deterministic={deterministic}")
-    loaders = build_loaders(RunRequest(recipe, digits, tmp_path / "run"), CPU, ProcessGroup())
+    request = RunRequest(recipe, digits, tmp_path / "run")
+    loaders = build_loaders(request, plan_run(request, CPU))
     for loader in loaders:
         assert loader is not None
         assert loader.plan.data.hw_decoder_load == load

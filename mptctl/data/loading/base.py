@@ -11,8 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first
 from mptctl.names import LoaderName, Progress, tell_nobody
 

@@ -14,9 +14,8 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pictures import decode_file
 from mptctl.data.verify import check_file

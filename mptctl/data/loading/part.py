@@ -1,4 +1,4 @@
-"""What a loader is asked for: a part of the split, its plan and its batches."""
+"""The plan of a pass over a part of the split, its jobs, and the batches that come of them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,40 @@ from mptctl.recipe import DataRecipe
 
 
 @dataclass(frozen=True)
+class Batch:
+    """Pictures on their way to the model.
+
+    Attributes:
+        images: (B, 3, H, W) normalised, on the loader's device, channels-last in memory.
+        labels: (B,) int64, in class order (old classes first), on the loader's device.
+        index: (B,) int64, each sample's index in the manifest, on the CPU.
+        epoch: of the plan, counted from 0.
+        position: where the first sample stands in the epoch's order, over all workers; the others follow it.
+    """
+
+    images: Tensor
+    labels: Tensor
+    index: Tensor
+    epoch: int = 0
+    position: int = 0
+
+    def parts(self, count: int) -> list[Batch]:
+        """The batch in so many parts, each of which knows where it stands."""
+        if count == 1:
+            return [self]
+        parts, position = [], self.position
+        for images, labels, index in zip(
+            self.images.tensor_split(count),
+            self.labels.tensor_split(count),
+            self.index.tensor_split(count),
+            strict=True,
+        ):
+            parts.append(Batch(images, labels, index, self.epoch, position))
+            position += len(index)
+        return parts
+
+
+@dataclass(frozen=True)
 class BatchJob:
     """One worker's slice of one global batch.
 
@@ -38,7 +72,24 @@ class BatchJob:
 
 @dataclass(frozen=True, eq=False)
 class LoadPlan:
-    """Everything that decides which pictures a loader gives, and how; see `make_loader`."""
+    """Everything that decides which pictures a loader gives, and how.
+
+    Attributes:
+        split: which pictures, and their labels.
+        data: picture size, augmentation, normalisation and the loader's settings.
+        part: ``train``, ``val`` or ``test``.
+        batch_size: samples of a global batch, over all workers.
+        seed: seed of order and augmentation.
+        train: shuffled and augmented, or every sample once in the manifest's order.
+        device: where batches shall be.
+        num_classes: only samples of the first so many classes.
+        rank, world_size: which worker this is, of how many.
+        dtype: type of the pictures.
+
+    Raises:
+        UsageError: no such worker, a batch that is larger than the part or too small for the workers, or a size
+            before the centre crop that is smaller than the crop.
+    """
 
     split: Split
     data: DataRecipe
@@ -67,7 +118,8 @@ class LoadPlan:
             )
         if self.data.eval_resize is not None and self.data.eval_resize < self.data.image_size:
             raise UsageError(
-                f"data.eval_resize {self.data.eval_resize}: smaller than data.image_size {self.data.image_size}"
+                f"data.eval_resize {self.data.eval_resize}: smaller than "
+                f"data.image_size {self.data.image_size}"
             )
 
     @cached_property
@@ -98,12 +150,12 @@ class LoadPlan:
 
     @property
     def crops_as_stored(self) -> bool:
-        """Whether training crops are of the picture as stored, and resized afterwards."""
+        """True where training crops are of the picture as stored, and resized afterwards."""
         return self.train and self.data.augment == "random-resized-crop"
 
     @property
     def padding(self) -> int:
-        """Pixels of zeros that a training window may reach over each edge; 0 where there are no such windows."""
+        """Pixels of zeros that a training window may reach over each edge; 0 without such windows."""
         return self.data.padding if self.train and self.data.augment == "pad-crop" else 0
 
     @property

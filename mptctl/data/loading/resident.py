@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mptctl.data.loading.base import DECODING, Loader
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import resize_and_crop, single_threaded, windows
 from mptctl.errors import StorageError
 from mptctl.files import replacing

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import augment, resize_and_crop, single_threaded
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody

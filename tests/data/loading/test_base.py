@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.batch import Batch
-from mptctl.data.loading.part import BatchJob, LoadPlan
+from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.split import Split
 from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe
@@ -106,10 +105,9 @@ def test_half_precision_on_request(split: Split, loader_of: MakeLoader) -> None:
 
     for kind in KINDS:
         for dtype in (torch.float16, torch.bfloat16):
-            loader = make_loader(
-                split, DataRecipe(loader=kind, threads=1), "test", batch_size=16, seed=0, train=False,
-                device=torch.device("cpu"), dtype=dtype,
-            )  # fmt: skip
+            data = DataRecipe(loader=kind, threads=1)
+            plan = LoadPlan(split, data, "test", 16, seed=0, train=False, device=CPU, dtype=dtype)
+            loader = make_loader(plan)
             images = next(iter(loader.epoch(0))).images
             full = next(iter(loader_of(split, kind, part="test", train=False, batch_size=16).epoch(0))).images
             assert images.dtype == dtype
