@@ -22,7 +22,7 @@ from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.held_out import HeldOut
 from mptctl.evaluation.statistics import most_within, rate
-from mptctl.models.bias_path import BiasPath
+from mptctl.models.records import BiasPath
 from mptctl.recipe.validation import validate_method
 from mptctl.training.bias_control import bias_control
 from mptctl.tune.choice import choose

@@ -20,7 +20,8 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import LOADERS, make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN, Manifest, pack_paths
-from mptctl.data.split import Split, SplitRequest, build_split
+from mptctl.data.split import Split, build_split
+from mptctl.data.split_file import SplitRequest
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import has_package, usable_cores
 from mptctl.models.networks import build_model

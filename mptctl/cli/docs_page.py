@@ -139,7 +139,7 @@ def _exit_codes() -> Iterator[str]:
 
 def documented(app: typer.Typer) -> dict[type[BaseModel], list[str]]:
     """The model of every file and JSON object, with what is written in its form."""
-    from mptctl.data.split import SplitFile
+    from mptctl.data.split_file import SplitFile
     from mptctl.models.checkpoint import CheckpointMeta
     from mptctl.models.metrics_log import MetricsLine
     from mptctl.models.run_folder import EnvironmentFile

@@ -63,7 +63,8 @@ def import_(
     """
     import json
 
-    from mptctl.data.split import SPLIT_NAME, load_split
+    from mptctl.data.split import load_split
+    from mptctl.data.split_file import SPLIT_NAME
     from mptctl.errors import UsageError
 
     split = None

@@ -106,7 +106,8 @@ def split(
     """
     from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
-    from mptctl.data.split import SPLIT_NAME, make_split
+    from mptctl.data.split import make_split
+    from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import summarise
     from mptctl.errors import UsageError
     from mptctl.files import read_names

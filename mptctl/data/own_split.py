@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from mptctl.data.classes import ClassSplit
-from mptctl.data.split import SPLIT_NAME, Split, load_split
-from mptctl.data.split_file import counts_of, fingerprint_of, manifest_name, parse_split_file
+from mptctl.data.split import Split, load_split
+from mptctl.data.split_file import SPLIT_NAME, counts_of, fingerprint_of, manifest_name, parse_split_file
 from mptctl.errors import UsageError
 
 

@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
-from mptctl.data.holdout import hold_out, refuse_empty_classes
 from mptctl.data.image_folder import parts_of
-from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
+from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, load_manifest
+from mptctl.data.plan import VALIDATION_FIELD, random_keys
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
     MANIFEST_PATTERN,
     REPAIR,
+    SPLIT_NAME,
+    SplitFile,
+    SplitRequest,
     counts_of,
     digest_of,
     fingerprint_of,
@@ -26,15 +29,6 @@ from mptctl.data.split_file import (
     parse_split_file,
     refuse_edited,
     refuse_foreign_split,
-)
-from mptctl.data.split_file import (
-    SPLIT_NAME as SPLIT_NAME,
-)
-from mptctl.data.split_file import (
-    SplitFile as SplitFile,
-)
-from mptctl.data.split_file import (
-    SplitRequest as SplitRequest,
 )
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
@@ -239,7 +233,7 @@ def build_split(
         seed=request.seed,
     )
     manifest = manifest.with_parts(hold_out(manifest, request.val_fraction, request.seed))
-    refuse_empty_classes(manifest)
+    _refuse_empty_classes(manifest)
     file = SplitFile(
         request=request,
         class_names=list(classes.names),
@@ -253,6 +247,44 @@ def build_split(
         request_digest=digest_of(request),
     )
     return _join(file, manifest, run_root)
+
+
+def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
+    """Move a part of each class's training rows to the validation part.
+
+    The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at most
+    one other row.
+
+    Args:
+        manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.
+        val_fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
+        seed: of the draw.
+
+    Returns:
+        (M,) part of each row.
+    """
+    parts = manifest.parts.copy()
+    rows = np.flatnonzero(parts == TRAIN)
+    keys = random_keys(seed, 0, rows, VALIDATION_FIELD)
+    ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
+    labels = manifest.labels[ordered]
+    starts = np.searchsorted(labels, labels)
+    sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
+    held = np.floor(sizes * val_fraction + 0.5)
+    parts[ordered[np.arange(len(ordered)) - starts < held]] = VAL
+    return parts
+
+
+def _refuse_empty_classes(manifest: Manifest) -> None:
+    """Raise DataError where a class has no training picture left; the first such class is named."""
+    seen = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
+    empty = [manifest.class_names[i] for i in np.flatnonzero(seen == 0)]
+    if empty:
+        kept_out = int(np.count_nonzero(manifest.parts == BAD))
+        raise DataError(
+            f"no training picture is left of {len(empty)} classes, {empty[0]} first "
+            f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
+        )
 
 
 def load_split(run_root: Path) -> Split:

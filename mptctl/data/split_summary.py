@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from mptctl.data.manifest import BAD
-from mptctl.data.split import SPLIT_NAME, Split
+from mptctl.data.split import Split
+from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import some
 from mptctl.files import Model
 from mptctl.names import Order, Part

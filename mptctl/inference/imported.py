@@ -11,7 +11,8 @@ from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
-from mptctl.data.split import SPLIT_NAME, Split, load_split
+from mptctl.data.split import Split, load_split
+from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate

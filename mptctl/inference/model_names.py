@@ -53,7 +53,8 @@ def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     Raises:
         UsageError, DataError: there is none, or it is damaged.
     """
-    from mptctl.data.split import SPLIT_NAME, load_split
+    from mptctl.data.split import load_split
+    from mptctl.data.split_file import SPLIT_NAME
 
     # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
     named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]

@@ -16,11 +16,10 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
-from mptctl.models.adjustment import Adjustment
-from mptctl.models.bias_path import BiasPath
 from mptctl.models.export_meta import refuse_torch_program
 from mptctl.models.networks import build_model, refuse_other_shapes
 from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
+from mptctl.models.records import Adjustment, BiasPath
 from mptctl.models.state_dict import load_safely, load_weights
 from mptctl.recipe import Recipe
 
@@ -120,8 +119,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
     content = load_safely(path, advice=_valid_beside)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} --arch NAME "
-            "--class-names FILE"
+            f"{path}: not a checkpoint of mptctl; bring a state dict in with mptctl import {path} "
+            "--arch NAME --class-names FILE"
         )
     try:
         meta_json, model, training = content["meta"], content["model"], content["training"]
@@ -129,12 +128,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
         found = _digest(meta_json, model, training)
         if content["digest"] != found:
             raise CheckpointError(
-                f"{path}: damaged: digest expected {content['digest'][:16]}, found {found[:16]}{_valid_beside(path)}"
+                f"{path}: damaged: digest expected {content['digest'][:16]}, found {found[:16]}"
+                f"{_valid_beside(path)}"
             )
         version = json.loads(meta_json).get("schema_version")
         if version != SCHEMA_VERSION:
             raise CheckpointError(
-                f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; use the one that wrote it"
+                f"{path}: schema version {version}, this mptctl reads {SCHEMA_VERSION}; "
+                "use the one that wrote it"
             )
         meta = CheckpointMeta.model_validate_json(meta_json)
         refuse_torch_program(meta.recipe.model.arch, str(path))
@@ -180,12 +181,6 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
             f"{checkpoint.path}: weights do not fit {recipe.model.arch}: {one_line(error)[:160]}"
         ) from error
     return model
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _refuse_odd(model: object, training: object) -> None:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model, storage_error, write_atomically
-from mptctl.models.adjustment import Adjustment
+from mptctl.models.records import Adjustment
 
 
 class MetricsLine(Model):

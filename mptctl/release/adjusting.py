@@ -21,11 +21,11 @@ from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
-from mptctl.models.adjustment import Adjustment
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
+from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
 from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of

@@ -7,7 +7,7 @@ import numpy as np
 from mptctl.evaluation.bias.held_out import FloatArray, HeldOut
 from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.statistics import upper_bounds
-from mptctl.models.validation import Validation
+from mptctl.models.records import Validation
 from mptctl.release.adjust_report import AdjustFigures
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from mptctl.data.split import SPLIT_NAME, Split, load_split, make_split
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.lock import wait_until_free

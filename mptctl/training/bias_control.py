@@ -21,8 +21,8 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import most_within, upper_bounds
 from mptctl.methods.rows import budget_of, last_quarter
-from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.metrics_log import read_metrics
+from mptctl.models.records import BiasEpoch, BiasPath
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import MethodRecipe
 

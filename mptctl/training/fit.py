@@ -19,7 +19,7 @@ from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.metrics_log import best_epoch, read_metrics
 from mptctl.models.networks import set_training_mode
-from mptctl.models.validation import NOT_VALIDATED, Validation
+from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.metrics_logger import MetricsLogger
 from mptctl.training.observer import FitResult, Observer

@@ -17,7 +17,7 @@ from torch import Tensor
 from mptctl.files import storage_error
 from mptctl.methods.method import COUNTS
 from mptctl.models.metrics_log import MetricsLine, append_metrics
-from mptctl.models.validation import VALIDATION_COUNTS, Validation
+from mptctl.models.records import VALIDATION_COUNTS, Validation
 from mptctl.training.observer import Observer
 from mptctl.training.run import RunContext, RunState
 

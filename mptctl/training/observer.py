@@ -8,8 +8,8 @@ from pydantic import Field
 
 from mptctl.files import Model
 from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.models.validation import Validation
 
 
 class TrainSummary(Model):

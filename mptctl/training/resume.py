@@ -11,8 +11,8 @@ from mptctl.errors import CheckpointError, UsageError
 from mptctl.methods.rows import budget_of
 from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint
 from mptctl.models.metrics_log import read_metrics, steps_logged_after
+from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.recipe import Recipe, differences, may_change_between_starts
 from mptctl.training.run import RunState, Student
 

@@ -12,10 +12,9 @@ from torch import nn
 from mptctl.data.loading.base import Loader
 from mptctl.machine.device import Precision
 from mptctl.methods.method import Method
-from mptctl.models.bias_path import BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.models.validation import NOT_VALIDATED, Validation
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
 from mptctl.training.average import WeightAverage

@@ -10,7 +10,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.evaluation.rates import negative_flips
 from mptctl.inference.forward import forward
 from mptctl.machine.device import Precision
-from mptctl.models.validation import NOT_VALIDATED, Validation
+from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.teachers.source import TeacherSource
 

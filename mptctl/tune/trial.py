@@ -17,8 +17,8 @@ from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
+from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.models.validation import Validation
 from mptctl.recipe import Recipe
 from mptctl.training.lockstep import train_in_lockstep
 from mptctl.training.observer import FitResult, Observer

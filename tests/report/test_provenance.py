@@ -16,9 +16,8 @@ from mptctl import __version__
 from mptctl.cli.app import app
 from mptctl.evaluation.reading.predictions import read_predictions
 from mptctl.inference.named_models import NamedModels
-from mptctl.models.adjustment import Adjustment
-from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.checkpoint import CheckpointMeta
+from mptctl.models.records import Adjustment, BiasEpoch, BiasPath
 from mptctl.recipe import change_recipe, load_recipe, nearest_preset
 from mptctl.report.media.provenance import (
     Change,

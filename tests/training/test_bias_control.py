@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
-from mptctl.models.bias_path import BiasEpoch, BiasPath
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, append_metrics, read_metrics
+from mptctl.models.records import BiasEpoch, BiasPath
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import MethodRecipe
 from mptctl.recipe.validation import validate_method

@@ -9,7 +9,7 @@ import pytest
 from mptctl.data.split import Split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine, read_metrics
-from mptctl.models.validation import NOT_VALIDATED, Validation
+from mptctl.models.records import NOT_VALIDATED, Validation
 from tests.common import Train, short_recipe
 
 

@@ -20,9 +20,8 @@ from mptctl.evaluation.reading.readers import find_parts
 
 if TYPE_CHECKING:
     from mptctl.inference.named_models import NamedModels
-    from mptctl.models.adjustment import Adjustment
-    from mptctl.models.bias_path import BiasPath
     from mptctl.models.checkpoint import CheckpointMeta
+    from mptctl.models.records import Adjustment, BiasPath
     from mptctl.recipe import Recipe
     from mptctl.tune.tune_report import TuneReport
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.loading.dali_geometry import edge_renormalization, fitted_size, pad_for_resize
+from mptctl.data.loading.dali_pipeline import edge_renormalization, fitted_size, pad_for_resize
 from mptctl.data.pictures import resize_and_crop
 
 

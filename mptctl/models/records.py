@@ -1,12 +1,56 @@
-"""Counts on validation samples and the rates that follow, by the names that checkpoints and metrics give them."""
+"""Records that checkpoints and ``metrics.jsonl`` hold: validation counts, adjustments, and the path of a moved k."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field
 
 from mptctl.files import Model
+
+
+class Adjustment(Model):
+    """The shifts and the temperature that `adjust` folded into a classifier, and what they were chosen by."""
+
+    adjusted: str = Field(description="name of the run whose model was adjusted")
+    digest: str = Field(description="of that model's checkpoint")
+    old: str | None = Field(
+        None, description="name of the old model; null where only a temperature was fitted"
+    )
+    kind: Literal["none", "bias", "per-class"] = Field(
+        description="bias: one shift for all new classes; per-class: one for each; none: no shift"
+    )
+    biases: dict[str, float] = Field(
+        description="what was taken off the logit of each new class; empty: nothing"
+    )
+    temperature: float = Field(description="what the logits were divided by afterwards; 1 leaves them")
+    max_nfr: float | None = Field(None, description="limit that the bound of NFR met, a fraction")
+    max_er_increase: float | None = Field(
+        None, description="limit that the rise of the error met, a fraction"
+    )
+    confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
+    nfr: float | None = Field(None, description="on the validation samples that chose, a fraction")
+    bound: float | None = Field(None, description="upper bound of NFR there; it holds where max_nfr is set")
+    flips: int | None = Field(None, description="negative flips there")
+    samples_old: int | None = Field(None, description="those of old classes; of per-class shifts one half")
+
+
+class BiasEpoch(Model):
+    """One finished epoch."""
+
+    k: float = Field(description="bias on the logits of new classes in it")
+    flips: int = Field(description="negative flips on validation samples of old classes after it")
+
+
+class BiasPath(Model):
+    """The record that the next k is worked out from."""
+
+    left: tuple[float, ...] = Field(
+        description="for each epoch of the run, the part of the flips after it that the end is expected to "
+        "leave"
+    )
+    epochs: tuple[BiasEpoch, ...] = Field((), description="those that are finished")
 
 
 class Validation(Model):
@@ -47,8 +91,8 @@ class Validation(Model):
     ) -> Validation:
         """The counts that `figures` wrote.
 
-        An earlier version wrote rates alone. Each of them was a count divided by its samples in double precision, so
-        that the product with the samples is that count again.
+        An earlier version wrote rates alone. Each of them was a count divided by its samples in double
+        precision, so that the product with the samples is that count again.
 
         Args:
             figures: as a checkpoint or a line of ``metrics.jsonl`` has them.
