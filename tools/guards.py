@@ -122,8 +122,8 @@ GUARDS: dict[int, Guard] = {
     17: _one(
         "size and time of files are compared",
         "data/manifest.py",
-        "if self.sizes is None or self.mtimes is None:",
-        "if True:",
+        "        if not self.has_files:\n            return\n",
+        "        if True:\n            return\n",
     ),
     18: _one(
         "anchors and aliases are refused",
@@ -166,8 +166,8 @@ GUARDS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/data/image_folder.py",
-                "and entry.is_file())\n    except OSError as error:",
-                "and entry.is_file())\n    except ZeroDivisionError as error:",
+                "if taken(entry))\n    except OSError as error:",
+                "if taken(entry))\n    except ZeroDivisionError as error:",
             ),
             Patch(
                 "mptctl/cli/unforeseen.py",

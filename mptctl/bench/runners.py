@@ -204,8 +204,6 @@ def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
     """Name the training pictures often enough for an epoch of some length."""
     rows = np.flatnonzero(manifest.parts == TRAIN)
     rows = np.tile(rows, -(-least // len(rows)))
-    assert manifest.sizes is not None
-    assert manifest.mtimes is not None
     path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
     names = ("labels", "parts", "heights", "widths", "kinds", "sizes", "mtimes")
     columns = {name: getattr(manifest, name)[rows] for name in names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,12 +70,12 @@ def scan_folder(
     """
     listed = list_pictures(root, needs_test=needs_test)
     paths = listed.paths
-    found = check_files(str(root), paths, verify=verify, progress=progress)
+    checked = check_files(str(root), paths, verify=verify, progress=progress)
     parts = np.array(listed.parts, dtype=np.uint8)
-    problems = [f"{root / paths[row]}: {problem}" for row, problem in found.problems]
+    problems = [f"{root / paths[row]}: {problem}" for row, problem in checked.problems]
     if problems and on_bad == "fail":
         raise BadPictures(problems, len(paths))
-    parts[[row for row, _ in found.problems]] = BAD
+    parts[[row for row, _ in checked.problems]] = BAD
     path_bytes, path_offsets = pack_paths(paths)
     manifest = Manifest(
         source="imagefolder",
@@ -82,13 +83,13 @@ def scan_folder(
         class_names=listed.class_names,
         labels=np.array(listed.labels, dtype=np.int32),
         parts=parts,
-        heights=found.heights,
-        widths=found.widths,
-        kinds=found.kinds,
+        heights=checked.heights,
+        widths=checked.widths,
+        kinds=checked.kinds,
         path_bytes=path_bytes,
         path_offsets=path_offsets,
-        sizes=found.sizes,
-        mtimes=found.mtimes,
+        sizes=checked.sizes,
+        mtimes=checked.mtimes,
     )
     return manifest, problems
 
@@ -113,7 +114,8 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
         strangers = sorted(set(class_folders(root / folder)) - set(names))
         if strangers:
             raise DataError(
-                f"{root / folder}: classes that train/ does not have: {some(strangers)}; give both the same folders"
+                f"{root / folder}: classes that train/ does not have: {some(strangers)}; "
+                "give both the same folders"
             )
     paths: list[str] = []
     labels: list[int] = []
@@ -135,10 +137,10 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
 
 
 def parts_of(root: Path) -> dict[str, int]:
-    """Which folder of an image folder is which part, those of training first and those of the test last.
+    """The part that each folder of an image folder is, training first and the test last.
 
-    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class folders too,
-    it is the test part, and ``val/``, if there is one, the validation part.
+    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class folders
+    too, it is the test part, and ``val/``, if there is one, the validation part.
     """
     folders = {"train": TRAIN}
     has_test = bool(class_folders(root / "test"))
@@ -150,18 +152,19 @@ def parts_of(root: Path) -> dict[str, int]:
 
 
 def class_folders(folder: Path) -> list[str]:
-    if not folder.is_dir():
-        return []
-    try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error
+    """Names of the folders in a folder but hidden ones, sorted; none where it is no folder."""
+    return _names_in(folder, lambda entry: entry.is_dir() and entry.name[0] != ".")
 
 
 def picture_files(folder: Path) -> list[str]:
+    """Names of the pictures in a folder that are read, sorted; none where it is no folder."""
+    return _names_in(folder, lambda entry: is_read(entry.name) and entry.is_file())
+
+
+def _names_in(folder: Path, taken: Callable[[os.DirEntry[str]], bool]) -> list[str]:
     if not folder.is_dir():
         return []
     try:
-        return sorted(entry.name for entry in os.scandir(folder) if is_read(entry.name) and entry.is_file())
+        return sorted(entry.name for entry in os.scandir(folder) if taken(entry))
     except OSError as error:
         raise DataError(f"{folder}: cannot be read ({error.strerror}); check its permissions") from error

@@ -1,4 +1,4 @@
-"""Which pictures exist: one row each, in one index space over training, validation and test part."""
+"""The manifest: one row a picture, in one index space over training, validation and test part."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -40,9 +40,9 @@ class Manifest:
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
         heights, widths: (M,) int32, in pixels.
         kinds: (M,) uint8: STANDARD, NONSTANDARD or ARRAY.
-        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64;
-            None for arrays.
-        sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; None for arrays.
+        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64; empty
+            where the source is one array.
+        sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; likewise.
         content: digest of the source's array; empty for files.
     """
 
@@ -54,10 +54,10 @@ class Manifest:
     heights: NDArray[np.int32]
     widths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
-    path_bytes: NDArray[np.uint8] | None = None
-    path_offsets: NDArray[np.int64] | None = None
-    sizes: NDArray[np.int64] | None = None
-    mtimes: NDArray[np.int64] | None = None
+    path_bytes: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    path_offsets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    mtimes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     content: str = ""
 
     def __len__(self) -> int:
@@ -65,33 +65,29 @@ class Manifest:
 
     @property
     def has_files(self) -> bool:
-        """Whether each picture is a file of its own."""
-        return self.path_bytes is not None
+        """True where each picture is a file of its own."""
+        return len(self.path_offsets) > 0
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of what the rows say. Where the data lie and when they were copied is not part of it."""
+        """Digest of what the rows say, wherever the data lie and whenever they were copied."""
         digest = hashlib.blake2b(digest_size=16)
         head = [MANIFEST_VERSION, self.source, list(self.class_names), self.content, len(self)]
         digest.update(json.dumps(head).encode())
         for column in (self.labels, self.parts, self.kinds, self.path_bytes, self.path_offsets, self.sizes):
-            if column is not None:
-                digest.update(np.ascontiguousarray(column).data)
+            digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
     @cached_property
     def digest(self) -> str:
-        """Digest of every column, also of those that the fingerprint leaves out; its beginning names the file."""
+        """Digest of every column, those that the fingerprint leaves out too; its beginning names the file."""
         digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
         for column in (self.heights, self.widths, self.mtimes):
-            if column is not None:
-                digest.update(np.ascontiguousarray(column).data)
+            digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
     def relative_path(self, index: int) -> str:
         """Path of one picture below the root, with ``/`` between folders."""
-        assert self.path_bytes is not None
-        assert self.path_offsets is not None
         start, stop = self.path_offsets[index], self.path_offsets[index + 1]
         return os.fsdecode(self.path_bytes[start:stop].tobytes())
 
@@ -125,7 +121,7 @@ class Manifest:
         Raises:
             DataError: a file is gone or has another size or time of change; it is named.
         """
-        if self.sizes is None or self.mtimes is None:
+        if not self.has_files:
             return
         for i in indices.tolist():
             path = self.file(i)
@@ -140,27 +136,22 @@ class Manifest:
                     f"{path}: changed since split; restore it, or run split --overwrite to check it again"
                 )
 
-    def with_parts(self, parts: NDArray[np.uint8]) -> Manifest:
-        """The same rows with another division into parts."""
-        return replace(self, parts=parts)
-
-    def save(self, path: Path) -> str:
+    def save(self, path: Path) -> None:
         """Write everything but the root to one ``.npz`` file.
 
         Raises:
             StorageError: the file cannot be written.
         """
-        columns = {name: getattr(self, name) for name in _COLUMNS if getattr(self, name) is not None}
+        names = (*_COLUMNS, *_FILE_COLUMNS) if self.has_files else _COLUMNS
+        columns = {name: getattr(self, name) for name in names}
         head: dict[str, object] = {"version": MANIFEST_VERSION, "source": self.source}
         head |= {"class_names": list(self.class_names), "content": self.content}
         with replacing(path) as stream:
             np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), **columns)
-        return self.fingerprint
 
 
-_COLUMNS = (
-    "labels", "parts", "heights", "widths", "kinds", "path_bytes", "path_offsets", "sizes", "mtimes",
-)  # fmt: skip
+_COLUMNS = ("labels", "parts", "heights", "widths", "kinds")
+_FILE_COLUMNS = ("path_bytes", "path_offsets", "sizes", "mtimes")
 
 
 def load_manifest(path: Path, root: Path | None) -> Manifest:
@@ -179,7 +170,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
             _refuse_other_methods(stream)
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             head: dict[str, Any] = json.loads(archive["head"].tobytes())
-            columns = {name: archive[name] for name in _COLUMNS if name in archive}
+            columns = {name: archive[name] for name in (*_COLUMNS, *_FILE_COLUMNS) if name in archive}
         if odd := [name for name, column in columns.items() if column.dtype.kind not in "iu"]:
             raise DataError(f"{path}: its {odd[0]} are no integers; {advice}")
         if head["version"] != MANIFEST_VERSION:

@@ -1,17 +1,17 @@
-"""Which files of a folder are read as pictures, and what is passed over beside them."""
+"""Files of a folder that are read as pictures, and those that are passed over beside them."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from mptctl.errors import DataError, some
 
-# Pillow's names of formats that are read under a suffix of their own alone; JPEG and PNG are read under each of ours.
+# Pillow's names of formats that are read under a suffix of their own alone; JPEG and PNG are read under each.
 FORMATS = {".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF", ".tiff": "TIFF"}
 EXTENSIONS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", *FORMATS)
 # Pictures that Pillow alone does not open: of phones, of cameras, and drawings.
@@ -37,7 +37,8 @@ class PassedOver(NamedTuple):
         if self.unread:
             kinds = some((f"{count:,} {suffix}" for suffix, count in self.unread.most_common()), 6)
             said.append(
-                f"warning: passed over pictures of kinds that are not read: {kinds}; convert them to PNG or JPEG"
+                f"warning: passed over pictures of kinds that are not read: {kinds}; "
+                "convert them to PNG or JPEG"
             )
         if self.elsewhere:
             count = len(self.elsewhere)
@@ -64,7 +65,7 @@ def is_unread_picture(name: str) -> bool:
 
 
 def passed_over_in_classes(root: Path, parts: Iterable[str]) -> PassedOver:
-    """What is not read of an image folder.
+    """Gather the files of an image folder that are not read.
 
     Args:
         root: the folder.
@@ -73,30 +74,25 @@ def passed_over_in_classes(root: Path, parts: Iterable[str]) -> PassedOver:
     Raises:
         DataError: a folder cannot be read.
     """
-    found = PassedOver(Counter(), [], 0)
+    unread: Counter[str] = Counter()
+    elsewhere: list[str] = []
+    others = 0
     for part in parts:
-        for folder, names in _walk(root / part):
-            is_class = folder.parent == root / part
-            elsewhere = (
-                []
-                if is_class
-                else [str((folder / name).relative_to(root)) for name in names if is_read(name)]
-            )
-            found = PassedOver(
-                found.unread + _unread(names),
-                found.elsewhere + elsewhere,
-                found.others + count_others(names),
-            )
-    return found
+        for folder, names in walk_visible(root / part):
+            unread.update(PurePath(name).suffix.lower() for name in names if is_unread_picture(name))
+            if folder.parent != root / part:
+                elsewhere += [str((folder / name).relative_to(root)) for name in names if is_read(name)]
+            others += count_others(names)
+    return PassedOver(unread, elsewhere, others)
 
 
 def passed_over_at_any_depth(root: Path) -> PassedOver:
-    """What is no picture, in a folder of pictures at any depth; each picture of a kind that is not read is named.
+    """Count the files that are no pictures, in a folder of pictures at any depth; `predict` names those not read.
 
     Raises:
         DataError: a folder cannot be read.
     """
-    return PassedOver(Counter(), [], sum(count_others(names) for _, names in _walk(root)))
+    return PassedOver(Counter(), [], sum(count_others(names) for _, names in walk_visible(root)))
 
 
 def count_others(names: Iterable[str]) -> int:
@@ -104,19 +100,29 @@ def count_others(names: Iterable[str]) -> int:
     return sum(not is_read(name) and not is_unread_picture(name) for name in names)
 
 
-def _unread(names: Iterable[str]) -> Counter[str]:
-    return Counter(PurePath(name).suffix.lower() for name in names if is_unread_picture(name))
+def walk_visible(root: Path, *, follow_links: bool = False) -> Iterator[tuple[Path, list[str]]]:
+    """Every folder that is not hidden, and the names of its files, sorted.
 
+    Args:
+        root: the folder to begin with.
+        follow_links: go through links to folders too, into each folder once.
 
-def _walk(root: Path) -> Iterable[tuple[Path, list[str]]]:
-    """Every folder that is not hidden, and the names of its files, sorted."""
+    Raises:
+        DataError: a folder cannot be read.
+    """
 
     def fail(error: OSError) -> None:
         raise DataError(
             f"{error.filename}: cannot be read ({error.strerror}); check its permissions"
         ) from error
 
-    for folder, folders, names in os.walk(root, onerror=fail):
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(root, onerror=fail, followlinks=follow_links):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield Path(folder), sorted(names)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -232,7 +232,7 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    manifest = manifest.with_parts(hold_out(manifest, request.val_fraction, request.seed))
+    manifest = replace(manifest, parts=hold_out(manifest, request.val_fraction, request.seed))
     _refuse_empty_classes(manifest)
     file = SplitFile(
         request=request,

@@ -10,7 +10,7 @@ import numpy as np
 from mptctl.data.classes import ClassSplit
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
-from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture
+from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
 from mptctl.data.split import Split
 from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
 from mptctl.data.verify import check_files
@@ -120,24 +120,12 @@ def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
 def _picture_paths(root: Path) -> list[str]:
     """Paths below a folder, sorted; links to folders are followed, each folder once."""
     refuse_no_folder(root)
-
-    def fail(error: OSError) -> None:
-        raise DataError(
-            f"{error.filename}: cannot be read ({error.strerror}); check its permissions"
-        ) from error
-
-    found: list[str] = []
-    seen: set[str] = set()
-    for folder, folders, files in os.walk(root, onerror=fail, followlinks=True):
-        real = os.path.realpath(folder)
-        if real in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if name[0] != ".")
-        names = [name for name in files if is_read(name) or is_unread_picture(name)]
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
-    return sorted(path.replace(os.sep, "/") for path in found)
+    return sorted(
+        (folder / name).relative_to(root).as_posix()
+        for folder, names in walk_visible(root, follow_links=True)
+        for name in names
+        if is_read(name) or is_unread_picture(name)
+    )
 
 
 def _is_utf8(path: str) -> bool:

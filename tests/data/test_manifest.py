@@ -12,6 +12,8 @@ import pytest
 from mptctl.data.manifest import STANDARD, TEST, TRAIN, Manifest, load_manifest, pack_paths
 from mptctl.errors import DataError
 
+NOTHING = np.empty(0, dtype=np.int64)
+
 
 def files_manifest(paths: list[str], labels: list[int], classes: int) -> Manifest:
     count = len(paths)
@@ -42,7 +44,7 @@ def test_ids_are_paths_below_the_root_whatever_their_letters() -> None:
 def test_ids_of_arrays_count_within_the_sources_own_parts() -> None:
     manifest = replace(
         files_manifest(["a", "b", "val1", "val2"], [0, 0, 0, 0], 1),
-        path_bytes=None, path_offsets=None, sizes=None, mtimes=None,
+        path_bytes=NOTHING.astype(np.uint8), path_offsets=NOTHING, sizes=NOTHING, mtimes=NOTHING,
     )  # fmt: skip
     assert manifest.ids(np.array([1, 2, 3])).tolist() == ["train/00001", "test/00000", "test/00001"]
 
@@ -63,7 +65,7 @@ def test_the_fingerprint_changes_with_what_the_rows_say(change: str) -> None:
     manifest = files_manifest(["train/c0/a.jpg", "train/c1/b.jpg"], [0, 1], 2)
     other = {
         "label": replace(manifest, labels=np.array([1, 1], dtype=np.int32)),
-        "part": manifest.with_parts(np.array([TRAIN, TEST], dtype=np.uint8)),
+        "part": replace(manifest, parts=np.array([TRAIN, TEST], dtype=np.uint8)),
         "path": files_manifest(["train/c0/a.jpg", "train/c1/d.jpg"], [0, 1], 2),
         "size": replace(manifest, sizes=np.array([999, 998])),
         "class name": replace(manifest, class_names=("c0", "x")),
