@@ -180,7 +180,7 @@ def evaluate(
     from mptctl.evaluation.slices.derived_columns import read_superclasses
     from mptctl.evaluation.slices.ranking import SliceRequest
     from mptctl.inference.named_models import load_updates
-    from mptctl.inference.when_needed import pictures_of
+    from mptctl.inference.picture_sizes import lazy_picture_sizes
     from mptctl.machine.signals import StopRequest, interruptible
     from mptctl.report.documents.flip_list import MOST_FLIPS
     from mptctl.report.documents.flips_files import FlipFiles
@@ -237,7 +237,7 @@ def evaluate(
                 part="test",
                 renamed=frozenset() if mapped is None else frozenset(mapped.old),
             )
-            pictures = pictures_of(
+            pictures = lazy_picture_sizes(
                 next((found for found in updates if found.split), updates[0]), session.progress
             )
             for new, found in zip(news, updates, strict=True):

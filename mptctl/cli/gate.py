@@ -57,7 +57,7 @@ def init(
     from mptctl.files import writing
     from mptctl.files.output_kinds import OutputKind
     from mptctl.inference.named_models import load_predictions
-    from mptctl.inference.when_needed import pictures_of
+    from mptctl.inference.picture_sizes import lazy_picture_sizes
     from mptctl.report.media.progress_bars import showing_progress
 
     keys = slices.columns(by)
@@ -89,7 +89,7 @@ def init(
                 keys,
                 slices.files(found.models, metadata),
                 superclasses=above,
-                pictures=pictures_of(found, session.progress),
+                pictures=lazy_picture_sizes(found, session.progress),
             ),
             identical=found.identical,
             unfinished=found.unfinished,

@@ -1,4 +1,4 @@
-"""The split of a run that knows a class which the split of its run root lacks: the same pictures, one more name."""
+"""The split of a run that knows classes which the split of its run root lacks: the same pictures, more names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mptctl.data.classes import ClassSplit
+import numpy as np
+
+from mptctl.data.classes import ClassSplit, label_map
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME, counts_of, fingerprint_of, manifest_name, parse_split_file
 from mptctl.errors import UsageError
@@ -35,16 +37,14 @@ def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Sp
             "extends": split.fingerprint,
         }
     )
-    place = {name: number for number, name in enumerate(names)}
-    moved = [place[name] for name in split.classes.names]
-    labels = split.labels.copy()
-    for old, new in enumerate(moved):
-        labels[split.labels == old] = new
+    # Labels of -1, of classes that are not taken, find the last place.
+    moved = np.append(label_map(split.classes.names, names), -1)
+    labels = moved[split.labels]
     return Split(file, manifest, ClassSplit(names, len(known)), labels, file.fingerprint, split.run_root)
 
 
 def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
-    """The split that one of some checkpoints' run folders has of its own; None where they all share the run root's.
+    """The split that one of some checkpoints' run folders has of its own; None where all share the run root's.
 
     Args:
         paths: of checkpoints.
@@ -57,7 +57,7 @@ def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
     found: dict[str, Split] = {}
     for folder in dict.fromkeys(path.resolve().parent for path in paths):
         file = folder / SPLIT_NAME
-        # A run folder holds a copy of the run root's split, but only one of its own has its manifest beside it.
+        # Run folders hold a copy of the run root's split; only beside a split of its own lies its manifest.
         if not file.is_file() or not (folder / "environment.json").is_file():
             continue
         if (folder / parse_split_file(file.read_bytes(), file).manifest).is_file():
@@ -65,7 +65,7 @@ def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
             found[split.fingerprint] = split
     if len(found) > 1:
         raise UsageError(
-            f"{', '.join(map(str, paths))}: have different splits of their own; compare each with the run that it "
-            "was made from"
+            f"{', '.join(map(str, paths))}: have different splits of their own; "
+            "compare each with the run that it was made from"
         )
     return next(iter(found.values()), None)

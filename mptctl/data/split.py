@@ -234,6 +234,19 @@ def build_split(
     )
     manifest = replace(manifest, parts=hold_out(manifest, request.val_fraction, request.seed))
     _refuse_empty_classes(manifest)
+    return split_of(manifest, classes, request, run_root, verify=verify, quarantined=quarantined)
+
+
+def split_of(
+    manifest: Manifest,
+    classes: ClassSplit,
+    request: SplitRequest,
+    run_root: Path,
+    *,
+    verify: Verify,
+    quarantined: Sequence[str],
+) -> Split:
+    """Make the split of a manifest whose parts and classes are decided; arguments as of `build_split`."""
     file = SplitFile(
         request=request,
         class_names=list(classes.names),

@@ -11,9 +11,9 @@ from mptctl.data.classes import ClassSplit
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
-from mptctl.data.split import Split
-from mptctl.data.split_file import SplitFile, SplitRequest, counts_of, fingerprint_of, manifest_name
-from mptctl.data.verify import check_files
+from mptctl.data.split import Split, split_of
+from mptctl.data.split_file import SplitRequest
+from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
@@ -29,8 +29,8 @@ def unlabelled_split(
     """List and check the pictures of a folder, so that every loader can read them; nothing is written.
 
     Args:
-        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are not read
-            are bad files.
+        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are not
+            read are bad files.
         class_names: what a model can answer. Every label of the split is 0 and means nothing.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.
@@ -47,53 +47,53 @@ def unlabelled_split(
         raise DataError(
             f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
         )
-    found = check_files(str(root), paths, verify=verify, progress=progress)
-    problems = dict(found.problems)
-    problems |= {
-        row: f"{os.path.splitext(path)[1].lower()} is not read; convert it to PNG or JPEG"
-        for row, path in enumerate(paths)
-        if is_unread_picture(os.path.basename(path))
-    }
-    problems |= {row: "its name is not UTF-8" for row, path in enumerate(paths) if not _is_utf8(path)}
+    checked = check_files(str(root), paths, verify=verify, progress=progress)
+    problems = dict(checked.problems)
+    for row, path in enumerate(paths):
+        if is_unread_picture(os.path.basename(path)):
+            suffix = os.path.splitext(path)[1].lower()
+            problems[row] = f"{suffix} is not read; convert it to PNG or JPEG"
+        if not _is_utf8(path):
+            problems[row] = "its name is not UTF-8"
     left_out = [
         f"{os.fsencode(root / paths[row]).decode(errors='replace')}: {problem}"
         for row, problem in sorted(problems.items())
     ]
     if left_out and on_bad == "fail":
         raise BadPictures(left_out, len(paths))
-    good = np.array([row for row in range(len(paths)) if row not in problems], dtype=np.int64)
-    if not len(good):
+    good = [row for row in range(len(paths)) if row not in problems]
+    if not good:
         raise DataError(
             f"{root}: none of its {len(paths)} pictures can be used: {some(left_out, separator='; ')}"
         )
-    path_bytes, path_offsets = pack_paths([paths[row] for row in good.tolist()])
-    manifest = Manifest(
+    manifest = _test_manifest(root, class_names, paths, checked, good)
+    classes = ClassSplit(class_names, len(class_names))
+    return split_of(manifest, classes, _request(root), root, verify=verify, quarantined=left_out), left_out
+
+
+def _test_manifest(
+    root: Path, class_names: tuple[str, ...], paths: list[str], checked: CheckedFiles, rows: list[int]
+) -> Manifest:
+    """A manifest of some of the files, all of the test part and of the first class."""
+    path_bytes, path_offsets = pack_paths([paths[row] for row in rows])
+    return Manifest(
         source="imagefolder",
         root=root,
         class_names=class_names,
-        labels=np.zeros(len(good), dtype=np.int32),
-        parts=np.full(len(good), TEST, dtype=np.uint8),
-        heights=found.heights[good],
-        widths=found.widths[good],
-        kinds=found.kinds[good],
+        labels=np.zeros(len(rows), dtype=np.int32),
+        parts=np.full(len(rows), TEST, dtype=np.uint8),
+        heights=checked.heights[rows],
+        widths=checked.widths[rows],
+        kinds=checked.kinds[rows],
         path_bytes=path_bytes,
         path_offsets=path_offsets,
-        sizes=found.sizes[good],
-        mtimes=found.mtimes[good],
+        sizes=checked.sizes[rows],
+        mtimes=checked.mtimes[rows],
     )
-    return _split(manifest, left_out, verify), left_out
 
 
-def refuse_no_folder(root: Path) -> None:
-    """DataError where there is no such folder: what can be said before torch is imported."""
-    if not root.is_dir():
-        raise DataError(f"{root}: not a folder; name one that holds pictures")
-
-
-def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
-    names, root = manifest.class_names, manifest.root
-    assert root is not None
-    request = SplitRequest(
+def _request(root: Path) -> SplitRequest:
+    return SplitRequest(
         source="imagefolder",
         data_root=str(root),
         old_fraction=1.0,
@@ -102,19 +102,12 @@ def _split(manifest: Manifest, left_out: list[str], verify: Verify) -> Split:
         seed=0,
         val_fraction=0.0,
     )
-    file = SplitFile(
-        request=request,
-        class_names=list(names),
-        num_old=len(names),
-        counts=counts_of(manifest, names),
-        quarantined=left_out,
-        verify=verify,
-        manifest=manifest_name(manifest),
-        manifest_fingerprint=manifest.fingerprint,
-        fingerprint=fingerprint_of(manifest, names, len(names)),
-    )
-    labels = manifest.labels.astype(np.int64)
-    return Split(file, manifest, ClassSplit(names, len(names)), labels, file.fingerprint, root)
+
+
+def refuse_no_folder(root: Path) -> None:
+    """Raise DataError where there is no such folder, which can be said before torch is imported."""
+    if not root.is_dir():
+        raise DataError(f"{root}: not a folder; name one that holds pictures")
 
 
 def _picture_paths(root: Path) -> list[str]:
