@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ from mptctl.data.split_file import SplitRequest
 from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Verify, tell_nobody
+
+# The way in which Python shows a byte of a file's name that is not UTF-8.
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def unlabelled_split(
@@ -53,7 +57,7 @@ def unlabelled_split(
         if is_unread_picture(os.path.basename(path)):
             suffix = os.path.splitext(path)[1].lower()
             problems[row] = f"{suffix} is not read; convert it to PNG or JPEG"
-        if not _is_utf8(path):
+        if SURROGATE.search(path):
             problems[row] = "its name is not UTF-8"
     left_out = [
         f"{os.fsencode(root / paths[row]).decode(errors='replace')}: {problem}"
@@ -119,11 +123,3 @@ def _picture_paths(root: Path) -> list[str]:
         for name in names
         if is_read(name) or is_unread_picture(name)
     )
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,11 +1,11 @@
-"""What is installed, what is usable on this machine, and what to do about what is not."""
+"""The doctor: packages and devices that are usable on this machine, and what to do about the others."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +24,7 @@ MOST_SAID = 3
 
 
 class Check(Model):
-    """One thing that was looked at."""
+    """A thing that was looked at."""
 
     name: str = Field(description="what was looked at")
     state: State = Field(description="ok, missing or unusable")
@@ -33,7 +33,7 @@ class Check(Model):
 
 
 class DoctorReport(Model):
-    """What is installed and usable here."""
+    """The things that were looked at, and what follows."""
 
     checks: list[Check] = Field(description="one for each thing")
     conclusion: str = Field("", description="what is fastest here, and what to do, in one sentence")
@@ -41,12 +41,22 @@ class DoctorReport(Model):
 
 def examine(run_root: Path) -> list[Check]:
     """Look at everything that the verbs use; each thing is tried, not only looked up."""
-    checks: list[Callable[[], Check]] = [_python, _torch, _torchvision, _gpu, _triton, _dali, _ray]
-    return [check() for check in checks] + [_cores(), judge_threads(kept_here()), _storage(run_root)]
+    return [
+        _python(),
+        _torch(),
+        _package("torchvision", "torchvision", "pip install torchvision, of the release that fits torch"),
+        _gpu(),
+        _triton(),
+        _dali(),
+        _package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it"),
+        Check(name="cores", state="ok", found=str(usable_cores())),
+        judge_threads(kept_here()),
+        _storage(run_root),
+    ]
 
 
 def conclusion(checks: Sequence[Check]) -> str:
-    """One sentence: what computes and what reads pictures here, and what to mend first where something is not ok.
+    """Say in a sentence what computes and what reads pictures here, and what to mend first.
 
     Args:
         checks: of `examine`.
@@ -86,10 +96,6 @@ def _torch() -> Check:
     return Check(name="torch", state="ok", found=torch.__version__)
 
 
-def _torchvision() -> Check:
-    return _package("torchvision", "torchvision", "pip install torchvision, of the release that fits torch")
-
-
 def _gpu() -> Check:
     if not has_package("torch"):
         return Check(
@@ -115,21 +121,13 @@ def _gpu() -> Check:
 def _triton() -> Check:
     version = version_of("triton")
     if version is None or not has_package("torch"):
-        return Check(
-            name="Triton",
-            state="missing",
-            found="none",
-            advice="pip install triton; the reference loss is used",
-        )
+        advice = "pip install triton; the reference loss is used"
+        return Check(name="Triton", state="missing", found="none", advice=advice)
     import torch
 
     if not torch.cuda.is_available():
-        return Check(
-            name="Triton",
-            state="unusable",
-            found=version,
-            advice="the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch",
-        )
+        advice = "the fused kernel needs a GPU; on a CPU the loss is computed by PyTorch"
+        return Check(name="Triton", state="unusable", found=version, advice=advice)
     return Check(name="Triton", state="ok", found=version)
 
 
@@ -157,16 +155,8 @@ def _dali() -> Check:
     return Check(name="DALI", state="ok", found=str(version))
 
 
-def _ray() -> Check:
-    return _package("Ray Tune", "ray", "pip install 'ray[tune]'; tune needs it")
-
-
-def _cores() -> Check:
-    return Check(name="cores", state="ok", found=str(usable_cores()))
-
-
 def judge_threads(kept: Sequence[KeptThreads]) -> Check:
-    """With how many threads each model trains fastest here, as far as that was timed.
+    """Say how many threads train each model fastest here, as far as that was timed.
 
     Args:
         kept: for this machine, the latest last.
@@ -187,7 +177,7 @@ def _storage(run_root: Path) -> Check:
 
 
 def judge_storage(folder: Path, free: int) -> Check:
-    """Whether there is room for runs.
+    """Check whether there is room for runs.
 
     Args:
         folder: where run folders go, or would be made.
