@@ -36,6 +36,8 @@ Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
 # How a model leaves, and to what its numbers are rounded then.
 ExportFormat = Literal["onnx", "pt2", "safetensors"]
+# Of these, the ones that are read back as models.
+READ_FORMATS: tuple[ExportFormat, ...] = ("onnx", "safetensors")
 Quantization = Literal["int8", "fp16"]
 # How the classes of a split are ordered, its files checked, and bad ones treated.
 Order = Literal["given", "random"]

@@ -64,7 +64,7 @@ def export(
 
     checkpoint = find_checkpoint(run, run_root)  # said before torch is imported
     from mptctl.models.export_meta import sidecar
-    from mptctl.release.earlier_exports import DESCRIPTION, EXPORT
+    from mptctl.release.export_formats import DESCRIPTION, export_kind
     from mptctl.release.exporting import ExportRequest, refuse_contradictions
     from mptctl.release.exporting import export as export_run
     from mptctl.report.media.progress_bars import showing_progress
@@ -73,7 +73,7 @@ def export(
     refuse_contradictions(request)
     file = request.file(checkpoint)
     outputs = Outputs()
-    outputs.file("--out", file, EXPORT)
+    outputs.file("--out", file, export_kind(format_))
     outputs.file("--out", sidecar(file), DESCRIPTION)
     outputs.check(read_for_models([run], run_root), prints=as_json)
     with showing_progress(Session(run_root)) as session:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.readers import SUFFIXES, is_predictions_file, names_files
+from mptctl.names import READ_FORMATS
 
 # What a model in a file ends in, but for weights that somebody named otherwise.
-MODELS = (".pt", ".onnx", ".safetensors")
+MODELS = (".pt", *(f".{form}" for form in READ_FORMATS))
 
 
 def file_of(name: str, run_root: Path) -> Path:

@@ -18,7 +18,7 @@ from mptctl.errors import CheckpointError, UsageError, one_line
 from mptctl.files import Model, write_atomically
 from mptctl.models.export_meta import refuse_torch_program
 from mptctl.models.networks import build_model, refuse_other_shapes
-from mptctl.models.programs import EXPORTED, PROGRAMS, load_program, read_exported
+from mptctl.models.programs import EXPORT_READERS, PROGRAMS, load_program, read_exported
 from mptctl.models.records import Adjustment, BiasPath
 from mptctl.models.state_dict import load_safely, load_weights
 from mptctl.recipe import Recipe
@@ -114,7 +114,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         UsageError: an exported model, and what reads it is not installed.
     """
     refuse_torch_program(path.suffix, str(path))
-    if path.suffix.lower() in EXPORTED:
+    if path.suffix.lower() in EXPORT_READERS:
         return _exported(path)
     content = load_safely(path, advice=_valid_beside)
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -15,9 +15,8 @@ from mptctl.machine.facts import git_commit, versions
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
 from mptctl.models.heads import find_head
 from mptctl.models.networks import build_model, outline
-from mptctl.models.onnx_program import read_onnx
 from mptctl.models.ownership import Existing, left_alone, refuse_own_inputs
-from mptctl.models.programs import load_program, program_state
+from mptctl.models.programs import load_program, read_onnx_state
 from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.recipe import Recipe
@@ -97,7 +96,7 @@ def _asked_state(weights: Path, class_names: Sequence[str], recipe: Recipe) -> d
     Raises:
         CheckpointError: it takes no pictures of the recipe's size, or answers other classes.
     """
-    state = program_state(*read_onnx(weights))
+    state, _ = read_onnx_state(weights)
     size = recipe.data.image_size
     logits = load_program("onnx", state, str(weights))(torch.zeros(2, 3, size, size))
     _refuse_other_count(weights, logits.shape[1], class_names)

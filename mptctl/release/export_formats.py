@@ -1,4 +1,4 @@
-"""A network written as ONNX, as a program of torch or as safetensors, with what it says of itself inside."""
+"""The formats that `export` writes: ONNX, programs of torch and safetensors, each with its description inside."""
 
 from __future__ import annotations
 
@@ -10,22 +10,51 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from mptctl.errors import UsageError, first_line
+from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta
 from mptctl.models.onnx_program import LARGEST, onnx_content
 from mptctl.models.safetensors_file import tensors_content
+from mptctl.names import ExportFormat
 
 # What a program of torch.export says of itself, as an extra file of its archive.
 EXTRA = f"extra/{KEY}.json"
 # From a content's SHA-256 to what the file says of itself.
 Describe = Callable[[str], ExportMeta]
+# How an entry of an ONNX file's metadata with our key begins in protobuf (onnx.proto, StringStringEntryProto).
+_ONNX_ENTRY = b"\n" + bytes([len(KEY)]) + KEY.encode() + b"\x12"
+# The same in the header of safetensors, which is JSON without blanks.
+_SAFETENSORS_ENTRY = f'"{KEY}":'.encode()
+# A safetensors file begins with the length of its header, in so many bytes.
+_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class ToWrite:
+    """A network that is to be written.
+
+    Attributes:
+        model: in evaluation mode, on the CPU.
+        size: side of its pictures.
+        describe: see `Describe`; it also says whether the preprocessing goes into the graph.
+        path: where it goes.
+        pictures: (n, 3, S, S) training pictures by which ranges are chosen; then it is rounded to int8.
+    """
+
+    model: nn.Module
+    size: int
+    describe: Describe
+    path: Path
+    pictures: Tensor | None = None
 
 
 class WithNormalisation(nn.Module):
@@ -70,22 +99,19 @@ class InHalf(nn.Module):
         return logits
 
 
-def write_onnx(model: nn.Module, size: int, describe: Describe, path: Path, pictures: Tensor | None) -> None:
+def write_onnx(wanted: ToWrite) -> ExportMeta:
     """Write an ONNX model with any number of pictures.
 
-    Args:
-        model: in evaluation mode, on the CPU.
-        size: side of its pictures.
-        describe: see `Describe`; it also says whether the preprocessing goes into the graph.
-        path: where it goes.
-        pictures: (n, 3, S, S) training pictures by which ranges are chosen; then it is rounded to int8.
+    Returns:
+        What it says of itself.
 
     Raises:
         UsageError: what writes it is not installed, the network cannot be exported, or it is larger than 2 GB.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(package, "export", "--format onnx")
-    meta = describe("")
+    model, size = wanted.model, wanted.size
+    meta = wanted.describe("")
     see = meta.preprocessing
     if meta.quantized == "fp16":
         model = InHalf(model)
@@ -102,17 +128,18 @@ def write_onnx(model: nn.Module, size: int, describe: Describe, path: Path, pict
         )  # fmt: skip
         assert program is not None
         proto = program.model_proto
-    if pictures is not None:
-        proto = _rounded(proto, pictures, see, path.with_name("rounded.onnx"))
+    if wanted.pictures is not None:
+        proto = _rounded(proto, wanted.pictures, see, wanted.path.with_name("rounded.onnx"))
     for note in list(proto.metadata_props):
         proto.metadata_props.remove(note)
     if proto.ByteSize() > LARGEST:
         raise UsageError(
             f"--format onnx: {proto.ByteSize() / 1e9:.1f} GB, and ONNX holds 2 GB in a file; use pt2"
         )
-    meta = describe(onnx_content(proto))
+    meta = wanted.describe(onnx_content(proto))
     proto.metadata_props.add(key=KEY, value=meta.model_dump_json())
-    path.write_bytes(proto.SerializeToString())
+    wanted.path.write_bytes(proto.SerializeToString())
+    return meta
 
 
 def any_number() -> dict[int, Any]:
@@ -171,24 +198,22 @@ class WrittenProgram(nn.Module):
         return logits
 
 
-def write_pt2(model: nn.Module, size: int, describe: Describe, path: Path) -> tuple[bytes, ExportMeta]:
-    """Write a program that torch.export.load takes; arguments and errors as `write_onnx`.
-
-    Returns:
-        What was written, and what it says of itself.
-    """
+def write_pt2(wanted: ToWrite) -> ExportMeta:
+    """Write a program that torch.export.load takes; result and errors as of `write_onnx`."""
     packed = io.BytesIO()
     with _quiet("it cannot be written as a program"):
         program = torch.export.export(
-            model.eval(), (torch.zeros(2, 3, size, size),), dynamic_shapes=(any_number(),)
+            wanted.model.eval(),
+            (torch.zeros(2, 3, wanted.size, wanted.size),),
+            dynamic_shapes=(any_number(),),
         )
         torch.export.save(program, packed)
-    meta = describe(_members_digest(packed))
+    meta = wanted.describe(_members_digest(packed))
     with zipfile.ZipFile(packed, "a") as archive:
         root = archive.namelist()[0].partition("/")[0]
         archive.writestr(f"{root}/{EXTRA}", meta.model_dump_json())
-    path.write_bytes(packed.getvalue())
-    return packed.getvalue(), meta
+    wanted.path.write_bytes(packed.getvalue())
+    return meta
 
 
 def _members_digest(packed: io.BytesIO) -> str:
@@ -202,13 +227,15 @@ def _members_digest(packed: io.BytesIO) -> str:
     return state.hexdigest()
 
 
-def write_safetensors(model: nn.Module, describe: Describe, path: Path) -> None:
-    """Write a state dict; arguments and errors as `write_onnx`."""
+def write_safetensors(wanted: ToWrite) -> ExportMeta:
+    """Write a state dict; result and errors as of `write_onnx`."""
     require_extra("safetensors", "export", "--format safetensors")
     from safetensors.torch import save_file
 
-    state = {key: tensor.contiguous().clone() for key, tensor in model.state_dict().items()}
-    save_file(state, str(path), metadata={KEY: describe(tensors_content(state)).model_dump_json()})
+    state = {key: tensor.contiguous().clone() for key, tensor in wanted.model.state_dict().items()}
+    meta = wanted.describe(tensors_content(state))
+    save_file(state, str(wanted.path), metadata={KEY: meta.model_dump_json()})
+    return meta
 
 
 @contextmanager
@@ -224,3 +251,59 @@ def _quiet(what: str) -> Iterator[None]:
         raise UsageError(f"{what}: {first_line(error)[:200]}; choose another --format") from error
     finally:
         logging.disable(before)
+
+
+def _is_our_onnx(path: Path) -> bool:
+    return _ONNX_ENTRY in path.read_bytes()
+
+
+def _is_our_pt2(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(f"/{EXTRA}") for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return False
+
+
+def _is_our_safetensors(path: Path) -> bool:
+    content = path.read_bytes()
+    header = int.from_bytes(content[:_LENGTH], "little")
+    return _SAFETENSORS_ENTRY in content[_LENGTH : _LENGTH + header]
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format that `export` writes.
+
+    Attributes:
+        write: writes a file, and returns what it says of itself.
+        is_ours: tells whether a file says of itself that `export` wrote it; OSError where it cannot be read.
+        load: makes the network of what was written, of a format that is not read back; else None.
+    """
+
+    write: Callable[[ToWrite], ExportMeta]
+    is_ours: Callable[[Path], bool]
+    load: Callable[[bytes], nn.Module] | None = None
+
+
+FORMATS: dict[ExportFormat, FileFormat] = {
+    "onnx": FileFormat(write_onnx, _is_our_onnx),
+    "pt2": FileFormat(write_pt2, _is_our_pt2, WrittenProgram),
+    "safetensors": FileFormat(write_safetensors, _is_our_safetensors),
+}
+
+
+def export_kind(form: ExportFormat) -> OutputKind:
+    """The kind of output by which an earlier export of a format is known, so that it may be replaced."""
+    return OutputKind("exported model", FORMATS[form].is_ours)
+
+
+def _is_description(path: Path) -> bool:
+    try:
+        ExportMeta.model_validate_json(path.read_bytes())
+    except ValidationError:
+        return False
+    return True
+
+
+DESCRIPTION = OutputKind("description of an exported model", _is_description)

@@ -21,10 +21,10 @@ from mptctl.inference.named_models import named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
 from mptctl.models.export_meta import ExportMeta, Preprocessing, sidecar
-from mptctl.models.programs import PROGRAMS, read_exported
+from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Quantization, Session
 from mptctl.recipe import DataRecipe
-from mptctl.release.export_formats import WrittenProgram, write_onnx, write_pt2, write_safetensors
+from mptctl.release.export_formats import FORMATS, ToWrite
 from mptctl.release.export_report import ExportReport
 from mptctl.release.new_run import refuse_unfit
 
@@ -153,15 +153,13 @@ def _write(
             content=content,
         )
 
-    if request.format == "safetensors":
-        write_safetensors(model, describe, path)
-    elif request.format == "pt2":
-        content, said = write_pt2(model, data.image_size, describe, path)
-        return _Written(content, said, replace(checkpoint, path=path), WrittenProgram(content))
-    else:
-        pictures = _calibration(split, data) if request.quantize == "int8" else None
-        write_onnx(model, data.image_size, describe, path, pictures)
-    return _Written(path.read_bytes(), read_exported(path)[0], load_checkpoint(path))
+    form = FORMATS[request.format]
+    pictures = _calibration(split, data) if request.quantize == "int8" else None
+    said = form.write(ToWrite(model, data.image_size, describe, path, pictures))
+    content = path.read_bytes()
+    if form.load is not None:
+        return _Written(content, said, replace(checkpoint, path=path), form.load(content))
+    return _Written(content, said, load_checkpoint(path))
 
 
 def _calibration(split: Split, data: DataRecipe) -> Tensor:

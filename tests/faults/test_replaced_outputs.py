@@ -13,7 +13,7 @@ from mptctl.data.split import make_split
 from mptctl.files.kept_names import KEPT_FILES
 from mptctl.models.export_meta import ExportMeta
 from mptctl.models.run_folder import RunDir
-from mptctl.release.earlier_exports import EXPORT
+from mptctl.release.export_formats import export_kind
 from tests.cli.test_app import COMMANDS
 from tests.common import CommandLine
 from tests.faults.conftest import write_pair
@@ -294,18 +294,19 @@ def test_row_59_an_export_is_known_by_what_it_says_of_itself(tmp_path: Path) -> 
     text = ExportMeta.model_construct(schema_version=1, class_names=("a",)).model_dump_json()
     entry = b"\n\x06mptctl\x12" + bytes([len(text)]) + text.encode()
     header = json.dumps({"__metadata__": {"mptctl": text}}, separators=(",", ":")).encode()
-    for name, ours, other in (
-        ("m.onnx", b"\x08\x0ar" + bytes([len(entry)]) + entry, b"\x08\x0ar\x0amptctl and more"),
+    for form, ours, other in (
+        ("onnx", b"\x08\x0ar" + bytes([len(entry)]) + entry, b"\x08\x0ar\x0amptctl and more"),
         (
-            "m.safetensors",
+            "safetensors",
             len(header).to_bytes(8, "little") + header,
             (2).to_bytes(8, "little") + b"{}" + header,
         ),
     ):
-        (tmp_path / name).write_bytes(ours)
-        assert EXPORT.known(tmp_path / name)
-        (tmp_path / name).write_bytes(other)
-        assert not EXPORT.known(tmp_path / name)
+        file, kind = tmp_path / f"m.{form}", export_kind(form)  # type: ignore[arg-type]
+        file.write_bytes(ours)
+        assert kind.known(file)
+        file.write_bytes(other)
+        assert not kind.known(file)
 
 
 @pytest.mark.parametrize("form", ["onnx", "safetensors"])
