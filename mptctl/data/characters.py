@@ -15,16 +15,17 @@ from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, StorageError
 from mptctl.files import replacing
 
-# Capitals and the digits that look like none of them; then what looks like one of these: the other digits and the
-# small letters. Half of the classes are old by default, so that what is confused with an old class is mostly new.
+# Capitals and the digits that look like none of them; then what looks like one of these: the other digits and
+# the small letters. Half of the classes are old by default, so that what is confused with an old class is
+# mostly new.
 CLASS_NAMES = tuple(string.ascii_uppercase + "23479" + "01568" + string.ascii_lowercase)
-# Pictures of each class. A fifth of the training part is held out by default: 66 a class for validation, so that a
-# budget of flips can be set on it.
+# Pictures of each class. A fifth of the training part is held out by default: 66 a class for validation, so
+# that a budget of flips can be set on it.
 TRAIN_PER_CLASS, TEST_PER_CLASS = 330, 150
 SIZE = 16  # side of a picture, in pixels
 
-# Whose glyphs come with the package: every text font of matplotlib 3.11, whose others hold symbols or stand in for
-# missing letters.
+# Whose glyphs come with the package: every text font of matplotlib 3.11, whose others hold symbols or stand
+# in for missing letters.
 FONTS = (
     *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
     *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
@@ -70,8 +71,8 @@ def draw_characters(seed: int) -> tuple[Pictures, NDArray[np.int32], int]:
         seed: of fonts and distortions.
 
     Returns:
-        (M, 16, 16, 3) uint8 pictures, (M,) int32 labels into `CLASS_NAMES`, and the number of training rows, which
-        come first.
+        (M, 16, 16, 3) uint8 pictures, (M,) int32 labels into `CLASS_NAMES`, and the number of training rows,
+        which come first.
 
     Raises:
         DataError: the file of glyphs is missing or damaged.
@@ -138,7 +139,8 @@ def _cache_file(content: str, cache_dir: Path) -> Path:
 class _Draws:
     """Uniform random numbers, one a picture at each call.
 
-    What is made of them takes sums, products, quotients and square roots alone, which every processor rounds alike.
+    What is made of them takes sums, products, quotients and square roots alone, which every processor rounds
+    alike.
     """
 
     def __init__(self, seed: int, rows: NDArray[np.int64]) -> None:

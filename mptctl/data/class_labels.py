@@ -30,8 +30,8 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
         The name of each class that the file has, by id; and notes on those that it lacks.
 
     Raises:
-        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or none is a class
-            of the split.
+        UsageError: the file cannot be read or is too large, a line has no name, an id has two names, or none
+            is a class of the split.
         DataError: a device or FIFO.
     """
     where = f"{FLAG} {path}"

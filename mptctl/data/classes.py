@@ -58,14 +58,16 @@ def split_classes(
     Args:
         source_names: class names in the source's own order.
         old_fraction: part of the classes that is old, rounded down; 1.0 is an update without new classes.
-        old_names: the old classes by name, in the order that the old model answers in; overrides the fraction.
-        class_fraction: part of the source's classes that is taken, rounded down: the first ones, old ones among them.
+        old_names: the old classes by name, in the order that the old model answers in; overrides the
+            fraction.
+        class_fraction: part of the source's classes that is taken, rounded down: the first ones, old ones
+            among them.
         order: ``given`` takes the first classes of the source as old, ``random`` shuffles them with ``seed``.
         seed: seed of the shuffle.
 
     Raises:
-        UsageError: a name that the source does not have, no old class at all, fewer classes than old ones, or an
-            unknown order.
+        UsageError: a name that the source does not have, no old class at all, fewer classes than old ones, or
+            an unknown order.
     """
     if order not in ("given", "random"):
         raise UsageError(f"--order {order}: unknown; use given or random")
@@ -100,8 +102,8 @@ def _taken(names: Sequence[str], fraction: float, num_old: int) -> tuple[str, ..
     taken = _part_of(len(names), fraction)
     if not num_old <= taken <= len(names):
         raise UsageError(
-            f"class fraction {fraction}: takes {taken} of {len(names)} classes, {num_old} of them old; use one that "
-            "takes all old classes, and at most 1"
+            f"class fraction {fraction}: takes {taken} of {len(names)} classes, {num_old} of them old; use "
+            "one that takes all old classes, and at most 1"
         )
     return tuple(names[:taken])
 

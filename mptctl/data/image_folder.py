@@ -139,8 +139,8 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
 def parts_of(root: Path) -> dict[str, int]:
     """The part that each folder of an image folder is, training first and the test last.
 
-    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class folders
-    too, it is the test part, and ``val/``, if there is one, the validation part.
+    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class
+    folders too, it is the test part, and ``val/``, if there is one, the validation part.
     """
     folders = {"train": TRAIN}
     has_test = bool(class_folders(root / "test"))

@@ -40,8 +40,8 @@ class Manifest:
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
         heights, widths: (M,) int32, in pixels.
         kinds: (M,) uint8: STANDARD, NONSTANDARD or ARRAY.
-        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64; empty
-            where the source is one array.
+        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64;
+            empty where the source is one array.
         sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; likewise.
         content: digest of the source's array; empty for files.
     """
@@ -188,7 +188,8 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
         raise DataError(f"{path}: not there; {advice}") from error
     except (DataError, MemoryError):
         raise
-    # numpy and zipfile raise a dozen kinds on a damaged archive: of zlib, of struct, of the tokenizer among them.
+    # numpy and zipfile raise a dozen kinds on a damaged archive: of zlib, of struct, of the tokenizer among
+    # them.
     except Exception as error:
         raise DataError(f"{path}: not a readable manifest; {advice}") from error
 

@@ -36,12 +36,14 @@ from mptctl.files import locked_folder, remove_partial_files, storage_error, wri
 from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
-# Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the size, as
-# cameras write it, is decoded in three quarters of the time that colour of full size takes; docs/speed.md has both.
+# Above it Pillow's documentation promises larger files with hardly any gain in quality. Colour of half the
+# size, as cameras write it, is decoded in three quarters of the time that colour of full size takes;
+# docs/speed.md has both.
 QUALITY, CHROMA = 95, "4:2:0"
 # Of the other formats WebP alone is mostly lossy (RFC 9649, section 2.4).
 START_OF_WEBP = b"RIFF"
-# Pictures that a thread takes at once: their lines are written together, and a kill costs at most these again.
+# Pictures that a thread takes at once: their lines are written together, and a kill costs at most these
+# again.
 _CHUNK = 16
 # How a copy goes on after a kill, a full disk or a bad picture.
 AGAIN = "give the same command again: it goes on"
@@ -58,9 +60,9 @@ class _Bad:
 def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress = tell_nobody) -> PackReport:
     """Copy ``train/``, ``val/`` and ``test/`` of an image folder, no picture's shorter side above some pixels.
 
-    Every picture keeps its path below the folder, and so its id. What an earlier call has done is kept where the
-    original is what it was. A picture is decoded and resized as for evaluation; JPEG and WebP are written as JPEG
-    at `QUALITY`, all others as PNG. No EXIF data are kept, whose rotation no loader applies.
+    Every picture keeps its path below the folder, and so its id. What an earlier call has done is kept where
+    the original is what it was. A picture is decoded and resized as for evaluation; JPEG and WebP are written
+    as JPEG at `QUALITY`, all others as PNG. No EXIF data are kept, whose rotation no loader applies.
 
     Args:
         source: the folder, as `list_pictures` takes it; ``train/`` may be alone.
@@ -70,7 +72,8 @@ def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress 
 
     Raises:
         UsageError: one folder lies in the other, or ``out`` holds something else.
-        DataError: another layout than expected; `BadPictures`: pictures that cannot be decoded. All others are packed.
+        DataError: another layout than expected; `BadPictures`: pictures that cannot be decoded. All others
+            are packed.
         StorageError: ``out`` cannot be written; what is done is kept.
     """
     begin = time.monotonic()
@@ -131,7 +134,8 @@ class _Packing:
                     self._append(lines, chunk)
                     progress("packing", len(done), len(paths))
             except BaseException:
-                # Leaving the pool waits for its threads: after Ctrl-C or on a full disk none begins another picture.
+                # Leaving the pool waits for its threads: after Ctrl-C or on a full disk none begins another
+                # picture.
                 self._given_up.set()
                 raise
         return done
@@ -144,7 +148,8 @@ class _Packing:
             lines.writelines(item.line() for item in new)
             lines.flush()
         except OSError as error:
-            # What could not be written is dropped: else closing the file fails, too, and that would be said instead.
+            # What could not be written is dropped: else closing the file fails, too, and that would be said
+            # instead.
             lines.raw.close()
             raise storage_error(self.out / FILES_NAME, error) from error
 

@@ -20,7 +20,8 @@ _PIECE = 1 << 20
 def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
     """Whether a JPEG's header is one segment after the other, or a PNG one header, some data and an end.
 
-    Pillow finds its way over other bytes between them, a second header and chunks without a sound name; DALI does not.
+    Pillow finds its way over other bytes between them, a second header and chunks without a sound name; DALI
+    does not.
     """
     if is_jpeg:
         stream.seek(len(START_OF_JPEG))
@@ -76,7 +77,8 @@ def png_fault(content: bytes) -> str:
         return "its data are damaged"
     if not is_ended:
         return "its data do not come to an end"
-    # Interlaced rows are cut into seven pictures of other sizes; of those, Pillow itself misses what is not there.
+    # Interlaced rows are cut into seven pictures of other sizes; of those, Pillow itself misses what is not
+    # there.
     if size < height * row and not interlaced:
         return "its data end before its last row"
     return ""

@@ -1,7 +1,7 @@
 """Read one picture as RGB, and fit it to the model's input: what every loader must agree with.
 
-Pictures are (H, W, 3) everywhere; torchvision's functions and the model want channels first, and get them here.
-torchvision takes about as long to import as torch, so it is imported where a picture is decoded or cut.
+Pictures are (H, W, 3) everywhere; torchvision's functions and the model want channels first, and get them
+here. torchvision takes about as long to import as torch, so it is imported where a picture is decoded or cut.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mptctl.recipe import DataRecipe
 def _decoder() -> Callable[..., Tensor] | None:
     """torchvision's decoder of JPEG data, from (n,) uint8 to (3, H, W); None where it has none.
 
-    torchvision has announced that it will go, and warns at each call of the Python function. The operator behind it
-    is about twice as fast as Pillow in threads.
+    torchvision has announced that it will go, and warns at each call of the Python function. The operator
+    behind it is about twice as fast as Pillow in threads.
     """
     from torchvision.io import ImageReadMode  # registers the operator
 
@@ -93,8 +93,8 @@ def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
 def resized(picture: Tensor, size: list[int]) -> Tensor:
     """torchvision's resize, with the channels last in memory all the way.
 
-    Torch resizes pixels of three bytes in one piece where a batch of one picture is given to it so; the same bytes
-    come out as with the channels first.
+    Torch resizes pixels of three bytes in one piece where a batch of one picture is given to it so; the same
+    bytes come out as with the channels first.
 
     Args:
         picture: (H, W, 3) uint8, or a window of one.

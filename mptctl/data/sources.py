@@ -53,8 +53,8 @@ def read_source(
         cache_dir: where the characters are kept for `array_of`; None: nowhere.
 
     Returns:
-        The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each file that
-        is kept out.
+        The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each
+        file that is kept out.
 
     Raises:
         UsageError: no data root where one is needed, or a source that cannot be fetched.

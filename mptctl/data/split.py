@@ -37,8 +37,8 @@ from mptctl.recipe import differences
 
 # Below the run root: decoded and drawn pictures, and what teachers said.
 CACHE_NAME = "cache"
-# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more: on a
-# tenth of its pictures the flips of one update can hardly be told from those of another.
+# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more:
+# on a tenth of its pictures the flips of one update can hardly be told from those of another.
 VAL_FRACTION, CHARACTERS_VAL_FRACTION = 0.1, 0.2
 
 
@@ -50,7 +50,8 @@ class Split:
         file: what stands in ``split.json``.
         manifest: every picture, one row each; the one index space of all parts.
         classes: class names, old ones first.
-        labels: (M,) int64 label of each row in class order; -1 for a class that it does not take, so of no part.
+        labels: (M,) int64 label of each row in class order; -1 for a class that it does not take, so of no
+            part.
         fingerprint: digest that checkpoints carry.
         run_root: the folder that holds ``split.json``.
     """
@@ -129,8 +130,8 @@ def make_split(
         old_fraction, old_names, class_fraction, order: which classes are old, and which are taken; see
             `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
-        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default: 0.1, of
-            characters 0.2, and 0 where the source has a validation part of its own.
+        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default:
+            0.1, of characters 0.2, and 0 where the source has a validation part of its own.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         overwrite: replace an existing split.
@@ -139,13 +140,15 @@ def make_split(
 
     Raises:
         UsageError: a value out of range, or an existing split of another request.
-        DataError: no data, another layout than expected, or bad files. StorageError: ``run_root`` cannot be written.
+        DataError: no data, another layout than expected, or bad files. StorageError: ``run_root`` cannot be
+            written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
     if has_own and val_fraction:
         raise UsageError(
-            f"--val-fraction {val_fraction:g}: {root} has val/ and test/, so val/ is the validation part; leave it out"
+            f"--val-fraction {val_fraction:g}: {root} has val/ and test/, so val/ is the validation part; "
+            "leave it out"
         )
     if val_fraction is None:
         by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
@@ -222,7 +225,8 @@ def build_split(
         quarantined: one line for each file that is kept out.
 
     Raises:
-        UsageError: classes that the source does not have. DataError: a class is left without training pictures.
+        UsageError: classes that the source does not have. DataError: a class is left without training
+            pictures.
     """
     classes = split_classes(
         manifest.class_names,
@@ -265,8 +269,8 @@ def split_of(
 def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
     """Move a part of each class's training rows to the validation part.
 
-    The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at most
-    one other row.
+    The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at
+    most one other row.
 
     Args:
         manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.

@@ -18,8 +18,8 @@ from mptctl.files import Model
 from mptctl.names import Order, Part, Source, Verify
 
 SPLIT_NAME = "split.json"
-# The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place of
-# the one that split.json still names. Splits made before that have manifest.npz.
+# The manifest of a split has the beginning of its digest in its name, so that a new one never takes the place
+# of the one that split.json still names. Splits made before that have manifest.npz.
 FIRST_MANIFEST_NAME = "manifest.npz"
 MANIFEST_PATTERN = r"manifest(-[0-9a-f]{16})?\.npz"
 REPAIR = "restore it, or run mptctl split again with --overwrite"
@@ -120,7 +120,8 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
         path: of ``split.json``, for messages.
 
     Raises:
-        DataError: one of them was edited, or they are of different splits; with what was expected and what was found.
+        DataError: one of them was edited, or they are of different splits; with what was expected and what
+            was found.
     """
     beside = path.with_name(file.manifest)
 
@@ -149,8 +150,8 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
 def digest_of(request: SplitRequest) -> str:
     """Digest of a request, by which an edit is found.
 
-    Without the data's folder, which may be moved, and without what is as it is by default, so that a key that a later
-    version adds leaves it as it was.
+    Without the data's folder, which may be moved, and without what is as it is by default, so that a key that
+    a later version adds leaves it as it was.
     """
     content = request.model_dump(exclude={"data_root"}, exclude_defaults=True)
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -97,8 +97,8 @@ def _held_out_nothing(split: Split) -> list[str]:
         return []
     most = int(np.bincount(split.labels[split.indices("train")]).max())
     return [
-        f"warning: --val-fraction {asked:g} of at most {most:,} training pictures a class rounds to none, so there is "
-        f"no validation part; hold out at least {math.ceil(5000 / most) / 10000:g}"
+        f"warning: --val-fraction {asked:g} of at most {most:,} training pictures a class rounds to none, "
+        f"so there is no validation part; hold out at least {math.ceil(5000 / most) / 10000:g}"
     ]
 
 

@@ -33,8 +33,8 @@ def unlabelled_split(
     """List and check the pictures of a folder, so that every loader can read them; nothing is written.
 
     Args:
-        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are not
-            read are bad files.
+        root: the folder; pictures in its folders count too, hidden files do not. Pictures of kinds that are
+            not read are bad files.
         class_names: what a model can answer. Every label of the split is 0 and means nothing.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to leave them out.

@@ -63,12 +63,12 @@ def check_file(path: str, verify: Verify = "header") -> CheckedFile:
 
     Args:
         path: the file.
-        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture, by two decoders
-            where the loaders use two.
+        verify: ``header`` reads the header and the last bytes; ``decode`` also decodes the picture, by two
+            decoders where the loaders use two.
 
     Raises:
-        DataError: what is wrong with it, without its name: empty, of a format that is not read or not its suffix's,
-            cut off, too large, 16 bits a channel.
+        DataError: what is wrong with it, without its name: empty, of a format that is not read or not its
+            suffix's, cut off, too large, 16 bits a channel.
     """
     with without_warnings():
         return look_at(path, verify)

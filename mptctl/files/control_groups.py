@@ -1,7 +1,7 @@
 """What a container or a slice of the system allows this process: cores and memory, by the control groups it is in.
 
-Version 1 and 2 (Linux, Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst). A limit holds for a group and for all
-groups within it, so the least one from the process's own group up to the mount decides.
+Version 1 and 2 (Linux, Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst). A limit holds for a group and
+for all groups within it, so the least one from the process's own group up to the mount decides.
 """
 
 from __future__ import annotations

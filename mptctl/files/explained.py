@@ -34,7 +34,8 @@ def explain(
     Args:
         error: of the record.
         record: that the file was to be.
-        meant: the end of the sentence on an unknown key; None: the nearest key of the record that it stands in.
+        meant: the end of the sentence on an unknown key; None: the nearest key of the record that it stands
+            in.
         forms: what values of the wrong form must be, by pydantic's kind of error, where examples help.
     """
     problems = error.errors()

@@ -16,7 +16,8 @@ class Model(BaseModel):
     def model_dump_json(self, **how: Any) -> str:
         """As pydantic's, but a character that a terminal would obey, or would not show, stands as ``\\uNNNN``.
 
-        So does the first of `##[`, which the runner of a workflow would obey; what is read from it is the same.
+        So does the first of `##[`, which the runner of a workflow would obey; what is read from it is the
+        same.
         """
         text = super().model_dump_json(**how).replace("##[", "\\u0023#[")
         if text.isprintable():

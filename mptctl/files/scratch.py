@@ -38,8 +38,8 @@ class Mark(Model):
 def scratch_folder() -> Iterator[Path]:
     """Make a folder that nobody else can enter, and remove it with all that is in it.
 
-    A program that is killed cannot remove its own; a later one of the same user does. The lock on the mark in the
-    folder tells whether its program goes on: the kernel drops it with the process.
+    A program that is killed cannot remove its own; a later one of the same user does. The lock on the mark in
+    the folder tells whether its program goes on: the kernel drops it with the process.
 
     Raises:
         StorageError: the temporary directory cannot be written.
@@ -72,8 +72,9 @@ def remove_leftovers(parent: Path) -> None:
     """Remove the scratch of this user's programs that were killed and could not do it themselves.
 
     Args:
-        parent: the temporary directory, which others may write too. Only a folder with our own mark for it goes, and
-            none in which a file has a name that runs, splits, studies and data have: somebody works in there.
+        parent: the temporary directory, which others may write too. Only a folder with our own mark for it
+            goes, and none in which a file has a name that runs, splits, studies and data have: somebody works
+            in there.
     """
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):

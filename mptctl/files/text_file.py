@@ -60,8 +60,9 @@ def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
         flag: that named it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no name.
-            No text of it is in the message: what names the file may come from somebody who may not read it.
+        UsageError: it cannot be read, is not UTF-8, is too large, names nothing, or has a line that is no
+            name. No text of it is in the message: what names the file may come from somebody who may not read
+            it.
         DataError: a device or FIFO.
     """
     try:

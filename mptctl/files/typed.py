@@ -14,7 +14,8 @@ from mptctl.files.model import Model
 # Numbers as YAML 1.2 has them (10.3.2, core schema), but for zeros before another digit.
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)|0x[0-9a-fA-F]+|0o[0-7]+", re.ASCII)
 NUMBER = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
-# Infinity and what is no number, in YAML and in JSON of ours; whether a field takes them is the field's to say.
+# Infinity and what is no number, in YAML and in JSON of ours; whether a field takes them is the field's to
+# say.
 WORDS = {
     ".inf": "inf", "-.inf": "-inf", ".nan": "nan", "Infinity": "inf", "-Infinity": "-inf", "inf": "inf", "nan": "nan",
 }  # fmt: skip

@@ -32,8 +32,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def replacing(path: Path, keep_previous: Path | None = None, needed: int | None = None) -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` for writing bytes; it takes the name when the block ends well.
 
-    At every moment either the old or the new file is there, whole, also when the process is killed. The file has
-    the rights that the umask leaves; until it is whole only its owner can read it.
+    At every moment either the old or the new file is there, whole, also when the process is killed. The file
+    has the rights that the umask leaves; until it is whole only its owner can read it.
 
     Args:
         path: the file to make or to replace; its folder is made where there is none.
@@ -60,8 +60,8 @@ def replacing(path: Path, keep_previous: Path | None = None, needed: int | None 
 class FilesTogether:
     """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none does.
 
-    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that is
-    killed between two names leaves fewer files, never files of two commands.
+    So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that
+    is killed between two names leaves fewer files, never files of two commands.
     """
 
     def __init__(self) -> None:
@@ -166,7 +166,8 @@ def output_file(path: Path) -> Path:
     A path of a device, a FIFO or an open descriptor such as ``/dev/stdout`` is given back as it is.
 
     Raises:
-        UsageError: a folder, a link that leads out of its folder or to no file, or what cannot be written into.
+        UsageError: a folder, a link that leads out of its folder or to no file, or what cannot be written
+            into.
     """
     descriptor = _own_descriptor(path)
     try:
@@ -178,8 +179,8 @@ def output_file(path: Path) -> Path:
             target = Path(os.path.realpath(path))
             if not target.is_file() or target.parent != Path(os.path.realpath(path.parent)):
                 raise UsageError(
-                    f"{path}: is a link to {target}; an output follows a link only to a file in the same folder; "
-                    "name that file itself, or remove the link"
+                    f"{path}: is a link to {target}; an output follows a link only to a file in the same "
+                    "folder; name that file itself, or remove the link"
                 )
             return target
         mode = path.stat().st_mode

@@ -1,7 +1,7 @@
 """YAML of which every value stays the text that it is written as; what reads a field decides what it is.
 
-Messages say where something is and what kind of thing, never its text: a file that comes from elsewhere may be a link
-to one that its author may not read.
+Messages say where something is and what kind of thing, never its text: a file that comes from elsewhere may
+be a link to one that its author may not read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def read_yaml(text: str, where: str) -> Any:
         where: what to call it in a message.
 
     Raises:
-        UsageError: it is none, has a key twice, a tag, or an anchor or alias, which can blow a page up to gigabytes.
+        UsageError: it is none, has a key twice, a tag, or an anchor or alias, which can blow a page up to
+            gigabytes.
     """
     try:
         return yaml.load(text, Loader=_TextLoader)  # noqa: S506  # makes nothing but text, lists and mappings

@@ -52,8 +52,8 @@ class Discriminability(Model):
     )
     base_accuracy: float = Field(description="right predictions / test pictures of the classes that it knows")
     novel_accuracy: dict[int, Score] = Field(
-        description="by pictures shown of each class: of a head fitted to each episode, as `fewshot` measures it; "
-        "empty where there are too few novel classes or pictures"
+        description="by pictures shown of each class: of a head fitted to each episode, as `fewshot` "
+        "measures it; empty where there are too few novel classes or pictures"
     )
 
 

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-# The head of an episode, as published (bl0/negative-margin.few-shot): s, passes over the support, batch and SGD.
+# The head of an episode, as published (bl0/negative-margin.few-shot): s, passes over the support, batch and
+# SGD.
 SCALE, PASSES, BATCH = 5.0, 100, 4
 RATE, MOMENTUM, DAMPENING, DECAY = 0.01, 0.9, 0.9, 0.001
-# Steps of the quasi-Newton method at most: the regularised problem is well conditioned and needs about twenty.
+# Steps of the quasi-Newton method at most: the regularised problem is well conditioned and needs about
+# twenty.
 LBFGS_STEPS = 200
 
 

@@ -151,8 +151,8 @@ def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] |
     strangers = [name for name in classes if name not in set(novel)]
     if strangers:
         raise UsageError(
-            f"--classes: {some(strangers)}: not among the {len(novel)} classes of the split that the model does not "
-            "know; name some of those"
+            f"--classes: {some(strangers)}: not among the {len(novel)} classes of the split that the model "
+            "does not know; name some of those"
         )
     return [name for name in novel if name in set(classes)]
 
@@ -217,13 +217,13 @@ def _refuse_too_few(
 ) -> None:
     if request.way > len(novel):
         raise DataError(
-            f"--way {request.way}: {checkpoint.path} leaves {len(novel)} novel classes ({some(novel) or 'none'}); "
-            "name a run that knows fewer classes of the split, or lower --way"
+            f"--way {request.way}: {checkpoint.path} leaves {len(novel)} novel classes "
+            f"({some(novel) or 'none'}); name a run that knows fewer classes of the split, or lower --way"
         )
     needed = request.shot + request.query
     for name, pictures in zip(novel, rows, strict=True):
         if len(pictures) < needed:
             raise DataError(
-                f"class {name}: {len(pictures)} test pictures, and --shot {request.shot} with --query {request.query} "
-                f"needs {needed}; lower one of them, or add pictures"
+                f"class {name}: {len(pictures)} test pictures, and --shot {request.shot} with --query "
+                f"{request.query} needs {needed}; lower one of them, or add pictures"
             )

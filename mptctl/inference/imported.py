@@ -76,8 +76,8 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
     lines.append(
-        f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the classes "
-        "that it knows)"
+        f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
+        "classes that it knows)"
     )
     counts = torch.bincount(torch.from_numpy(split.labels[known])).tolist()
     if not is_at_chance(error, counts):
@@ -85,9 +85,10 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
     return Imported(
         lines,
         error,
-        f"warning: no better than always answering one class, which errs on {100 * constant_error(counts):.2f} %; "
-        f"most likely the model saw pictures made in another way ({seen}; see --set data.image_size, "
-        "data.eval_resize, data.mean, data.std), or the class names are not in the order of its logits",
+        "warning: no better than always answering one class, which errs on "
+        f"{100 * constant_error(counts):.2f} %; most likely the model saw pictures made in another way "
+        f"({seen}; see --set data.image_size, data.eval_resize, data.mean, data.std), or the class names "
+        "are not in the order of its logits",
     )
 
 
@@ -103,8 +104,8 @@ def constant_error(counts: list[int]) -> float:
 def is_at_chance(error: Rate, counts: list[int]) -> bool:
     """Whether a model is not shown to be better than one that always gives the same answer.
 
-    It is at chance level where the upper end of its error's exact 95 % interval is not below `constant_error`.
-    A model without an error never is, however few its samples.
+    It is at chance level where the upper end of its error's exact 95 % interval is not below
+    `constant_error`. A model without an error never is, however few its samples.
 
     Args:
         error: of the model, with its interval.

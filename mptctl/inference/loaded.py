@@ -53,8 +53,8 @@ class Transform:
         """Resize and cut a picture.
 
         Args:
-            picture: a path of a JPEG or PNG, a picture of Pillow, or an array of any library, uint8, (H, W, 3) or
-                grey (H, W). As in training, nothing is turned by EXIF, and transparency is dropped.
+            picture: a path of a JPEG or PNG, a picture of Pillow, or an array of any library, uint8, (H, W,
+                3) or grey (H, W). As in training, nothing is turned by EXIF, and transparency is dropped.
 
         Returns:
             (S, S, 3) uint8.
@@ -224,7 +224,8 @@ def _read(picture: Any) -> Tensor:
     array = as_array(picture, "picture", dimensions=(2, 3))
     if array.dtype != np.uint8 or not array.size or array.shape[2:] not in ((), (3,)):
         raise DataError(
-            f"picture: an array of {array.dtype}, shape {array.shape}; give uint8 of shape (H, W, 3), or grey (H, W)"
+            f"picture: an array of {array.dtype}, shape {array.shape}; give uint8 of shape (H, W, 3), or "
+            "grey (H, W)"
         )
     rgb = array if array.ndim == 3 else np.repeat(array[..., None], 3, axis=2)
     return torch.from_numpy(np.array(rgb))

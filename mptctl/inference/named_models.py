@@ -31,8 +31,8 @@ class NamedModels:
         unfinished: sentences on those of `old` and `new` whose run is known not to have come to its end.
         identical: `old` and `new` are known to be one model.
         records: by role, for models of ours, the digest of the checkpoint and what it says of itself.
-        validation: computes the predictions of `new` for the validation part, which are None without one; itself None
-            where `old` or `new` is no model of ours, and for `load_predictions`.
+        validation: computes the predictions of `new` for the validation part, which are None without one;
+            itself None where `old` or `new` is no model of ours, and for `load_predictions`.
     """
 
     models: dict[str, Predictions]
@@ -54,16 +54,17 @@ def load_predictions(
     """Predictions of models of any kind.
 
     Args:
-        names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt`` file or
-            export of ours; a file that is not there is looked for below the run root.
-        session: where runs and the split are (run folders of another root, named by path, bring their own), and where
-            models of ours compute.
+        names: by role, such as `old` and `new`: a predictions file, a run's name, a run folder, or a ``.pt``
+            file or export of ours; a file that is not there is looked for below the run root.
+        session: where runs and the split are (run folders of another root, named by path, bring their own),
+            and where models of ours compute.
         part: which pictures of the split models of ours are asked for; a file holds what it holds.
         renamed: class names of models of ours that the split need not know, since a class map does.
 
     Raises:
         DataError, NonFiniteError: a predictions file that is missing, damaged, or holds NaN.
-        DataError: the split is damaged, or `old` is of another split and its classes are not this one's old ones.
+        DataError: the split is damaged, or `old` is of another split and its classes are not this one's old
+            ones.
         CheckpointError: no such model, a damaged one, or one of classes that the split does not know.
         UsageError: there is no split, or no such device.
     """
@@ -223,7 +224,8 @@ def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[s
     from mptctl.models.finished import unfinished
 
     warnings = [
-        f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained it"
+        f"{c.path} was trained on another split than {split.run_root}: pictures tested here may have trained "
+        "it"
         for c in checkpoints.values()
         if c.meta.split_fingerprint not in (None, split.fingerprint, split.file.extends)
     ]

@@ -22,8 +22,8 @@ def lazy_picture_sizes(found: NamedModels, progress: Progress) -> Callable[[], P
         progress: told how many pictures are looked at.
 
     Returns:
-        The function, which raises DataError for a file that is gone, changed or damaged; None where no model of ours
-        is compared, and there are no pictures.
+        The function, which raises DataError for a file that is gone, changed or damaged; None where no model
+        of ours is compared, and there are no pictures.
     """
     split = found.split
     if split is None:

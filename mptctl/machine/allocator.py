@@ -24,9 +24,9 @@ _lock = threading.Lock()
 def freed_memory_kept() -> Iterator[None]:
     """Keep freed memory in the block, and give it back to the system at the end of the outermost one.
 
-    By itself glibc returns large blocks when they are freed, and the system hands out new ones page by page, each
-    filled with zeros: 10,000 page faults in a step of a ResNet-18 on 128 pictures of 32 pixels. The most memory that
-    is held at a time stays the same. With another allocator than glibc's nothing happens.
+    By itself glibc returns large blocks when they are freed, and the system hands out new ones page by page,
+    each filled with zeros: 10,000 page faults in a step of a ResNet-18 on 128 pictures of 32 pixels. The most
+    memory that is held at a time stays the same. With another allocator than glibc's nothing happens.
     """
     block = object()
     with _lock:

@@ -20,8 +20,8 @@ from mptctl.machine.signals import StopRequest, interruptible
 
 # Ray makes its own folder with mode 0777, hence one below ours.
 INNER = "r"
-# The longest path that Ray makes a socket of, below ours (ray 2.60, _private/node.py), with the highest number that
-# Linux gives a process; unix(7) has room for 107 bytes.
+# The longest path that Ray makes a socket of, below ours (ray 2.60, _private/node.py), with the highest
+# number that Linux gives a process; unix(7) has room for 107 bytes.
 SOCKET = f"{INNER}/session_2025-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 MOST_SOCKET_BYTES = 107
 # Trials give Ray a few numbers; the least that its object store takes is plenty.
@@ -30,8 +30,8 @@ OBJECT_STORE_BYTES = 80 * 2**20
 START_ATTEMPTS = 3
 # New processes that a run or trial gets at most, after its own has died.
 MAX_RESTARTS = 3
-# Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as any other
-# training, and Ctrl-C is ours.
+# Read by Ray when it is imported or started: no reports of usage, no tables of its own, trials as urgent as
+# any other training, and Ctrl-C is ours.
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
@@ -42,14 +42,15 @@ ENVIRONMENT = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_WARN_INSUFFICENT_RESOURCE_THRESHOLD_S": "600",
 }
-# Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else reaches them.
+# Its name notwithstanding, this is what keeps Ray's servers on the loopback device, so that nobody else
+# reaches them.
 LOCAL_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# `ray start --head` asks whoever joins for the token that is in its home folder; who joins by an address shows one only
-# when it is told to (ray 2.60, authentication_token_setup.py).
+# `ray start --head` asks whoever joins for the token that is in its home folder; who joins by an address
+# shows one only when it is told to (ray 2.60, authentication_token_setup.py).
 WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
 TOKEN = Path(".ray/auth_token")
-# A Ray of our own has a token of its own: by itself Ray writes one to the home folder, and two programs that start
-# their first Ray at once overwrite each other's.
+# A Ray of our own has a token of its own: by itself Ray writes one to the home folder, and two programs that
+# start their first Ray at once overwrite each other's.
 _OWN_TOKEN = secrets.token_hex(32)
 
 
@@ -70,7 +71,8 @@ def _refuse_long(parent: Path) -> None:
     there = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET))
     if there > MOST_SOCKET_BYTES:
         raise UsageError(
-            f"{parent}: {there - MOST_SOCKET_BYTES} characters too long for Ray's sockets; set TMPDIR to a shorter path"
+            f"{parent}: {there - MOST_SOCKET_BYTES} characters too long for Ray's sockets; set TMPDIR to a "
+            "shorter path"
         )
 
 
@@ -181,6 +183,6 @@ def _refuse_if_silent(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=10).close()
     except OSError as error:
         raise UsageError(
-            f"--ray-address {address}: nobody answers there ({error.strerror or error}); start a cluster with "
-            "ray start --head, or leave the flag out"
+            f"--ray-address {address}: nobody answers there ({error.strerror or error}); start a cluster "
+            "with ray start --head, or leave the flag out"
         ) from error

@@ -18,7 +18,8 @@ Precision = Literal["fp32", "bf16"]
 def choose_device(name: str) -> torch.device:
     """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
 
-    In a container torch gets as many threads as its quota has cores, unless ``OMP_NUM_THREADS`` says how many.
+    In a container torch gets as many threads as its quota has cores, unless ``OMP_NUM_THREADS`` says how
+    many.
 
     Raises:
         UsageError: it is not a device, or not there.
@@ -45,8 +46,8 @@ def choose_device(name: str) -> torch.device:
 def allow_repeatable_products() -> None:
     """Give cuBLAS workspaces with which a matrix product repeats itself, unless the environment names others.
 
-    Torch reads this once, at a process's first product on a GPU: too late for a deterministic run after another
-    one. On sm_90 these are 32 MiB, as torch takes there by itself.
+    Torch reads this once, at a process's first product on a GPU: too late for a deterministic run after
+    another one. On sm_90 these are 32 MiB, as torch takes there by itself.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 

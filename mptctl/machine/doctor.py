@@ -137,7 +137,8 @@ def _dali() -> Check:
             name="DALI",
             state="missing",
             found="none",
-            advice="pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads instead",
+            advice="pip install nvidia-dali-cuda130 (Linux x86-64); image folders are read by threads "
+            "instead",
         )
     try:
         import numpy as np

@@ -20,8 +20,8 @@ BETWEEN_LOOKS = 0.05  # seconds
 def nothing_left_behind(folder: Path) -> Iterator[None]:
     """End every process that was started in this context, when it ends or when this process is killed.
 
-    Ray's own servers end with the process that started them, but its agents then try for a minute to tell a server
-    that is gone.
+    Ray's own servers end with the process that started them, but its agents then try for a minute to tell a
+    server that is gone.
 
     Args:
         folder: of that Ray, ours alone, in which all its processes have a log open.

@@ -53,7 +53,8 @@ class StopRequest:
 def stop_on_signals(request: StopRequest | None = None) -> Iterator[StopRequest]:
     """Catch SIGINT and SIGTERM while a run goes on; the handlers that were there come back afterwards.
 
-    A worker of several that ends by an error ignores SIGTERM from then on: its process is about to end by itself.
+    A worker of several that ends by an error ignores SIGTERM from then on: its process is about to end by
+    itself.
 
     Outside the main thread, where Python allows no handlers (a trial of a sweep), nothing is caught.
 

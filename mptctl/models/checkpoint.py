@@ -100,7 +100,8 @@ def save_checkpoint(
     buffer = io.BytesIO()
     content = {"format": FORMAT, "meta": meta_json, "model": model, "training": training, "digest": digest}
     torch.save(content, buffer)
-    # Released at once: left to the garbage collection of CPython 3.12.1 after an error, the view ends the process.
+    # Released at once: left to the garbage collection of CPython 3.12.1 after an error, the view ends the
+    # process.
     with buffer.getbuffer() as view:
         write_atomically(path, view, keep_previous)
     return digest

@@ -29,8 +29,8 @@ class Preprocessing(Model):
     )
     std: tuple[float, float, float] = Field(description="each channel is divided by it afterwards")
     inside: bool = Field(
-        description="mean, std and the order of dimensions are in the graph: it takes (B, crop, crop, 3) uint8; "
-        "else (B, 3, crop, crop) float32"
+        description="mean, std and the order of dimensions are in the graph: it takes (B, crop, crop, 3) "
+        "uint8; else (B, 3, crop, crop) float32"
     )
 
 
@@ -80,11 +80,13 @@ def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
         same = not beside.is_file() or ExportMeta.model_validate_json(beside.read_bytes()) == meta
     except (ValidationError, OSError) as error:
         raise CheckpointError(
-            f"{path}: damaged: what it says of itself cannot be read ({one_line(error)[:120]}); export it again"
+            f"{path}: damaged: what it says of itself cannot be read ({one_line(error)[:120]}); export it "
+            "again"
         ) from error
     if not same:
         raise CheckpointError(
-            f"{path}: changed since it was exported: {beside.name} beside it says something else; export it again"
+            f"{path}: changed since it was exported: {beside.name} beside it says something else; export it "
+            "again"
         )
     return meta
 
@@ -98,8 +100,8 @@ def refuse_torch_program(form: str, where: str) -> None:
     """
     if form.lower().removeprefix(".") == "pt2":
         raise CheckpointError(
-            f"{where}: is a program of torch.export (.pt2), which is written and not read; name the model as ONNX "
-            "(mptctl export --format onnx), or its predictions"
+            f"{where}: is a program of torch.export (.pt2), which is written and not read; name the model "
+            "as ONNX (mptctl export --format onnx), or its predictions"
         )
 
 
@@ -107,8 +109,8 @@ def refuse_changed(meta: ExportMeta, content: str, path: Path) -> None:
     """Raise CheckpointError where the content's SHA-256 is not the one that the file names."""
     if meta.content != content:
         raise CheckpointError(
-            f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found {content[:16]}; "
-            "export it again"
+            f"{path}: changed since it was exported: digest expected {meta.content[:16]}, found "
+            f"{content[:16]}; export it again"
         )
 
 

@@ -26,9 +26,9 @@ class Unfinished(NamedTuple):
 def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     """What is known against the run of a checkpoint; None where it was finished, imported, or counts no steps.
 
-    The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; resuming takes it out again. A checkpoint
-    outside its run folder is finished where it holds the recipe's last step. ``best.pt`` is mostly of an epoch before,
-    and does not say whether another one followed.
+    The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; resuming takes it out again. A
+    checkpoint outside its run folder is finished where it holds the recipe's last step. ``best.pt`` is mostly
+    of an epoch before, and does not say whether another one followed.
 
     Args:
         path: of the checkpoint; links are followed.
@@ -57,8 +57,8 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
         return Unfinished(True, sentence)
     return Unfinished(
         False,
-        f"{path}: saved after epoch {meta.epoch} of {optim.epochs}, and without its run folder it cannot be known "
-        "whether the run was finished",
+        f"{path}: saved after epoch {meta.epoch} of {optim.epochs}, and without its run folder it cannot be "
+        "known whether the run was finished",
     )
 
 

@@ -83,8 +83,9 @@ def find_hub_model(path: Path) -> HubModel | None:
         classes = said.get("architectures")
         name = classes[0] if isinstance(classes, list) and classes else kind or "no architecture"
         raise CheckpointError(
-            f"{config}: names {str(name)[:80]}, a network of transformers; only networks by timm's names are taken "
-            "(`architecture`); export it to ONNX, and bring that in with mptctl import FILE.onnx --class-names FILE"
+            f"{config}: names {str(name)[:80]}, a network of transformers; only networks by timm's names "
+            "are taken (`architecture`); export it to ONNX, and bring that in with mptctl import FILE.onnx "
+            "--class-names FILE"
         )
     data, notes = _pictures(said, config)
     weights = folder / WEIGHTS if path.is_dir() else path

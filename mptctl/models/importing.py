@@ -42,8 +42,8 @@ def import_model(
         class_names: in the order of the logits.
         recipe: its ``model.arch`` is the model's, its ``data`` group says how the model sees pictures.
         folder: the run folder.
-        classes: of the split, old ones first; None: there is no split, and all classes are old, as those of a model
-            in production are.
+        classes: of the split, old ones first; None: there is no split, and all classes are old, as those of a
+            model in production are.
         num_old: how many of them are old.
         split_json: the split, as it is kept in a run folder.
         prefix: before the names of the weights, to be left out.
@@ -63,7 +63,8 @@ def import_model(
     unknown = [] if classes is None else [name for name in class_names if name not in set(classes)]
     if unknown:
         raise CheckpointError(
-            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json has them"
+            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
+            "has them"
         )
     if recipe.model.arch == "onnx":
         state = _asked_state(weights, class_names, recipe)
@@ -106,7 +107,8 @@ def _asked_state(weights: Path, class_names: Sequence[str], recipe: Recipe) -> d
 def _refuse_other_count(weights: Path, answers: int, class_names: Sequence[str]) -> None:
     if answers != len(class_names):
         raise CheckpointError(
-            f"{weights}: answers {answers} classes, --class-names names {len(class_names)}; name them all, in order"
+            f"{weights}: answers {answers} classes, --class-names names {len(class_names)}; name them all, "
+            "in order"
         )
 
 
@@ -134,8 +136,8 @@ def _fitting_state(
     wrong += [k for k in state if k not in own]
     if wrong:
         raise CheckpointError(
-            f"{weights}: does not fit --arch {arch}: {some(wrong)}; name the architecture that it was made with, "
-            "and model.stem or model.embedding_dim with --set"
+            f"{weights}: does not fit --arch {arch}: {some(wrong)}; name the architecture that it was made "
+            "with, and model.stem or model.embedding_dim with --set"
         )
     model = build_model(recipe.model, len(names), recipe.data.image_size)
     load_weights(model, state)

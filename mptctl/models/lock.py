@@ -37,7 +37,8 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
         existing: what becomes of what it holds already.
 
     Raises:
-        UsageError: another process writes it, or what it holds forbids it, see `refuse_foreign`; nothing was changed.
+        UsageError: another process writes it, or what it holds forbids it, see `refuse_foreign`; nothing was
+            changed.
         StorageError: it cannot be made.
     """
     refuse_unusable(folder, kind, existing)

@@ -17,7 +17,8 @@ class MetricsLine(Model):
     """One line of ``metrics.jsonl``; what does not apply is left out."""
 
     event: Literal["step", "epoch", "checkpoint", "adjust", "done"] = Field(
-        description="step: means since the line before; epoch: validation; checkpoint; adjust: validation; done"
+        description="step: means since the line before; epoch: validation; checkpoint; adjust: validation; "
+        "done"
     )
     epoch: int = Field(description="counted from 1")
     step: int = Field(description="optimizer steps done in all")
@@ -75,8 +76,8 @@ def read_metrics(path: Path) -> list[MetricsLine]:
         content = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(
-            f"{path}: cannot be read: it is no UTF-8 text ({one_line(error)}); put back the one that was written, or "
-            "train the run again"
+            f"{path}: cannot be read: it is no UTF-8 text ({one_line(error)}); put back the one that was "
+            "written, or train the run again"
         ) from error
     return parse_metrics(content, path)
 
@@ -119,7 +120,8 @@ def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
             lines.append(MetricsLine.model_validate_json(text))
         except ValidationError as error:
             raise CheckpointError(
-                f"{path}: line {number} cannot be read; put back the file that was written, or delete that line"
+                f"{path}: line {number} cannot be read; put back the file that was written, or delete that "
+                "line"
             ) from error
     return lines
 

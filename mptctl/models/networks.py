@@ -23,9 +23,11 @@ from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.models.trimmed_convolution import trim_convolutions
 from mptctl.recipe import ModelRecipe
 
-# Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls it.
+# Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls
+# it.
 SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
-# Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518 pixels.
+# Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518
+# pixels.
 LARGEST_SIZE = 520
 # Channels of the stages and stride of the first convolution of the small nets, by name.
 SMALL_NETS = {"digits-net": ((16, 32, 64), 1), "characters-net": ((16, 32, 64), 2)}
@@ -95,12 +97,12 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         image_size: side of the pictures, in pixels.
 
     Returns:
-        A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only the
-        classifier's parameters require a gradient.
+        A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only
+        the classifier's parameters require a gradient.
 
     Raises:
-        UsageError: an unknown architecture, one that has no linear classifier or no such stem, or one that takes
-            no pictures of this size.
+        UsageError: an unknown architecture, one that has no linear classifier or no such stem, or one that
+            takes no pictures of this size.
         CheckpointError: pretrained weights that do not fit.
     """
     model = _architecture(recipe.arch, num_classes, image_size)

@@ -26,7 +26,8 @@ def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
 
     Raises:
         UsageError: onnx is not installed.
-        CheckpointError: it is missing, damaged, changed since it was exported, or names data outside its folder.
+        CheckpointError: it is missing, damaged, changed since it was exported, or names data outside its
+            folder.
     """
     require_extra("onnx", "export", str(path))
     import onnx
@@ -91,7 +92,8 @@ def _check_place(tensor: Any, path: Path) -> int:
         or file == folder
     ):
         raise CheckpointError(
-            f"{path}: refused: the data of {tensor.name} lie outside its folder ({location[:80]!r}); save it in one"
+            f"{path}: refused: the data of {tensor.name} lie outside its folder ({location[:80]!r}); save it "
+            "in one"
         )
     if not os.path.isfile(file):
         raise CheckpointError(f"{path}: incomplete: {location} is not beside it; copy both files")
@@ -129,8 +131,8 @@ class OnnxProgram(nn.Module):
 
     Raises:
         UsageError: onnxruntime is not installed.
-        CheckpointError: onnxruntime does not take it, or it has other inputs than pictures; of a call, where it asks
-            for more than half of the memory of the machine, or of its container.
+        CheckpointError: onnxruntime does not take it, or it has other inputs than pictures; of a call, where
+            it asks for more than half of the memory of the machine, or of its container.
     """
 
     def __init__(self, program: bytes, meta: ExportMeta | None, where: str) -> None:
@@ -183,7 +185,8 @@ class OnnxProgram(nn.Module):
             logits = self.session.run(None, {self.name: given})[0]
         except Exception as error:  # as above
             raise CheckpointError(
-                f"{self.where}: onnxruntime cannot compute pictures of {given.shape[1:]}: {first_line(error)[:160]}"
+                f"{self.where}: onnxruntime cannot compute pictures of {given.shape[1:]}: "
+                f"{first_line(error)[:160]}"
             ) from error
         if not isinstance(logits, np.ndarray) or logits.ndim != 2 or len(logits) != len(given):
             raise CheckpointError(f"{self.where}: its first output is not one row of logits a picture")

@@ -71,8 +71,8 @@ class Kind:
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run of ours, of this or an earlier version, also one that was killed early on.
 
-    The first file that a run writes is ``environment.json``. ``recipe.yaml`` and ``split.json`` are no marks: users
-    write the one, and the run root holds the other.
+    The first file that a run writes is ``environment.json``. ``recipe.yaml`` and ``split.json`` are no marks:
+    users write the one, and the run root holds the other.
     """
     environment = _json(folder / "environment.json")
     versions = environment.get("versions")
@@ -151,8 +151,8 @@ def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
             raise UsageError(f"{folder}: holds {path}, which this command reads; use another --name")
 
 
-# What becomes of what a folder holds already: it must be empty, what is in it is gone on with, or it is thrown away.
-# A verb that cannot go on with a run refuses without naming --resume.
+# What becomes of what a folder holds already: it must be empty, what is in it is gone on with, or it is
+# thrown away. A verb that cannot go on with a run refuses without naming --resume.
 Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 
 

@@ -30,7 +30,8 @@ def find_spare_checkpoints(found: RunList) -> list[SpareCheckpoints]:
     """Checkpoints that only a longer training of a finished run would need.
 
     Args:
-        found: runs below a run root; those are passed over that are not finished or whose ``best.pt`` cannot be read.
+        found: runs below a run root; those are passed over that are not finished or whose ``best.pt`` cannot
+            be read.
     """
     spare = []
     for entry in found.runs:

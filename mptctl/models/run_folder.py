@@ -41,8 +41,8 @@ class RunDir:
     """One run's folder.
 
     Attributes:
-        path: of the folder. ``best`` (what `evaluate` takes), ``last`` and ``previous`` (what ``--resume`` takes),
-            ``recipe``, ``split``, ``metrics``, ``environment`` are the files in it.
+        path: of the folder. ``best`` (what `evaluate` takes), ``last`` and ``previous`` (what ``--resume``
+            takes), ``recipe``, ``split``, ``metrics``, ``environment`` are the files in it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -63,8 +63,8 @@ class RunDir:
         Nothing in it is removed, also where it is to be replaced: that is for `empty`.
 
         Raises:
-            UsageError: another process trains into it; it holds a run that is to be refused; there is a link in
-                it; or it is to be replaced and holds no run of ours.
+            UsageError: another process trains into it; it holds a run that is to be refused; there is a link
+                in it; or it is to be replaced and holds no run of ours.
             StorageError: it cannot be made.
         """
         with locked(self.path, RUN, existing):
@@ -84,7 +84,8 @@ class RunDir:
             lines = read_metrics(self.metrics)
         except OSError as error:
             raise CheckpointError(
-                f"{self.metrics}: cannot be read, so whether the run is finished is not known: {one_line(error)}"
+                f"{self.metrics}: cannot be read, so whether the run is finished is not known: "
+                f"{one_line(error)}"
             ) from error
         ended = came_to_end(lines) if lines else not self.metrics.exists()
         return ended and self.best.is_file()
@@ -190,14 +191,14 @@ def _finished_members(folder: Path) -> list[Path]:
     members = members_of(folder)
     if not any(member.is_finished() for member in members):
         raise CheckpointError(
-            f"{folder}: holds no finished member of an ensemble; train them with mptctl train-ensemble --size N, "
-            "or name a run"
+            f"{folder}: holds no finished member of an ensemble; train them with mptctl train-ensemble "
+            "--size N, or name a run"
         )
     for member in members:
         if not member.is_finished():
             raise CheckpointError(
-                f"{member.path}: is not finished; go on with mptctl train-ensemble --resume, or name the members "
-                "that are, each with --ref"
+                f"{member.path}: is not finished; go on with mptctl train-ensemble --resume, or name the "
+                "members that are, each with --ref"
             )
     return [member.best for member in members]
 

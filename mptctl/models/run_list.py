@@ -29,7 +29,8 @@ class RunEntry(Model):
 
     run: str = Field(description="its folder, relative to the run root")
     state: RunState = Field(
-        description="finished; running: another process writes it; interrupted: --resume goes on; imported; broken"
+        description="finished; running: another process writes it; interrupted: --resume goes on; imported; "
+        "broken"
     )
     method: MethodName | None = Field(description="null for an imported model, and where it cannot be read")
     epoch: int | None = Field(

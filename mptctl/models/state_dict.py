@@ -50,8 +50,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = True) -> None:
     """Put tensors into a model by name.
 
-    Some networks of torchvision ask which version of themselves wrote a state dict, which only torch's own files say.
-    Where that is not said, and names and shapes are those of the model, it was this one.
+    Some networks of torchvision ask which version of themselves wrote a state dict, which only torch's own
+    files say. Where that is not said, and names and shapes are those of the model, it was this one.
 
     Args:
         model: that takes them.
@@ -127,8 +127,8 @@ def refuse_packed(path: Path) -> None:
         return  # torch says what is wrong with it
     if unpacked > LARGEST_RATIO * path.stat().st_size:
         raise CheckpointError(
-            f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; save it "
-            "with torch.save"
+            f"{path}: refused: it unpacks to {unpacked / 1e6:,.0f} MB, over {LARGEST_RATIO} times its size; "
+            "save it with torch.save"
         )
 
 
@@ -147,7 +147,8 @@ def _odd_tensor(value: Any) -> str | None:
             return f"holds a tensor of layout {value.layout}, or a quantized one"
         if value.is_meta:
             return "holds a tensor without numbers (of the device meta)"
-        # An expanded tensor says of one number that it is many; a copy of it would take the memory of all of them.
+        # An expanded tensor says of one number that it is many; a copy of it would take the memory of all of
+        # them.
         if value.numel() * value.itemsize > value.untyped_storage().nbytes():
             return f"holds a tensor of {value.numel():,} numbers that stores fewer"
         return None

@@ -44,8 +44,8 @@ def build_timm(arch: str, num_classes: int, image_size: int) -> nn.Module:
         model: nn.Module = timm.create_model(name, **settings)
     except (TypeError, ValueError, AssertionError, RuntimeError) as error:
         raise UsageError(
-            f"model.arch {arch}: cannot be built for pictures of {image_size} x {image_size}: {one_line(error)[:160]}; "
-            "set another data.image_size or architecture"
+            f"model.arch {arch}: cannot be built for pictures of {image_size} x {image_size}: "
+            f"{one_line(error)[:160]}; set another data.image_size or architecture"
         ) from error
     return model
 

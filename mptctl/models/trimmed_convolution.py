@@ -13,8 +13,8 @@ from torch.nn import functional as F
 class _Part(torch.autograd.Function):
     """Some rows and columns of a convolution's weights, (O, I, H, W).
 
-    torch's own gradient of a slice does not lie in memory as weights in channels-last do, so that each step would
-    have to copy all of it once more.
+    torch's own gradient of a slice does not lie in memory as weights in channels-last do, so that each step
+    would have to copy all of it once more.
     """
 
     @staticmethod
@@ -37,9 +37,9 @@ def _part(weight: Tensor, rows: range, columns: range) -> Tensor:
 class TrimmedConv2d(nn.Conv2d):
     """A convolution that, on a CPU, computes with those rows and columns of its weights alone that meet the picture.
 
-    A ResNet with its ImageNet stem brings 32 pixels down to maps of 1x1, where eight of the nine weights of a 3x3
-    convolution meet padding alone. They change no sum and get a gradient of zero. What is left is a smaller
-    convolution. State and hooks are those of `nn.Conv2d`.
+    A ResNet with its ImageNet stem brings 32 pixels down to maps of 1x1, where eight of the nine weights of a
+    3x3 convolution meet padding alone. They change no sum and get a gradient of zero. What is left is a
+    smaller convolution. State and hooks are those of `nn.Conv2d`.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -64,7 +64,8 @@ def trim_convolutions(model: nn.Module) -> None:
     """Make a network's convolutions with padding `TrimmedConv2d`, in place; weights, names and hooks stay.
 
     Args:
-        model: any network. Convolutions with dilation or padding of another kind, or of a class of their own, stay.
+        model: any network. Convolutions with dilation or padding of another kind, or of a class of their own,
+            stay.
     """
     for module in model.modules():
         if type(module) is not nn.Conv2d or module.padding_mode != "zeros" or module.dilation != (1, 1):

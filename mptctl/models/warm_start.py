@@ -52,6 +52,6 @@ def refuse_other_network(source: Checkpoint, recipe: Recipe) -> None:
         was, now = (getattr(getattr(one, group), field) for one in (source.meta.recipe, recipe))
         if was != now:
             raise UsageError(
-                f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set {key} as "
-                "that model has it, or method.init=fresh"
+                f"method.init {recipe.method.init}: {source.path} has {key} {was}, this recipe {now}; set "
+                f"{key} as that model has it, or method.init=fresh"
             )

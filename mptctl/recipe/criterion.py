@@ -1,6 +1,7 @@
 """The criterion of a recipe: the names that there are, and their parameters with defaults and ranges.
 
-Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4, where nothing else is said.
+Defaults are those of Liu et al., "The Devil is in the Margin" (CVPR 2022), section 4, where nothing else is
+said.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class CriterionRecipe(Group):
 
     name: CriterionName = Field(
         "ce",
-        description="cross-entropy, label smoothing, focal loss, the same with two gammas, explicit confidence "
-        "penalty, or margin-based label smoothing",
+        description="cross-entropy, label smoothing, focal loss, the same with two gammas, explicit "
+        "confidence penalty, or margin-based label smoothing",
     )
     smoothing: float = Field(0.05, ge=0, le=1, description="ls: part of the target that all classes share")
     gamma: float = Field(3.0, ge=0, description="fl: exponent of 1 - p of the true class")
@@ -76,6 +77,6 @@ def refuse_idle(
         owner = SETTING_OF.get(key, recipe.name)
         if owner != recipe.name and owner not in names:
             raise UsageError(
-                f"{where}: criterion.{key}: is a setting of {owner}, and changes nothing where criterion.name is "
-                f"{recipe.name}; set criterion.name={owner}, or leave it out"
+                f"{where}: criterion.{key}: is a setting of {owner}, and changes nothing where "
+                f"criterion.name is {recipe.name}; set criterion.name={owner}, or leave it out"
             )

@@ -142,7 +142,8 @@ class ModelRecipe(Group):
     )
     head_margin: float = Field(
         0.0,
-        description="m of such a head; in training s * m is taken off the true class's logit before the criterion",
+        description="m of such a head; in training s * m is taken off the true class's logit before the "
+        "criterion",
     )
     dropblock: float = Field(
         0.0,
@@ -180,7 +181,8 @@ class OptimRecipe(Group):
     lr: float = Field(0.1, gt=0, description="learning rate at its height")
     lr_for_batch: PositiveInt | None = Field(
         None,
-        description="batch that optim.lr is for, and from which it is scaled to batch_size; default: this one",
+        description="batch that optim.lr is for, and from which it is scaled to batch_size; default: this "
+        "one",
     )
     lr_scale: Literal["linear", "sqrt"] = Field(
         "linear", description="how the learning rate grows with the batch, where optim.lr_for_batch is set"
@@ -242,20 +244,21 @@ class MethodRecipe(Group):
     name: MethodName = Field("no-treatment", description="method, set by the command")
     init: Init = Field(
         "fresh",
-        description="what the model begins with: fresh or pretrained weights; the old model's, whose rows of the old "
-        "classes and batch statistics it keeps; or the reference's",
+        description="what the model begins with: fresh or pretrained weights; the old model's, whose rows "
+        "of the old classes and batch statistics it keeps; or the reference's",
     )
     k: float = Field(4.0, ge=0, description="bias on the logits of new classes in training (Delta of Eq. 2)")
     k_schedule: KSchedule = Field(
         "constant",
-        description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in the first",
+        description="k in every epoch, or moved on a line over the epochs: to 0 in the last, or from 0 in "
+        "the first",
     )
     max_nfr: float | None = Field(
         None,
         gt=0,
         lt=100,
-        description="methods with a bias: largest NFR, percent; k is where the run begins, and is moved in its third "
-        "quarter so that the validation part shows no more",
+        description="methods with a bias: largest NFR, percent; k is where the run begins, and is moved in "
+        "its third quarter so that the validation part shows no more",
     )
     confidence: float = Field(
         0.95,
@@ -265,8 +268,8 @@ class MethodRecipe(Group):
     )
     gate: Gate = Field(
         "none",
-        description="pct and mpt: where they distil: from all teachers everywhere, or from the old model where the "
-        "student is wrong and from the reference where it is right",
+        description="pct and mpt: where they distil: from all teachers everywhere, or from the old model "
+        "where the student is wrong and from the reference where it is right",
     )
     lam: float | None = Field(
         None, ge=0, description="weight of each distillation; default 1.0 for KL, 0.4 for LM"
@@ -303,21 +306,21 @@ class RuntimeRecipe(Group):
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)
     precision: Literal["fp32", "bf16"] = Field(
         "fp32",
-        description="autocast type of the student's forward pass; in fp32 a GPU's convolutions are in TF32 where torch "
-        "allows it, as it does by default, and its matrix products are not",
+        description="autocast type of the student's forward pass; in fp32 a GPU's convolutions are in TF32 "
+        "where torch allows it, as it does by default, and its matrix products are not",
     )
     teacher_precision: Literal["fp32", "bf16"] = Field("fp32", description="the same of the teachers")
     channels_last: bool = Field(True, description="memory format of convolutions")
     compile: bool = Field(False, description="compile the student with torch.compile")
     sync_batchnorm: bool = Field(
         False,
-        description="several workers: batch normalisation by the statistics of the global batch, as one worker has "
-        "them; false: each worker by its own part",
+        description="several workers: batch normalisation by the statistics of the global batch, as one "
+        "worker has them; false: each worker by its own part",
     )
     deterministic: bool = Field(
         False,
-        description="on a GPU, only algorithms whose result does not depend on timing, and no JPEG for the hardware "
-        "decoder; slower",
+        description="on a GPU, only algorithms whose result does not depend on timing, and no JPEG for the "
+        "hardware decoder; slower",
     )
     threads: int = Field(
         0,
@@ -327,8 +330,8 @@ class RuntimeRecipe(Group):
     )
     tune: bool = Field(
         True,
-        description="on a CPU, where neither threads nor OMP_NUM_THREADS says how many: time a step before the "
-        "first one with all cores, half of them and so on, and take the fastest",
+        description="on a CPU, where neither threads nor OMP_NUM_THREADS says how many: time a step before "
+        "the first one with all cores, half of them and so on, and take the fastest",
         json_schema_extra=SPEED,
     )
     checkpoint_every_steps: int = Field(

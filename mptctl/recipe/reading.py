@@ -31,8 +31,8 @@ DEFAULT_PRESET: dict[Source, str] = {
 LISTS = "mptctl recipes"
 # The keys of a recipe that say how large a picture is made in evaluation.
 SIZES = ("image_size", "eval_resize")
-# Times the side of the square that the model sees: of a shorter side beyond that less than half of a picture's area
-# is seen. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
+# Times the side of the square that the model sees: of a shorter side beyond that less than half of a
+# picture's area is seen. Published models have 1.00 to 1.29 (timm's crop_pct of 0.773 to 1).
 LARGEST_RESIZE = 1.5
 # A recipe is a page of text; more is a mistake or an attack.
 MAX_RECIPE_BYTES = 256 * 1024
@@ -67,12 +67,13 @@ def load_recipe(
         name_or_file: a preset's name, or a path to a YAML file.
         overrides: ``key.sub=value`` strings, applied in order; values are read as a file's are.
         fixed: dotted keys and values that the verb decides; they win over everything.
-        base: the preset that says what a file leaves open; None: the defaults do. A preset is complete by itself.
+        base: the preset that says what a file leaves open; None: the defaults do. A preset is complete by
+            itself.
         of_run: the file is what a run wrote; it is read whatever its sizes are.
 
     Raises:
-        UsageError: no such recipe, a file that is not safe YAML, a key or value that is not valid, or a picture size
-            that the size before the centre crop does not fit.
+        UsageError: no such recipe, a file that is not safe YAML, a key or value that is not valid, or a
+            picture size that the size before the centre crop does not fit.
     """
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
@@ -93,8 +94,8 @@ def load_recipe(
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
     where = f"recipe {name_or_file}"
-    # The recipe of a run holds every key: of a file only changed values count. It may choose another criterion than
-    # --set does over it, and have that one's settings.
+    # The recipe of a run holds every key: of a file only changed values count. It may choose another
+    # criterion than --set does over it, and have that one's settings.
     defaults = CriterionRecipe.model_fields
     changed = [
         key
@@ -134,9 +135,10 @@ def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
     if data.eval_resize is not None and data.eval_resize > LARGEST_RESIZE * data.image_size:
         raise UsageError(
-            f"recipe {where}: data.eval_resize {data.eval_resize}: more than {LARGEST_RESIZE:g} times data.image_size "
-            f"{data.image_size}, so that the model sees little of each picture; leave data.eval_resize out, or set it "
-            f"to {data.image_size} to {int(LARGEST_RESIZE * data.image_size)}"
+            f"recipe {where}: data.eval_resize {data.eval_resize}: more than {LARGEST_RESIZE:g} times "
+            f"data.image_size {data.image_size}, so that the model sees little of each picture; leave "
+            f"data.eval_resize out, or set it to {data.image_size} to "
+            f"{int(LARGEST_RESIZE * data.image_size)}"
         )
 
 
@@ -160,8 +162,8 @@ def not_said(name_or_file: str, base: str) -> str | None:
     if not taken and left <= 0:
         return None
     return (
-        f"{name_or_file} says {len(said)} of {len(known)} keys; from the preset {base}: {', '.join(taken) or 'none'}; "
-        f"{left} by default"
+        f"{name_or_file} says {len(said)} of {len(known)} keys; from the preset {base}: "
+        f"{', '.join(taken) or 'none'}; {left} by default"
     )
 
 
@@ -259,8 +261,8 @@ def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any
         keys: that a file of this kind has; none: they are somebody else's to check.
 
     Raises:
-        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else; where `keys` are given
-            without any text of the file.
+        UsageError: it cannot be read, is too large, is not safe YAML, or holds something else; where `keys`
+            are given without any text of the file.
     """
     try:
         with path.open("rb") as stream:

@@ -60,7 +60,8 @@ class LoaderStats:
 class Loader(ABC):
     """Brings the pictures of a plan, one pass after another, in exactly its order.
 
-    A kind of loader says of itself what stands first here, and turns jobs into batches; `LOADERS` names all kinds.
+    A kind of loader says of itself what stands first here, and turns jobs into batches; `LOADERS` names all
+    kinds.
 
     Args:
         plan: what is read.

@@ -142,8 +142,8 @@ class DaliLoader(Loader):
     def _tensor(self, pictures: Any) -> Tensor:
         from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 
-        # On the CPU the batch is torch's from now on, which spares a copy and the faults of its fresh pages. On a
-        # GPU a copy is cheap, and frees DALI's memory in the order of torch's stream.
+        # On the CPU the batch is torch's from now on, which spares a copy and the faults of its fresh pages.
+        # On a GPU a copy is cheap, and frees DALI's memory in the order of torch's stream.
         tensor: Tensor = to_torch_tensor(pictures.as_tensor(), copy=self.plan.device.type == "cuda")
         return tensor
 

@@ -87,8 +87,8 @@ class LoadPlan:
         dtype: type of the pictures.
 
     Raises:
-        UsageError: no such worker, a batch that is larger than the part or too small for the workers, or a size
-            before the centre crop that is smaller than the crop.
+        UsageError: no such worker, a batch that is larger than the part or too small for the workers, or a
+            size before the centre crop that is smaller than the crop.
     """
 
     split: Split

@@ -202,7 +202,8 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
             for done, _ in enumerate(pool.map(fill, starts), start=1):
                 progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
         except BaseException:
-            # Leaving the pool waits for its threads: after Ctrl-C or a bad picture none begins another picture.
+            # Leaving the pool waits for its threads: after Ctrl-C or a bad picture none begins another
+            # picture.
             given_up.set()
             raise
     return out

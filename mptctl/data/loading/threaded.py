@@ -57,8 +57,8 @@ class ThreadedLoader(Loader):
     def _start(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
-        # For a device, bytes are copied and normalised there; on the CPU the threads do that, picture by picture, while
-        # it is in their caches.
+        # For a device, bytes are copied and normalised there; on the CPU the threads do that, picture by
+        # picture, while it is in their caches.
         out = torch.empty(
             (len(job.index), size, size, 3),
             dtype=torch.float32 if on_cpu else torch.uint8,
