@@ -499,8 +499,8 @@ GUARDS: dict[int, Guard] = {
     73: _one(
         "pictures of kinds that are not read are bad files",
         "data/unlabelled.py",
-        "names = [name for name in files if is_read(name) or is_unread_picture(name)]",
-        "names = [name for name in files if is_read(name)]",
+        "        if is_read(name) or is_unread_picture(name)\n",
+        "        if is_read(name)\n",
     ),
     74: _one(
         "the size before the crop follows the picture size",

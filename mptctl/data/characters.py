@@ -181,7 +181,7 @@ def _draw(distances: Floats, rows: NDArray[np.int64], labels: NDArray[np.int32],
 
 
 def _ink(draw: _Draws, distances: Floats, labels: NDArray[np.int32]) -> Floats:
-    """(n, SIZE, SIZE) in 0..1: how much of each pixel is covered by a character or the crease across it."""
+    """(n, SIZE, SIZE) in 0..1: the part of each pixel that a character or the crease across it covers."""
     font = draw(0, len(FONTS))[:, 0, 0].astype(np.int64)
     y, x = _places()
     # From a pixel of the picture to a place in the glyph's square, around the baseline's middle.
@@ -209,7 +209,7 @@ def _places() -> tuple[Floats, Floats]:
 
 
 def _covered(distance: Floats) -> Floats:
-    """How much of a pixel is covered, from the distance of its middle to the edge."""
+    """The part of a pixel that is covered, from the distance of its middle to the edge."""
     covered: Floats = np.clip(distance + np.float32(0.5), np.float32(0), np.float32(1))
     return covered
 
@@ -244,7 +244,7 @@ def _sample(
 
 @lru_cache(maxsize=1)
 def _distances() -> Floats:
-    """(fonts, classes, square, square): distance to the glyph's edge, inside positive, in pixels of the square."""
+    """(fonts, classes, square, square): distance to the glyph's edge in pixels, inside positive."""
     from scipy.ndimage import distance_transform_edt
 
     glyphs = read_glyphs(len(FONTS), len(CLASS_NAMES), SQUARE)

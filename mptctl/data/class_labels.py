@@ -1,4 +1,4 @@
-"""Names for people beside class ids such as n01641577: read from a file of two columns, kept in split.json."""
+"""Names for people beside class ids such as n01641577: read from a file, kept in split.json."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def _rows(lines: Sequence[str], commas: bool) -> list[tuple[int, tuple[str, str]
 def _notes(labels: Mapping[str, str], found: Mapping[str, str], classes: Sequence[str]) -> list[str]:
     notes = []
     if without := [label for label in classes if label not in labels]:
-        one = len(without) == 1
-        notes.append(f"{some(without)} {'has no name and is' if one else 'have no name and are'} shown by id")
+        verb = "has no name and is" if len(without) == 1 else "have no name and are"
+        notes.append(f"{some(without)} {verb} shown by id")
     if others := len(found) - len(labels):
-        notes.append(f"{others:,} {'id of the file is no class' if others == 1 else 'ids of the file are no classes'} "
-                     "of the split")  # fmt: skip
+        noun = "id of the file is no class" if others == 1 else "ids of the file are no classes"
+        notes.append(f"{others:,} {noun} of the split")
     names = Counter(labels.values())
     if twice := sorted(name for name, count in names.items() if count > 1):
         notes.append(f"{some(twice)}: the name of several classes, which their ids tell apart")

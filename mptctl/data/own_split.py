@@ -1,4 +1,4 @@
-"""The split of a run that knows classes which the split of its run root lacks: the same pictures, more names."""
+"""The split of a run that knows classes which its run root's lacks: the same pictures, more names."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def extend_split(split: Split, known: Sequence[str], added: Sequence[str]) -> Sp
 
 
 def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
-    """The split that one of some checkpoints' run folders has of its own; None where all share the run root's.
+    """The split of its own that a run folder of some checkpoints has; None where all share the run root's.
 
     Args:
         paths: of checkpoints.

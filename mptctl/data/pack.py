@@ -1,4 +1,4 @@
-"""A smaller copy of an image folder with the same ids: read as every loader reads, made smaller once, written anew."""
+"""A smaller copy of an image folder with the same ids: read as every loader reads, and written anew."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Bad:
 
 
 def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress = tell_nobody) -> PackReport:
-    """Copy ``train/``, ``val/`` and ``test/`` of an image folder, no picture's shorter side above some pixels.
+    """Copy ``train/``, ``val/`` and ``test/`` of an image folder, no shorter side above some pixels.
 
     Every picture keeps its path below the folder, and so its id. What an earlier call has done is kept where
     the original is what it was. A picture is decoded and resized as for evaluation; JPEG and WebP are written
@@ -107,7 +107,7 @@ def pack_folder(source: Path, out: Path, short_side: int, *, progress: Progress 
 
 
 class _Packing:
-    """The passing of pictures from one folder to the other, in threads: decoder, resize and encoder let go of Python.
+    """The copying of pictures in threads: decoder, resize and encoder let go of Python's lock.
 
     Args:
         source, out: the folders.
@@ -120,7 +120,7 @@ class _Packing:
         self._given_up = threading.Event()
 
     def run(self, paths: list[str], progress: Progress) -> list[PackedFile | _Bad]:
-        """What became of each picture, in order; the lines of those that are new are appended as they come."""
+        """Copy pictures, and return what became of each, in order; lines of new ones are appended at once."""
         done: list[PackedFile | _Bad] = []
         chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
         with (
@@ -168,7 +168,7 @@ class _Packing:
         return PackedFile(path, size, mtime, len(content), how)
 
     def _holds(self, file: PackedFile) -> bool:
-        """Whether original and copy are those of a line."""
+        """Tell whether original and copy are those of a line."""
         try:
             original, copy = os.stat(self.source / file.path), os.lstat(self.out / file.path)
         except OSError:

@@ -1,4 +1,4 @@
-"""What a packed copy says of itself: ``pack.json``, and a line for each picture in ``pack-files.jsonl``."""
+"""The description of a packed copy: ``pack.json``, and a line for each picture in ``pack-files.jsonl``."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def write_packed(out: Path, packed: Packed) -> None:
 
 
 def count_files(request: PackRequest, files: Iterable[PackedFile], *, complete: bool) -> Packed:
-    """What so many pictures come to."""
+    """Count what became of pictures, and their bytes."""
     files = list(files)
     counts = {how: sum(file.how == how for file in files) for how in ("resized", "rewritten", "copied")}
     return Packed(

@@ -87,7 +87,7 @@ def passed_over_in_classes(root: Path, parts: Iterable[str]) -> PassedOver:
 
 
 def passed_over_at_any_depth(root: Path) -> PassedOver:
-    """Count the files that are no pictures, in a folder of pictures at any depth; `predict` names those not read.
+    """Count the files that are no pictures, in a folder of pictures at any depth; `predict` names the others.
 
     Raises:
         DataError: a folder cannot be read.

@@ -1,4 +1,4 @@
-"""The segments of a JPEG and the chunks of a PNG: what some decoders find their way over, and others do not."""
+"""The segments of a JPEG and the chunks of a PNG, of which decoders tolerate different faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PIECE = 1 << 20
 
 
 def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
-    """Whether a JPEG's header is one segment after the other, or a PNG one header, some data and an end.
+    """Tell whether a JPEG's header is one segment after the other, or a PNG one header, data and an end.
 
     Pillow finds its way over other bytes between them, a second header and chunks without a sound name; DALI
     does not.
@@ -49,7 +49,7 @@ def is_in_order(stream: IO[bytes], *, is_jpeg: bool) -> bool:
 
 
 def png_fault(content: bytes) -> str:
-    """What is wrong with the data of a PNG whose chunks are in order; "" where nothing is.
+    """Say what is wrong with the data of a PNG whose chunks are in order; "" where nothing is.
 
     Pillow reads a picture whose checksums are wrong, and takes rows that are missing for black.
     """
@@ -85,7 +85,7 @@ def png_fault(content: bytes) -> str:
 
 
 def _unpacked(packed: bytes, most: int) -> tuple[int, bool]:
-    """Bytes that data unpack to, and whether their end is among the first ``most``; nothing of them is kept."""
+    """The bytes that data unpack to, and whether they end within the first ``most``; nothing is kept."""
     unpacking = zlib.decompressobj()
     size = 0
     while not unpacking.eof and size <= most:

@@ -137,7 +137,7 @@ class EpochPlan:
 
 
 def random_keys(seed: int, epoch: int, indices: Indices, field: int) -> Keys:
-    """One random 64-bit number a sample, a function of the four arguments alone.
+    """A random 64-bit number for each sample, a function of the four arguments alone.
 
     Args:
         seed: seed of the run.
@@ -158,7 +158,7 @@ def random_keys(seed: int, epoch: int, indices: Indices, field: int) -> Keys:
 
 
 def worker_share(size: int, rank: int, world_size: int) -> slice:
-    """One worker's contiguous part of a global batch; the parts of all workers make up the whole.
+    """The contiguous part of a global batch that a worker has; the parts of all workers make up the whole.
 
     Args:
         size: samples in the global batch.

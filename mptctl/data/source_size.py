@@ -1,4 +1,4 @@
-"""How large a source is, before any of it is held out: folders are listed, and no picture is read."""
+"""The size of a source, before any of it is held out: folders are listed, and no picture is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.names import Source
 
 
 class SourceSize(NamedTuple):
-    """How many classes and pictures a source has."""
+    """The number of classes and pictures of a source."""
 
     classes: int
     train: int

@@ -1,4 +1,4 @@
-"""The sources of pictures: embedded characters and digits, CIFAR as torchvision keeps it, and folders of classes."""
+"""The sources of pictures: embedded characters and digits, torchvision's CIFAR, and folders of classes."""
 
 from __future__ import annotations
 

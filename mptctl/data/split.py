@@ -79,7 +79,7 @@ class Split:
         return self.manifest.ids(indices)
 
     def picture(self, index: int) -> NDArray[np.uint8]:
-        """One picture as it is stored, (H, W, 3) uint8.
+        """A picture as it is stored, (H, W, 3) uint8.
 
         Raises:
             DataError: its file is gone, changed or damaged.

@@ -1,4 +1,4 @@
-"""`split.json`: what a split says of itself, and how it is held against its manifest."""
+"""`split.json`: the description of a split, and how it is compared with its manifest."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def refuse_foreign_split(path: Path) -> None:
 
 
 class SplitRequest(Model):
-    """What `mptctl split` was asked for."""
+    """The request that `mptctl split` was given."""
 
     source: Source = Field(description="where the pictures come from")
     data_root: str | None = Field(description="folder of the data; null for the embedded digits")
@@ -95,7 +95,7 @@ class SplitFile(Model):
 
     @property
     def source(self) -> Source:
-        """Where the pictures come from."""
+        """The source that the pictures come from."""
         return self.request.source
 
 

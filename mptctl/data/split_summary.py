@@ -1,4 +1,4 @@
-"""What a split holds, in numbers: for a person's table and a program's JSON."""
+"""The contents of a split in numbers: for a person's table and a program's JSON."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
 
 
 def _folders(split: Split) -> list[str]:
-    """Which folder of an image folder became which part, as the paths of its pictures say."""
+    """Say which folder of an image folder became which part, by the paths of its pictures."""
     if not split.manifest.has_files:
         return []
     words: dict[Part, str] = {"train": "for training", "val": "for validation", "test": "for the test"}

@@ -33,7 +33,7 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class CheckedFile:
-    """What the header of a good picture file says."""
+    """The facts in the header of a good picture file."""
 
     height: int
     width: int
@@ -182,7 +182,7 @@ def _refuse_deep_channels(image: Image.Image) -> None:
 
 
 def _kind(image: Image.Image) -> int:
-    """Whether every decoder reads this picture as Pillow's ``convert("RGB")`` does."""
+    """The kind of a picture: STANDARD where every decoder reads it as Pillow's ``convert("RGB")`` does."""
     if image.format == "PNG":
         raw_mode = str(image.tile[0][3])
         if "16" in raw_mode:
@@ -218,7 +218,7 @@ def _refuse_what_decoders_read_in_several_ways(content: bytes, kind: int) -> Non
 
 
 def _is_whole(stream: io.BufferedReader, end: bytes, start: int, at_the_end: bool) -> bool:
-    """Whether the end marker stands behind the header. Good files may have bytes after it.
+    """Tell whether the end marker stands behind the header. Good files may have bytes after it.
 
     Within the coded data of a JPEG, the end marker's two bytes cannot occur, but within its header they
     can (a thumbnail has one of its own), so the search begins behind the header.

@@ -1,4 +1,4 @@
-"""What a container or a slice of the system allows this process: cores and memory, by the control groups it is in.
+"""The cores and memory that a container or a slice of the system allows this process, by control groups.
 
 Version 1 and 2 (Linux, Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst). A limit holds for a group and
 for all groups within it, so the least one from the process's own group up to the mount decides.
@@ -73,7 +73,7 @@ def _used(group: Path) -> int:
 
 
 def _groups(controller: str, system: Path) -> Iterator[Path]:
-    """The folders of the groups of this process that a controller limits, from its own one up to the mount."""
+    """The folders of this process's groups that a controller limits, from its own one up to the mount."""
     own = _own_groups(system)
     for mount in _mounts(system):
         if mount.controllers and controller not in mount.controllers:

@@ -1,4 +1,4 @@
-"""Why a file does not fit its record: one sentence on the first thing that is wrong, and the name that was meant."""
+"""A sentence on why a file does not fit its record: the first fault, and the name that was meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the files that mptctl keeps in folders of runs, searches, splits, studies and data, as patterns."""
+"""Names of the files that mptctl keeps in folders of its own, as patterns."""
 
 from __future__ import annotations
 

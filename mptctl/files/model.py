@@ -14,7 +14,7 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, **how: Any) -> str:
-        """As pydantic's, but a character that a terminal would obey, or would not show, stands as ``\\uNNNN``.
+        """As pydantic's; a character that a terminal would obey, or would not show, stands as ``\\uNNNN``.
 
         So does the first of `##[`, which the runner of a workflow would obey; what is read from it is the
         same.

@@ -1,4 +1,4 @@
-"""A folder in the temporary directory: ours alone, gone afterwards, and after a kill removed by a later run."""
+"""A folder in the temporary directory: ours alone, gone afterwards; after a kill a later run removes it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ NUMBER = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+
 # Infinity and what is no number, in YAML and in JSON of ours; whether a field takes them is the field's to
 # say.
 WORDS = {
-    ".inf": "inf", "-.inf": "-inf", ".nan": "nan", "Infinity": "inf", "-Infinity": "-inf", "inf": "inf", "nan": "nan",
+    ".inf": "inf", "-.inf": "-inf", ".nan": "nan", "Infinity": "inf", "-Infinity": "-inf", "inf": "inf",
+    "nan": "nan",
 }  # fmt: skip
 TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 NOTHING = frozenset(("null", "Null", "NULL", "~", ""))
@@ -96,7 +97,7 @@ def _read_text(kinds: set[Any], text: str) -> object:
 
 
 def _by_looks(text: str) -> object:
-    """What YAML 1.2 takes a text without quotes for; `Plain` where a field of text keeps it."""
+    """The value that YAML 1.2 takes a text without quotes for; `Plain` where a field of text keeps it."""
     number = _number(text)
     if number is not None:
         return number

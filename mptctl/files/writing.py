@@ -58,7 +58,7 @@ def replacing(path: Path, keep_previous: Path | None = None, needed: int | None 
 
 
 class FilesTogether:
-    """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none does.
+    """Outputs of one command, each opened by `open`: all take their names when the block ends well, or none.
 
     So a disk that fills between two of them leaves the earlier ones, whole and of one command. A process that
     is killed between two names leaves fewer files, never files of two commands.
@@ -136,7 +136,7 @@ def _whole(path: Path) -> Iterator[IO[Any]]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[Any]]:
-    """Open an output that a user named for writing bytes: a file as `replacing` does, a device or a FIFO as it is.
+    """Open an output that a user named, for bytes: a file as `replacing` does, a device or a FIFO as it is.
 
     Args:
         path: where the output goes; see `output_file`.
@@ -286,7 +286,7 @@ def _own_descriptor(path: Path) -> int | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Tell whether bytes go into what is there: an open descriptor, a device or a FIFO, which is not replaced."""
+    """Tell whether bytes go into what is there: an open descriptor, a device or a FIFO."""
     if _own_descriptor(path) is not None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""What margins do: accuracy on base and novel classes, and variance between classes over variance within them."""
+"""The effect of margins: accuracy on base and novel classes, and variance between and within classes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Discriminability(Model):
 
 
 class DiscriminabilityReport(Model):
-    """What `fewshot --analysis` prints."""
+    """The object that `fewshot --analysis` prints."""
 
     runs: list[Discriminability] = Field(description="in the order in which they were named")
     figure: str = Field(description="the file")

@@ -24,7 +24,7 @@ LBFGS_STEPS = 200
 
 
 class Episode(NamedTuple):
-    """One episode.
+    """An episode.
 
     support: (way, shot) rows of the features, a line a class.
     query: (way, queries) rows.
@@ -63,7 +63,7 @@ def support_labels(way: int, shot: int) -> Tensor:
 
 
 def fit_heads(support: Tensor, query: Tensor, initial: Tensor, orders: Tensor, *, cosine: bool) -> Tensor:
-    """A head fitted to each episode by stochastic gradient descent: s w.f, or s cos(w, f), without margin and bias.
+    """Fit a head to each episode by stochastic gradient descent: s w.f, or s cos(w, f), without a bias.
 
     Weights never leave the span of the support and of what they began with, so that descent in an orthonormal
     basis of it, of S + way numbers and not D, is the same descent.
@@ -123,7 +123,7 @@ def nearest_centroids(support: Tensor, query: Tensor, way: int) -> Tensor:
 
 
 def logistic_regressions(support: Tensor, query: Tensor, way: int) -> Tensor:
-    """Logits of logistic regression on features of length 1: least sum of cross-entropies + |W|^2 / 2, without bias.
+    """Logits of logistic regression on features of length 1: least cross-entropies + |W|^2 / 2, no bias.
 
     Args and result: as `nearest_centroids`.
     """

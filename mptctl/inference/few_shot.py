@@ -1,4 +1,4 @@
-"""Few-shot accuracy of a trained model: new classes told apart from a few pictures, on features of the test part."""
+"""Few-shot accuracy of a trained model: new classes told apart from a few pictures of the test part."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_NUMBERS = 2**25
 
 @dataclass(frozen=True)
 class EpisodeRequest:
-    """Which episodes: `way` classes, `shot` support pictures and `query` queries of each; how many, by which seed."""
+    """Episodes of `way` classes with `shot` support pictures and `query` queries each, and their seed."""
 
     way: int = 5
     shot: int = 1
@@ -54,7 +54,7 @@ class Score(Model):
 
 
 class FewShotReport(Model):
-    """What a model's features are worth for classes that it does not know."""
+    """The worth of a model's features for classes that it does not know."""
 
     run: str = Field(description="the checkpoint")
     head: str = Field(
@@ -83,7 +83,7 @@ def few_shot(
     *,
     classes: Sequence[str] | None = None,
 ) -> FewShotReport:
-    """Accuracy on episodes of novel classes, which are those that the model does not know, of their test part.
+    """Accuracy on episodes of novel classes: those that the model does not know, by their test pictures.
 
     Args:
         checkpoint: the model.
@@ -139,7 +139,7 @@ def few_shot(
 
 
 def novel_classes(checkpoint: Checkpoint, split: Split, classes: Sequence[str] | None = None) -> list[str]:
-    """Classes of a split that a model does not know, in the split's order; of `classes` alone where they are given.
+    """Classes of a split that a model does not know, in the split's order; of `classes` alone if given.
 
     Raises:
         UsageError: one of `classes` is not among them.
@@ -183,10 +183,16 @@ def answer_episodes(
         some_of = range(first, min(first + at_once, request.episodes))
         drawn = [
             draw_episode(
-                rows, way=way, shot=request.shot, query=request.query, width=width, seed=request.seed, number=number
+                rows,
+                way=way,
+                shot=request.shot,
+                query=request.query,
+                width=width,
+                seed=request.seed,
+                number=number,
             )
             for number in some_of
-        ]  # fmt: skip
+        ]
         support, query, orders, initial = _stack(features, drawn)
         logits = {
             "head": fit_heads(support, query, initial, orders, cosine=cosine),
@@ -207,7 +213,7 @@ def score(accuracies: NDArray[np.float64]) -> Score:
 
 
 def _stack(features: Tensor, drawn: Sequence[Episode]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Support (E, S, D) and queries (E, Q, D) in float64, orders (E, passes, S) and initial weights (E, way, D)."""
+    """Support (E, S, D), queries (E, Q, D), both float64, orders (E, passes, S), weights (E, way, D)."""
     support, query, orders, initial = (torch.from_numpy(np.stack(each)) for each in zip(*drawn, strict=True))
     return features[support.flatten(1)].double(), features[query.flatten(1)].double(), orders, initial
 

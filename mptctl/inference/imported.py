@@ -1,4 +1,4 @@
-"""What `import` took in: classes, picture size, normalisation, and how well it does on the validation part."""
+"""A model that `import` took in: its classes, its pictures, and its error on the validation part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mptctl.recipe.picture_words import evaluation_words
 
 @dataclass(frozen=True)
 class Imported:
-    """What was taken in.
+    """The model that was taken in.
 
     Attributes:
         lines: what it is and how well it does, for people.
@@ -102,7 +102,7 @@ def constant_error(counts: list[int]) -> float:
 
 
 def is_at_chance(error: Rate, counts: list[int]) -> bool:
-    """Whether a model is not shown to be better than one that always gives the same answer.
+    """Tell whether a model is not shown to be better than one that always gives the same answer.
 
     It is at chance level where the upper end of its error's exact 95 % interval is not below
     `constant_error`. A model without an error never is, however few its samples.
@@ -116,7 +116,7 @@ def is_at_chance(error: Rate, counts: list[int]) -> bool:
 
 @torch.inference_mode()
 def _validate(checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress: Progress) -> Rate:
-    """Error on the validation pictures whose class has a logit; ``own`` is (C,) its column for each split class."""
+    """Error on the validation pictures whose class has a logit; ``own`` is (C,), a column per split class."""
     recipe = checkpoint.meta.recipe
     device = choose_device(recipe.runtime.device)
     model = load_model(checkpoint).to(device)

@@ -1,4 +1,4 @@
-"""A trained run for Python programs: its model ready to infer, pictures as evaluation sees them, and answers."""
+"""A trained run for Python programs: its model ready to infer, and pictures as evaluation sees them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mptctl.recipe import DataRecipe, Recipe
 
 @dataclass(frozen=True)
 class Transform:
-    """One picture as evaluation gives it to the model, bit for bit as the loaders `resident` and `threaded` do.
+    """A picture as evaluation gives it to the model, bit for bit as the loaders `resident` and `threaded` do.
 
     Attributes:
         data: the recipe's group that says how: picture size, resize, mean and deviation.
@@ -46,7 +46,7 @@ class Transform:
         object.__setattr__(self, "_normalise", Normalisation(self.data, torch.device("cpu")))
 
     def __call__(self, picture: Any) -> Tensor:
-        """(3, S, S) float32 on the CPU, S being the recipe's picture size; see `crop` for the argument and errors."""
+        """(3, S, S) float32 on the CPU, S being the recipe's picture size; see `crop`, also for errors."""
         return channels_first(self._normalise(self.crop(picture)[None]))[0]
 
     def crop(self, picture: Any) -> Tensor:

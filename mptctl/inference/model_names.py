@@ -15,14 +15,14 @@ MODELS = (".pt", *(f".{form}" for form in READ_FORMATS))
 
 
 def file_of(name: str, run_root: Path) -> Path:
-    """Where predictions lie: by their path, or below the run root."""
+    """The file of predictions: by their path, or below the run root."""
     path = Path(name).expanduser()
     below = run_root / path
     return below if names_files(below) and not names_files(path) else path
 
 
 def refuse_foreign(names: Iterable[str], run_root: Path) -> None:
-    """Refuse a file that is neither a model nor predictions, before anything is said of splits and checkpoints.
+    """Refuse a file that is neither a model nor predictions, before splits and checkpoints are looked at.
 
     Raises:
         UsageError: names the endings that can be read. CheckpointError: a program of torch.export.
@@ -49,7 +49,7 @@ def refuse_foreign(names: Iterable[str], run_root: Path) -> None:
 
 
 def refuse_without_split(names: Sequence[str], run_root: Path) -> None:
-    """Say at once, before torch is imported, that there is no split or that the only one there is cannot be read.
+    """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
 
     Raises:
         UsageError, DataError: there is none, or it is damaged.

@@ -22,7 +22,7 @@ JUDGED = ("old", "new")
 
 @dataclass(frozen=True)
 class NamedModels:
-    """What `load_predictions` found.
+    """The models that `load_predictions` found.
 
     Attributes:
         models: predictions by role, in the order asked for.
@@ -80,7 +80,7 @@ def load_updates(
     part: Part,
     renamed: frozenset[str] = frozenset(),
 ) -> list[NamedModels]:
-    """What `load_predictions` finds with each of several new models; all others are read or computed once.
+    """Predictions as of `load_predictions` with each of several new models; the others are read once.
 
     Args:
         names: the other models by role, `old` among them.
@@ -121,7 +121,7 @@ def _validation_part(
 
 @dataclass(frozen=True)
 class _Loaded:
-    """Models under names of their own: predictions, the split of those that are ours, and these themselves."""
+    """Models under names of their own: predictions, and for those that are ours checkpoints and split."""
 
     models: Mapping[str, Predictions]
     split: Split | None
@@ -205,7 +205,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 
 
 def split_of(paths: list[Path], run_root: Path) -> Split:
-    """The split of the run root; run folders that are named by their path are tested on the split beside them."""
+    """The split of the run root; run folders named by their path are tested on the split beside them."""
     from mptctl.data.own_split import own_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME

@@ -133,7 +133,7 @@ def _load_without_classifier(checkpoint: Checkpoint, device: torch.device) -> nn
 
 
 def one_model(first: Checkpoint, second: Checkpoint) -> bool:
-    """Tell whether two checkpoints are one model: one file, or equal tensors, class names and view of the pictures."""
+    """Tell whether two checkpoints are one model: one file, or equal tensors, classes and pictures."""
     if first.path.resolve() == second.path.resolve():
         return True
     return (
@@ -145,7 +145,7 @@ def one_model(first: Checkpoint, second: Checkpoint) -> bool:
 
 
 def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint8] | None]:
-    """A reader of one part's pictures by sample id, (H, W, 3) uint8; None where there is none that can be read."""
+    """A reader of a part's pictures by sample id, (H, W, 3) uint8; it gives None where none can be read."""
     rows = split.indices(part)
     row_of = dict(zip(split.ids(rows).tolist(), rows.tolist(), strict=True))
 
@@ -160,7 +160,7 @@ def image_reader(split: Split, *, part: Part) -> Callable[[str], NDArray[np.uint
 
 @dataclass(frozen=True)
 class _PassProgress:
-    """Where one pass of several is, for whoever watches them all: ``before`` pictures were seen in earlier ones."""
+    """The progress of a pass among several: ``before`` pictures were seen in earlier ones."""
 
     progress: Progress
     part: Part

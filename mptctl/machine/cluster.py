@@ -98,7 +98,7 @@ def _token_in_environment() -> bool:
 
 @contextmanager
 def silence_stdout() -> Iterator[None]:
-    """Keep off standard output what Ray prints there of its processes; `--debug` shows it on standard error."""
+    """Keep Ray's notes on its processes off standard output; `--debug` shows them on standard error."""
     with ExitStack() as stack:
         debug = os.environ.get("MPTCTL_DEBUG")
         sink = sys.stderr if debug else stack.enter_context(open(os.devnull, "w", encoding="utf-8"))

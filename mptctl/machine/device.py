@@ -16,7 +16,7 @@ Precision = Literal["fp32", "bf16"]
 
 
 def choose_device(name: str) -> torch.device:
-    """The device that a recipe names; ``auto`` is a GPU where there is one. Of several workers each takes its own GPU.
+    """The device that a recipe names; ``auto`` is a GPU where there is one. Each worker takes its own GPU.
 
     In a container torch gets as many threads as its quota has cores, unless ``OMP_NUM_THREADS`` says how
     many.
@@ -53,7 +53,7 @@ def allow_repeatable_products() -> None:
 
 
 def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:
-    """Move a model to a device, with the channels of convolutions last in memory or not; gives the model back."""
+    """Move a model to a device, with the channels of convolutions last in memory or not; returns it."""
     model.to(device)
     if channels_last:
         model.to(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""What the machine has: cores, packages and their versions, and which of several workers this process is."""
+"""Facts about the machine: cores, packages, versions, and the place of this process among workers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def this_machine() -> Machine:
     """Look at the machine that this process runs on."""
     gpu = torch_version = None
     if has_package("torch"):
-        import torch  # here, since it takes seconds, and cores and versions are asked for where it is not needed
+        import torch  # here, since it takes seconds, and others ask for cores and versions alone
 
         torch_version = torch.__version__
         gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
@@ -55,7 +55,7 @@ def this_machine() -> Machine:
 
 
 def cpu_name() -> str:
-    """The processor, with family and model where the system names them: a virtual machine's name may say neither."""
+    """The processor, with family and model where the system names them; a virtual machine's name may not."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
     except OSError:
@@ -94,7 +94,7 @@ def usable_memory(system: Path = SYSTEM) -> int:
 
 
 def has_package(module: str) -> bool:
-    """Whether a module is installed, such as ``triton`` or ``nvidia.dali``; it is not imported."""
+    """Tell whether a module is installed, such as ``triton`` or ``nvidia.dali``; it is not imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # the package that it would be in is not there
@@ -146,7 +146,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def git_commit() -> str | None:
-    """Commit of the checkout that this code runs from, with ``-dirty`` where files differ; None outside one."""
+    """Commit of the checkout that this code is from, with ``-dirty`` where files differ; None outside one."""
     folder = Path(__file__).parent
     try:
         out = subprocess.run(

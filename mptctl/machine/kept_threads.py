@@ -1,4 +1,4 @@
-"""How many threads train a model fastest on this machine: what was found by timing, kept in the user's cache folder."""
+"""The number of threads that trains a model fastest here, found by timing, kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.machine.facts import cpu_name, usable_cores, version_of
 
 
 class KeptThreads(Model):
-    """What timing found for one model on one machine."""
+    """The finding of a timing for one model on one machine."""
 
     machine: str = Field(description="processor, usable cores, and version of torch")
     model: str = Field(description="what decides how long a step is, by which it is found again")
@@ -30,7 +30,7 @@ class ThreadsFile(Model):
 
 
 def threads_file() -> Path | None:
-    """Where it is kept: ``$XDG_CACHE_HOME/mptctl/threads.json``, or below ``~/.cache``; None without a home folder."""
+    """The file ``mptctl/threads.json`` in ``$XDG_CACHE_HOME`` or ``~/.cache``; None without a home folder."""
     folder = os.environ.get("XDG_CACHE_HOME", "")
     try:
         return (Path(folder) if folder else Path.home() / ".cache") / "mptctl" / "threads.json"
@@ -39,18 +39,18 @@ def threads_file() -> Path | None:
 
 
 def machine_key() -> str:
-    """What a timing belongs to; with another processor, core or torch another number may be best."""
+    """The machine of a timing; with another processor, core or torch another number may be best."""
     return f"{cpu_name()}, {usable_cores()} cores, torch {version_of('torch')}"
 
 
 def kept_here() -> list[KeptThreads]:
-    """What is kept for this machine; a file that is damaged or cannot be read counts as none."""
+    """The findings for this machine; a file that is damaged or cannot be read counts as none."""
     machine = machine_key()
     return [kept for kept in _read() if kept.machine == machine]
 
 
 def keep(found: KeptThreads) -> None:
-    """Keep what was found in place of what was kept for that model on that machine; a full disk is no failure."""
+    """Keep a finding in place of the one for that model on that machine; a full disk is no failure."""
     others = [kept for kept in _read() if (kept.machine, kept.model) != (found.machine, found.model)]
     content = ThreadsFile(found=[*others, found]).model_dump_json(indent=2)
     path = threads_file()

@@ -1,4 +1,4 @@
-"""Ends what Ray has started when the program that started it is gone; a script of its own, so that it outlives that."""
+"""Ends what Ray has started when its program is gone; a script of its own, so that it outlives that."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SCHEMA_VERSION = 1
 
 
 class CheckpointMeta(Model):
-    """What a checkpoint says of itself."""
+    """The description of a checkpoint by itself."""
 
     schema_version: int = Field(SCHEMA_VERSION, description="of this file format")
     origin: Literal["trained", "imported"] = Field(

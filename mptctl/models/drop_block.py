@@ -15,7 +15,7 @@ STAGES = ("layer3", "layer4")
 
 
 class DropBlock(nn.Module):
-    """Ghiasi et al. (NeurIPS 2018): squares whose seeds are drawn at each place are 0, and the rest is scaled up.
+    """Ghiasi et al. (NeurIPS 2018): squares at random places are set to 0, and the rest is scaled up.
 
     Args:
         rate: part that is left out at the height, 0 to 1; it rises on a line from 0.

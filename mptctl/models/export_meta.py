@@ -1,4 +1,4 @@
-"""What an exported model says of itself: inside its file, and as JSON beside it."""
+"""The description of an exported model: inside its file, and as JSON beside it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Preprocessing(Model):
 
 
 class ExportMeta(Model):
-    """What an exported model says of itself."""
+    """The description of an exported model by itself."""
 
     schema_version: Literal[1] = Field(1, description="of this object")
     class_names: tuple[str, ...] = Field(description="in the order of the logits")
@@ -63,7 +63,7 @@ class ExportMeta(Model):
 
 
 def parse_export_meta(text: str | None, path: Path) -> ExportMeta | None:
-    """What a file says of itself; None where it says nothing.
+    """Read what a file says of itself; None where it says nothing.
 
     Args:
         text: JSON from inside the file; None where there is none.

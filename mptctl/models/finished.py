@@ -1,4 +1,4 @@
-"""Whether the run behind a checkpoint came to its end, as its folder says, or else the checkpoint itself."""
+"""The end of a checkpoint's run: whether it was reached, by its folder, or else by the checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Unfinished(NamedTuple):
 
 
 def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
-    """What is known against the run of a checkpoint; None where it was finished, imported, or counts no steps.
+    """Say what is known against the end of a checkpoint's run; None where it was finished or imported.
 
     The ``done`` line of ``metrics.jsonl`` beside the checkpoint decides; resuming takes it out again. A
     checkpoint outside its run folder is finished where it holds the recipe's last step. ``best.pt`` is mostly

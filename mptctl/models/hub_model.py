@@ -1,4 +1,4 @@
-"""Models that say what they are: ONNX, and `model.safetensors` with the `config.json` of timm or Hugging Face."""
+"""Models that describe themselves: ONNX, and safetensors with the `config.json` of timm or Hugging Face."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OURS = "bilinear"
 
 @dataclass(frozen=True)
 class HubModel:
-    """What a published model says of itself.
+    """The description that comes with a published model.
 
     Attributes:
         weights: its file.
@@ -43,7 +43,7 @@ class HubModel:
 
 
 def find_described(path: Path) -> HubModel | None:
-    """What a file or a folder says of the model in it; None where it is weights alone.
+    """Read what a file or a folder says of the model in it; None where it is weights alone.
 
     Raises:
         UsageError: an ONNX model, and what reads it is not installed.
@@ -120,7 +120,7 @@ def _class_names(said: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _pictures(said: dict[str, Any], config: Path) -> tuple[dict[str, Any], list[str]]:
-    """How the model sees pictures, by its `pretrained_cfg`."""
+    """The picture keys of a recipe's `data` group, by the `pretrained_cfg`, and notes on them."""
     cfg = said.get("pretrained_cfg")
     if not isinstance(cfg, dict):
         return {}, [f"{config.name} does not say how it sees pictures: the recipe's data group does"]

@@ -1,4 +1,4 @@
-"""The lock of a run folder: one process writes it at a time, and the kernel lets go of it with the process."""
+"""The lock of a run folder: one process writes it at a time; the kernel drops the lock with the process."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def refuse_unusable(folder: Path, kind: Kind, existing: Existing) -> None:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether no process holds a folder; changes nothing.
+    """Tell whether no process holds a folder; changes nothing.
 
     Raises:
         UsageError: what is called ``lock`` in it is not one of ours.

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: how a run went, a line at a time, written while it goes on."""
+"""``metrics.jsonl``: the course of a run, a line at a time, written while it goes on."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_metrics(path: Path) -> list[MetricsLine]:
 
 
 def came_to_end(lines: Sequence[MetricsLine]) -> bool:
-    """Says if the log of a run ends as that of a finished one; a run that is resumed takes the last line out again."""
+    """Tell whether a log ends as that of a finished run; resuming takes its last line out again."""
     return bool(lines) and lines[-1].event == "done"
 
 
@@ -127,7 +127,7 @@ def parse_metrics(content: str, path: Path) -> list[MetricsLine]:
 
 
 def steps_logged_after(path: Path, step: int) -> int:
-    """How many steps were logged past a step; negative where fewer were."""
+    """The number of steps that were logged past a step; negative where fewer were."""
     return max((line.step for line in read_metrics(path)), default=step) - step
 
 

@@ -61,7 +61,7 @@ class ResidualBlock(nn.Module):
 
 
 class SmallResNet(nn.Module):
-    """A residual net for pictures of 8 to 16 pixels: a convolution, one block a stage, and the mean over places.
+    """A residual net for pictures of 8 to 16 pixels: a convolution, a block a stage, the mean over places.
 
     Args:
         num_classes: width of the classifier.
@@ -127,7 +127,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
 
 
 def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
-    """The network that `build_model` would make, without its numbers where that can be: names and shapes are told.
+    """The network that `build_model` would make, where it can be without numbers: names and shapes alone.
 
     Raises:
         UsageError, CheckpointError: as `build_model`.
@@ -142,7 +142,7 @@ def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module
 def refuse_other_shapes(
     weights: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
 ) -> None:
-    """Hold weights against a network by shapes alone, before it is built: a recipe may ask for more than memory.
+    """Compare weights with a network by shapes, before it is built: a recipe may ask for more than memory.
 
     Args:
         weights: by name.
@@ -222,7 +222,7 @@ def _can_be_built(arch: str, image_size: int) -> bool:
 
 
 def _size_fault(model: nn.Module, image_size: int) -> str | None:
-    """Why a network cannot take pictures of a size; None where it can. By shapes alone: no number is computed."""
+    """Say by shapes alone why a network cannot take pictures of a size; None where it can."""
     weights = {name: t.to("meta") for name, t in chain(model.named_parameters(), model.named_buffers())}
     picture = torch.empty(1, 3, image_size, image_size, device="meta")
     model.eval()  # one picture has no batch statistics
@@ -237,7 +237,7 @@ def _size_fault(model: nn.Module, image_size: int) -> str | None:
 
 
 def _refuse_size(arch: str, image_size: int, fault: str, takes: Callable[[int], bool]) -> None:
-    """Raise a UsageError that names the next size; nothing where there is none, since then size is not the fault."""
+    """Raise a UsageError that names the next size; where there is none, size is not the fault."""
     fits = next((size for size in range(image_size + 1, LARGEST_SIZE + 1) if takes(size)), None)
     if fits is not None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""ONNX models: read with care for where their data lie, and run by onnxruntime as a network that is only asked."""
+"""ONNX models: read with care for where their data lie, and run by onnxruntime as a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST = 2**31 - 1
 
 
 def read_onnx(path: Path) -> tuple[bytes, ExportMeta | None]:
-    """One ONNX model whole, with the data that lie in other files, and what it says of itself.
+    """Read an ONNX model whole, with the data that lie in other files, and what it says of itself.
 
     Raises:
         UsageError: onnx is not installed.
@@ -80,7 +80,7 @@ def _external(message: Any) -> Iterator[Any]:
 
 
 def _check_place(tensor: Any, path: Path) -> int:
-    """Bytes that a tensor reads from another file, which must lie in the model's folder and be as long as is said."""
+    """The bytes that a tensor reads from another file, which must lie in the model's folder, whole."""
     said = {entry.key: entry.value for entry in tensor.external_data}
     location = said.get("location", "")
     folder = os.path.realpath(path.parent)

@@ -1,4 +1,4 @@
-"""Whose a folder is: where a run may be written, and which files in a folder are ours to remove."""
+"""The owner of a folder: where a run may be written, and which files in it are ours to remove."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HALF = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
 
 @dataclass(frozen=True)
 class Kind:
-    """What a folder of ours holds.
+    """The kind of a folder of ours, by what it holds.
 
     Attributes:
         what: what messages call it.
@@ -45,15 +45,15 @@ class Kind:
     whole: bool = False
 
     def is_file_of_ours(self, name: str) -> bool:
-        """Whether a file of that name is ours, whole or half."""
+        """Tell whether a file of that name is ours, whole or half."""
         return self.is_half_of_ours(name) or any(fnmatchcase(name, pattern) for pattern in self.files)
 
     def folder_of_ours(self, name: str) -> Kind | None:
-        """What a folder of that name holds; None where it is not ours."""
+        """The kind of a folder of that name; None where it is not ours."""
         return next((kind for pattern, kind in self.folders.items() if fnmatchcase(name, pattern)), None)
 
     def contents(self, folder: Path) -> list[Path]:
-        """What a folder holds, beside its lock and what a kill left half written; nothing where there is none."""
+        """The contents of a folder but its lock and what a kill left half written; none of no folder."""
         if not folder.is_dir():
             return []
         return [
@@ -63,13 +63,13 @@ class Kind:
         ]
 
     def is_half_of_ours(self, name: str) -> bool:
-        """Whether a file of that name is what a kill left of one of ours that was being written."""
+        """Tell whether a file of that name is what a kill left of one of ours that was being written."""
         half = HALF.fullmatch(name)
         return half is not None and any(fnmatchcase(half[1], pattern) for pattern in self.files)
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder holds a run of ours, of this or an earlier version, also one that was killed early on.
+    """Tell whether a folder holds a run of this or an earlier version, also one that was killed early on.
 
     The first file that a run writes is ``environment.json``. ``recipe.yaml`` and ``split.json`` are no marks:
     users write the one, and the run root holds the other.
@@ -157,7 +157,7 @@ Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 
 
 def existing_by_flags(*, resume: bool, overwrite: bool) -> Existing:
-    """What ``--resume`` and ``--overwrite`` say of what a folder holds."""
+    """The fate of what a folder holds by ``--resume`` and ``--overwrite``."""
     return "keep" if resume else "replace" if overwrite else "refuse"
 
 

@@ -1,4 +1,4 @@
-"""Records that checkpoints and ``metrics.jsonl`` hold: validation counts, adjustments, and the path of a moved k."""
+"""Records that checkpoints and ``metrics.jsonl`` hold: validation counts, adjustments, the path of a k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run folder: what is in it, who may write it, and how a run is found again."""
+"""The run folder: its files, who may write it, and how a run is found again."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class RunDir:
             yield
 
     def holds_run(self) -> bool:
-        """Whether a run has begun here, by the files that it writes first and last."""
+        """Tell whether a run has begun here, by the files that it writes first and last."""
         return any(path.is_file() for path in (self.environment, self.last, self.best))
 
     def is_finished(self) -> bool:
-        """Whether the run came to its end; an imported model, which has no metrics, is at its end.
+        """Tell whether the run came to its end; an imported model, which has no metrics, is at its end.
 
         Raises:
             CheckpointError: its metrics cannot be read.
@@ -181,7 +181,7 @@ def _one_reference(run: str, run_root: Path) -> list[Path]:
 
 
 def members_of(folder: Path) -> list[RunDir]:
-    """The runs in a folder that an ensemble was trained into: those that are named by a number, in their order."""
+    """The members of an ensemble in its folder: the runs that are named by a number, in their order."""
     numbered = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
     members = [RunDir(path) for path in sorted(numbered, key=lambda path: int(path.name))]
     return [member for member in members if member.holds_run()]

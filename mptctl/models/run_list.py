@@ -1,4 +1,4 @@
-"""What is below a run root: runs, in which state they are, and whose teachers they were."""
+"""The runs below a run root: their states, and whose teachers they were."""
 
 from __future__ import annotations
 

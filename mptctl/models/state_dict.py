@@ -68,7 +68,7 @@ def load_weights(model: nn.Module, state: Mapping[str, Tensor], strict: bool = T
 
 
 def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> Any:
-    """What `torch.save` wrote, where it is tensors and plain values alone; no code in it is run.
+    """Read what `torch.save` wrote, where it is tensors and plain values alone; no code in it is run.
 
     Args:
         path: of the file.
@@ -133,7 +133,7 @@ def refuse_packed(path: Path) -> None:
 
 
 def _ends_too_early(path: Path) -> bool:
-    """Whether an archive has no directory at its end."""
+    """Tell whether an archive has no directory at its end."""
     try:
         return not zipfile.is_zipfile(path)
     except zipfile.BadZipFile:  # Python 3.11 raises it for a directory that names a second disk
@@ -141,7 +141,7 @@ def _ends_too_early(path: Path) -> bool:
 
 
 def _odd_tensor(value: Any) -> str | None:
-    """What is odd about the first tensor in nested values that is no plain array of numbers; None where all are."""
+    """Say what is odd about the first tensor in nested values that is no plain array; None where all are."""
     if isinstance(value, Tensor):
         if value.layout != torch.strided or value.is_quantized:
             return f"holds a tensor of layout {value.layout}, or a quantized one"
@@ -157,7 +157,7 @@ def _odd_tensor(value: Any) -> str | None:
 
 
 def _globals_in_pickle(path: Path) -> set[str]:
-    """What a plain pickle would import, read from its opcodes without running them."""
+    """The names that a plain pickle would import, read from its opcodes without running them."""
     found: set[str] = set()
     strings: list[str] = []
     with open(path, "rb") as file, contextlib.suppress(ValueError, EOFError, UnicodeDecodeError):

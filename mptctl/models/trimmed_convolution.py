@@ -35,7 +35,7 @@ def _part(weight: Tensor, rows: range, columns: range) -> Tensor:
 
 
 class TrimmedConv2d(nn.Conv2d):
-    """A convolution that, on a CPU, computes with those rows and columns of its weights alone that meet the picture.
+    """A convolution that, on a CPU, leaves out rows and columns of its weights that never meet the picture.
 
     A ResNet with its ImageNet stem brings 32 pixels down to maps of 1x1, where eight of the nine weights of a
     3x3 convolution meet padding alone. They change no sum and get a gradient of zero. What is left is a
@@ -83,7 +83,7 @@ def restore_convolutions(model: nn.Module) -> None:
 
 @lru_cache(maxsize=1024)
 def rows_that_meet(side: int, kernel: int, stride: int, padding: int) -> range:
-    """Which rows of a convolution's weights meet the picture at some place, from the first to the last.
+    """The rows of a convolution's weights that meet the picture at some place, from the first to the last.
 
     Args:
         side: rows of the picture.

@@ -1,4 +1,4 @@
-"""A model that begins with the weights of the old one or of the reference, where both are one architecture."""
+"""A model that begins with the weights of the old one or of the reference, of the same architecture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAME = (
 
 @torch.no_grad()
 def begin_with(model: nn.Module, source: Checkpoint, class_names: Sequence[str], recipe: Recipe) -> None:
-    """Take over a model's weights and batch statistics; rows of classes that it does not know stay as they are.
+    """Take over a model's weights and batch statistics; rows of classes that it does not know stay.
 
     Args:
         model: in place, with the weights that it would begin with by itself.

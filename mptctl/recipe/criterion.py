@@ -27,13 +27,13 @@ SETTING_OF: Mapping[str, CriterionName] = {
 
 
 class Group(Typed):
-    """A group of keys of a recipe: its numbers are finite, and the type of a key decides how a value is read."""
+    """A group of keys of a recipe: numbers are finite, and the type of a key decides how a value is read."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
 
 class CriterionRecipe(Group):
-    """What the student's own answers cost, in every method."""
+    """The cost of the student's own answers, in every method."""
 
     # JSON has no infinity as a number; the text is read back as one.
     model_config = ConfigDict(ser_json_inf_nan="strings")

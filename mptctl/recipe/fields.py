@@ -300,7 +300,7 @@ class MethodRecipe(Group):
 
 
 class RuntimeRecipe(Group):
-    """Where and how the run computes; beside the seed and batch statistics, nothing changes more than rounding."""
+    """The machine side of a run; but for seed and batch statistics, nothing changes more than rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)

@@ -114,7 +114,7 @@ def _of_criterion(keys: Iterable[str]) -> list[str]:
 
 
 def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any]:
-    """``change`` over ``content``; where it says the picture size alone, the size before the centre crop follows."""
+    """``change`` over ``content``; of a picture size alone, the size before the centre crop follows."""
     merged = _merge(content, change)
     before, said = content.get("data"), change.get("data")
     if not isinstance(before, dict) or not isinstance(said, Mapping):
@@ -143,7 +143,7 @@ def _refuse_small_crop(data: DataRecipe, where: str) -> None:
 
 
 def not_said(name_or_file: str, base: str) -> str | None:
-    """What a file leaves open, and where that comes from, in a sentence; None for a preset, and a complete file.
+    """Say in a sentence what a file leaves open, and where that comes from; None for a complete file.
 
     Args:
         name_or_file: as `load_recipe` takes it, which reads it.

@@ -93,7 +93,7 @@ def recipe_keys() -> dict[str, Any]:
 
 
 def keys_called(name: str) -> list[str]:
-    """Dotted keys that a word without its group stands for: the same word, one of other programs', or one like it."""
+    """Dotted keys that a word without its group stands for: the same, another program's, or one like it."""
     words: dict[str, list[str]] = {}
     for key in recipe_keys():
         words.setdefault(key.partition(".")[2], []).append(key)
@@ -104,7 +104,7 @@ def keys_called(name: str) -> list[str]:
 
 
 def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """Field-by-field differences of two models of one type: dotted key, value of the one, value of the other."""
+    """Field-by-field differences of two models of one type: dotted key, value of either."""
     found: list[tuple[str, Any, Any]] = []
     for key in type(one).model_fields:
         mine, theirs = getattr(one, key), getattr(other, key)
@@ -116,7 +116,7 @@ def differences(one: BaseModel, other: BaseModel, prefix: str = "") -> list[tupl
 
 
 def batch_differences(one: Recipe, other: Recipe) -> list[tuple[str, Any, Any]]:
-    """What keeps two runs on one split from learning from the same batches in one process; as `differences`."""
+    """Differences that keep two runs on one split from learning from the same batches in one process."""
     return [
         found
         for found in differences(one, other)
@@ -134,14 +134,14 @@ def keys_of(group: str, mark: dict[str, Any]) -> set[str]:
 
 
 def may_change_between_starts() -> frozenset[str]:
-    """Dotted keys that may change between a run and its continuation: where and how fast it computes, not what."""
+    """Dotted keys that may change between a run and its continuation: where and how fast it computes."""
     return frozenset(
         key for key, field in recipe_keys().items() if field.json_schema_extra in (SPEED, ROUNDING)
     )
 
 
 def _nearest_key(key: str) -> str:
-    """The end of a message on an unknown key: the key of that name elsewhere, the most alike, or the groups."""
+    """The end of a message on an unknown key: that name elsewhere, the most alike, or the groups."""
     group, dot, name = key.partition(".")
     keys = keys_called(name if dot else group)
     in_group = [each for each in keys if each.startswith(f"{group}.")]

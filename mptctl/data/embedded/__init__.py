@@ -1,1 +1,1 @@
-"""Data that come with the package, and how they are read; sources and licences are in README.md beside this file."""
+"""Data that come with the package, and how they are read; README.md beside this has sources and licences."""

@@ -1,4 +1,4 @@
-"""Reads the data that come with the package: the glyphs that `characters` is made of, and the table of digits."""
+"""Reads the data that come with the package: the glyphs of `characters`, and the table of digits."""
 
 from __future__ import annotations
 

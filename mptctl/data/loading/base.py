@@ -1,4 +1,4 @@
-"""What all loaders share: the pass over a plan, what a kind of loader says of itself, and its statistics."""
+"""The base of all loaders: the pass over a plan, what a kind of loader says of itself, and its statistics."""
 
 from __future__ import annotations
 
@@ -88,17 +88,17 @@ class Loader(ABC):
 
     @classmethod
     def refuses(cls, plan: LoadPlan) -> str | None:
-        """Why it cannot serve a plan here and what to do, as the recipe's user should read it; None: it can."""
+        """Say why it cannot serve a plan here, and what to do, to the recipe's user; None: it can."""
         return None
 
     @classmethod
     def declines(cls, plan: LoadPlan) -> str | None:
-        """Why another kind should serve a plan where the recipe leaves the choice, in few words; None: it suits."""
+        """Say in few words why another kind should serve a plan where the choice is free; None: it suits."""
         return None
 
     @classmethod
     def suits(cls, plan: LoadPlan) -> str:
-        """Why it is the best choice for a plan that it does not decline, in few words."""
+        """Say in few words why it is the best choice for a plan that it does not decline."""
         return "nothing better can serve"
 
     def __init__(
@@ -136,7 +136,7 @@ class Loader(ABC):
         """Turn jobs into batches, in order."""
 
     def bottleneck(self) -> str:
-        """What held the last passes up, and which setting moves it, in one line."""
+        """Say in one line what held the last passes up, and which setting moves it."""
         stats = self.stats
         speed = f"{self.name} brought {stats.images_per_second:,.0f} images/s"
         if stats.wait_share <= WAIT_WORTH_SAYING:

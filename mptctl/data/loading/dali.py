@@ -1,4 +1,4 @@
-"""DALI driven by the plan: it reads, decodes, resizes and normalises what the plan names, and nothing else."""
+"""DALI driven by the plan: it reads, decodes, resizes and normalises the pictures that the plan names."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class DaliCpuLoader(DaliLoader):
 
 
 class DaliMixedLoader(DaliLoader):
-    """DALI decodes on the GPU, JPEGs partly in its hardware decoder; its batches never pass through the host."""
+    """DALI decodes on the GPU, JPEGs partly in its hardware decoder; batches never pass through the host."""
 
     name = "dali-mixed"
     advice = "set data.threads, data.prefetch and data.hw_decoder_load; mptctl bench loader --tune finds them"

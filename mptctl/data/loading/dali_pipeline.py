@@ -1,4 +1,4 @@
-"""The three shapes of a DALI pipeline, and the sizes and places by which it cuts and scales as torchvision does."""
+"""The three shapes of a DALI pipeline, and the sizes by which it cuts and scales as torchvision does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures decoded by torchvision in a pool of threads: works everywhere, and is what DALI is held against."""
+"""Pictures decoded by torchvision in a pool of threads: works everywhere; DALI is compared with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECES = 4
 
 
 class ThreadedLoader(Loader):
-    """Reads, decodes and cuts each picture in one of several threads, some batches ahead; on the CPU, normalises it."""
+    """Reads, decodes and cuts pictures in threads, some batches ahead; on the CPU, normalises them."""
 
     name = recipe_name = "threaded"
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
