@@ -10,8 +10,8 @@ from mpt_kernels.types import LossSettings
 from mptctl.machine.device import autocast
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
+from mptctl.models.layers import restore_convolutions
 from mptctl.models.networks import build_model, set_training_mode
-from mptctl.models.trimmed_convolution import restore_convolutions
 from mptctl.names import Role
 from mptctl.recipe import OptimRecipe, Recipe
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
-from mptctl.files.kept_names import is_kept
-from mptctl.files.output_kinds import OutputKind
+from mptctl.files.output_kinds import OutputKind, is_kept
 
 
 @dataclass(frozen=True)

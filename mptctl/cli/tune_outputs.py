@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def check_outputs(folder: Path, run_root: Path, recipe: str | None, models: list[str]) -> None:
     """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
     from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.files.kept_names import SEARCH_FILES
+    from mptctl.files.output_kinds import SEARCH_FILES
 
     outputs = Outputs()
     outputs.folder("tune", folder, SEARCH_FILES, lambda path: None)

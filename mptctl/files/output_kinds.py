@@ -1,9 +1,10 @@
-"""Kinds of outputs, and how a file that is there is known as an earlier output of the same kind."""
+"""The files that an output may replace: earlier ones of its kind, and none that mptctl keeps for itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 WRITTEN_BY = "Written by mptctl"
@@ -63,3 +64,22 @@ SVG = OutputKind("SVG figure", lambda path: begins_with(path, b"<?xml"))
 def figure_kind(path: Path) -> OutputKind:
     """The kind of a figure by the ending of its path."""
     return SVG if path.suffix.lower() == ".svg" else PNG
+
+
+# Names of the files that mptctl keeps in folders of its own, as patterns.
+RUN_FILES = (
+    "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
+    "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest-*.npz",
+)  # fmt: skip
+SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
+SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz")
+# Of a run that `study --results` keeps, beside those that have the names of a run's.
+RESULT_FILES = ("metrics.jsonl.gz",)
+PACK_FILES = ("pack.json", "pack-files.jsonl")
+
+KEPT_FILES = tuple(dict.fromkeys((*RUN_FILES, *SEARCH_FILES, *SPLIT_FILES, *RESULT_FILES, *PACK_FILES)))
+
+
+def is_kept(name: str) -> bool:
+    """Tell whether mptctl keeps a file of that name in a folder of its own."""
+    return any(fnmatchcase(name, pattern) for pattern in KEPT_FILES)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mptctl.errors import UsageError
 from mptctl.evaluation.reading.predictions import Predictions, read_predictions
-from mptctl.evaluation.reading.readers import is_predictions_file, passed_over
-from mptctl.inference.model_names import file_of, refuse_foreign, refuse_twice, refuse_without_split
-from mptctl.names import Part, Session
+from mptctl.evaluation.reading.readers import SUFFIXES, is_predictions_file, names_files, passed_over
+from mptctl.names import READ_FORMATS, Part, Session
 
 if TYPE_CHECKING:
     from mptctl.data.split import Split
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # Whom a comparison judges: it says itself where their runs are not finished.
 JUDGED = ("old", "new")
+# What a model in a file ends in, but for weights that somebody named otherwise.
+MODELS = (".pt", *(f".{form}" for form in READ_FORMATS))
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def load_updates(
         UsageError: one new model is named twice.
     """
     if len(news) > 1:
-        refuse_twice(news, session.run_root)
+        _refuse_twice(news, session.run_root)
     numbered = {f"new {number}": new for number, new in enumerate(news)}
     # What is wrong with NEW is said before what is wrong with the rest.
     every = {"old": names["old"], **numbered, **names}
@@ -160,10 +163,10 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     run_root = session.run_root
     ours = {role: name for role, name in names.items() if not is_predictions_file(Path(name).expanduser())}
     if ours:
-        refuse_foreign(ours.values(), run_root)
-        refuse_without_split(list(ours.values()), run_root)
+        _refuse_foreign(ours.values(), run_root)
+        _refuse_without_split(list(ours.values()), run_root)
     files = {
-        role: read_predictions(file_of(name, run_root)) for role, name in names.items() if role not in ours
+        role: read_predictions(_file_of(name, run_root)) for role, name in names.items() if role not in ours
     }
     if not ours:
         return _Loaded(files, None, {})
@@ -194,7 +197,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
         CheckpointError: no such model, or a damaged one.
         UsageError, DataError: there is no split, or a damaged one.
     """
-    refuse_without_split(names, run_root)
+    _refuse_without_split(names, run_root)
     from mptctl.models.run_folder import find_checkpoint
 
     paths = {name: find_checkpoint(name, run_root) for name in names}
@@ -254,3 +257,81 @@ def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
         raise DataError(
             f"{error}; it is of the split {ours[:12]}, that of {split.run_root} is {split.fingerprint[:12]}"
         ) from error
+
+
+def _file_of(name: str, run_root: Path) -> Path:
+    """The file of predictions: by their path, or below the run root."""
+    path = Path(name).expanduser()
+    below = run_root / path
+    return below if names_files(below) and not names_files(path) else path
+
+
+def _refuse_foreign(names: Iterable[str], run_root: Path) -> None:
+    """Refuse a file that is neither a model nor predictions, before splits and checkpoints are looked at.
+
+    Raises:
+        UsageError: names the endings that can be read. CheckpointError: a program of torch.export.
+    """
+    from mptctl.models.export_meta import refuse_torch_program
+
+    for name in names:
+        there = (path for path in (run_root / name, Path(name).expanduser()) if os.path.exists(path))
+        path = next(there, None)
+        if path is None or not os.path.isfile(path) or path.suffix.lower() in MODELS:
+            continue
+        refuse_torch_program(path.suffix, str(path))
+        try:
+            with open(path, "rb") as file:
+                begins = file.read(2)
+        except OSError:
+            continue  # said with its reason when it is read
+        # Weights may have any name: they are an archive, or a pickle.
+        if begins != b"PK" and begins[:1] != b"\x80":
+            raise UsageError(
+                f"{path}: is neither a model nor predictions; name a run, a model ({', '.join(MODELS)}), or "
+                f"predictions ({SUFFIXES})"
+            )
+
+
+def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
+    """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
+
+    Raises:
+        UsageError, DataError: there is none, or it is damaged.
+    """
+    from mptctl.data.split import load_split
+    from mptctl.data.split_file import SPLIT_NAME
+
+    # Not with pathlib, which raises at a loop of links and at a folder that cannot be read.
+    named = [Path(os.path.realpath(Path(name).expanduser())) for name in names]
+    if not all(
+        os.path.exists(path) or os.path.exists(run_root / name)
+        for path, name in zip(named, names, strict=True)
+    ):
+        return  # a model that is not there is said first
+    roots = {
+        Path(os.path.realpath(run_root)),
+        *(path.parent for path in named),
+        *(path.parent.parent for path in named),
+    }
+    found = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
+    if len(found) <= 1:
+        load_split(found[0] if found else run_root)
+
+
+def _refuse_twice(news: Sequence[str], run_root: Path) -> None:
+    """Refuse one new model under two names: its row would stand there twice.
+
+    Raises:
+        UsageError: it is. CheckpointError: there is no such model.
+    """
+    from mptctl.models.run_folder import find_checkpoint
+
+    seen: dict[str, str] = {}
+    for new in news:
+        is_file = is_predictions_file(Path(new).expanduser())
+        place = os.path.realpath(_file_of(new, run_root) if is_file else find_checkpoint(new, run_root))
+        if place in seen:
+            other = "" if seen[place] == new else f" (as {seen[place]} before)"
+            raise UsageError(f"{new}: is named twice as NEW{other}; name each replacement once")
+        seen[place] = new

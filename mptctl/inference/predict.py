@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
@@ -195,13 +195,14 @@ def _one_pass(
     outputs: dict[str, NDArray[np.float32]] = {}
     place = np.full(pictures, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
-    seen = SeenMask(pictures)
+    counts = np.zeros(pictures, dtype=np.int64)
     loader = make_loader(plan, progress=shown.progress)
     try:
         count = 0
         for batch, found in forward(list(networks.values()), loader):
-            seen.add(batch.index)
-            at = place[batch.index.numpy()]
+            index = batch.index.numpy()
+            np.add.at(counts, index, 1)
+            at = place[index]
             for role, output in zip(networks, found, strict=True):
                 if role not in outputs:
                     outputs[role] = np.empty((len(rows), output.shape[1]), dtype=np.float32)
@@ -210,33 +211,23 @@ def _one_pass(
             shown.seen(count)
     finally:
         loader.close()
-    seen.check(rows)
+    refuse_miscounted(counts, rows)
     return outputs
 
 
-class SeenMask:
-    """Counts every sample of an evaluation, so that none is missing and none is there twice."""
+def refuse_miscounted(counts: NDArray[np.int64], expected: NDArray[np.int64]) -> None:
+    """Refuse an evaluation that missed a sample or saw one twice.
 
-    def __init__(self, num_rows: int) -> None:
-        """``num_rows``: rows of the manifest."""
-        self.counts = torch.zeros(num_rows, dtype=torch.int32)
+    Args:
+        counts: (M,) how often each row of the manifest was seen, over all workers.
+        expected: (n,) rows that were to be seen once.
 
-    def add(self, index: Tensor) -> None:
-        """Count the samples of a batch; ``index`` is (B,) int64 on the CPU."""
-        self.counts.index_add_(0, index, torch.ones(len(index), dtype=torch.int32))
-
-    def check(self, expected: NDArray[np.int64]) -> None:
-        """Compare with the (n,) rows that were to be seen; sum ``counts`` over all workers before.
-
-        Raises:
-            DataError: how many are missing or were seen more than once, or did not belong there.
-        """
-        due = torch.zeros_like(self.counts)
-        due[torch.from_numpy(expected)] = 1
-        missing = int((self.counts < due).sum())
-        extra = int((self.counts > due).sum())
-        if missing or extra:
-            raise DataError(
-                f"evaluation saw {missing} samples not at all and {extra} too often or without need, "
-                f"of {len(expected)}; its result is not valid"
-            )
+    Raises:
+        DataError: how many are missing or were seen more than once, or did not belong there.
+    """
+    off = counts - np.bincount(expected, minlength=len(counts))
+    if off.any():
+        raise DataError(
+            f"evaluation saw {(off < 0).sum()} samples not at all and {(off > 0).sum()} too often or without "
+            f"need, of {len(expected)}; its result is not valid"
+        )

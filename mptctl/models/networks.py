@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
-from mptctl.models.drop_block import insert_drop_block
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
+from mptctl.models.layers import insert_drop_block, trim_convolutions
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm
-from mptctl.models.trimmed_convolution import trim_convolutions
 from mptctl.recipe import ModelRecipe
 
 # Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.files import PARTIAL
-from mptctl.files.kept_names import RUN_FILES
+from mptctl.files.output_kinds import RUN_FILES
 
 LOCK = "lock"
 # Beside the runs, the run root holds this folder of decoded pictures and teacher logits.

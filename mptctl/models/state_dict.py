@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, one_line, some
-from mptctl.models.safetensors_file import read_safetensors
+from mptctl.models.programs import read_safetensors
 
 # Chosen: members that are many times larger than their archive would only serve to fill the memory.
 LARGEST_RATIO = 10

@@ -300,7 +300,7 @@ class MethodRecipe(Group):
 
 
 class RuntimeRecipe(Group):
-    """The machine side of a run; but for seed and batch statistics, nothing changes more than rounding."""
+    """The device and precision of a run; but for seed and batch statistics, they change only rounding."""
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="seed of initial weights, order and augmentation")
     device: str = Field("auto", description="auto, cpu, cuda or cuda:N", json_schema_extra=ROUNDING)

@@ -23,7 +23,7 @@ from mptctl.files.output_kinds import OutputKind
 from mptctl.machine.facts import require_extra
 from mptctl.models.export_meta import KEY, ExportMeta
 from mptctl.models.onnx_program import LARGEST, onnx_content
-from mptctl.models.safetensors_file import tensors_content
+from mptctl.models.programs import tensors_content
 from mptctl.names import ExportFormat
 
 # What a program of torch.export says of itself, as an extra file of its archive.

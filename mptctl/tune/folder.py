@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from mptctl.files import write_atomically
-from mptctl.files.kept_names import SEARCH_FILES
+from mptctl.files.output_kinds import SEARCH_FILES
 from mptctl.models.ownership import RUN, Kind, is_run
 from mptctl.tune.tune_report import TuneReport
 

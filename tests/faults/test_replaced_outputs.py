@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mptctl.data.split import make_split
-from mptctl.files.kept_names import KEPT_FILES
+from mptctl.files.output_kinds import KEPT_FILES
 from mptctl.models.export_meta import ExportMeta
 from mptctl.models.run_folder import RunDir
 from mptctl.release.export_formats import export_kind

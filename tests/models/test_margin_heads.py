@@ -15,8 +15,8 @@ from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.models import drop_block
 from mptctl.models.checkpoint import load_checkpoint, load_model
-from mptctl.models.drop_block import DropBlock
 from mptctl.models.heads import CosineHead, LinearMarginHead, directions
+from mptctl.models.layers import DropBlock
 from mptctl.models.networks import build_model
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe import ModelRecipe, Recipe, load_recipe

@@ -22,28 +22,22 @@ WAIT_WORTH_SAYING = 0.02
 
 
 class LoaderStats:
-    """How fast pictures came, and how long the model waited for them."""
+    """The speed at which pictures came, and the time that the model waited for them."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin counting anew."""
         self.images = 0
-        self.batches = 0
         self.wait_seconds = 0.0
         self._begin = self._end = time.perf_counter()
 
     def count(self, images: int, wait_seconds: float) -> None:
         """Count one batch: its pictures, and how long it was waited for."""
         self.images += images
-        self.batches += 1
         self.wait_seconds += wait_seconds
         self._end = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """Time from `reset` to the last batch."""
+        """Time from the making of the loader to the last batch."""
         return self._end - self._begin
 
     @property
@@ -77,7 +71,7 @@ class Loader(ABC):
         in_memory: whether it decodes every picture before the first batch, at one size, and keeps it.
         steps_per_epoch: global batches of one pass.
         num_samples: samples of this part, over all workers.
-        stats: pictures, and time that the consumer waited; ``reset`` begins anew.
+        stats: pictures, and time that the consumer waited.
     """
 
     name: str
