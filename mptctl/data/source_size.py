@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mptctl.data.characters import CLASS_NAMES, TEST_PER_CLASS, TRAIN_PER_CLASS
 from mptctl.data.image_folder import class_folders, parts_of, picture_files
 from mptctl.data.manifest import TEST, TRAIN
-from mptctl.data.sources import read_array
+from mptctl.data.sources import arrange_digits
 from mptctl.errors import DataError, UsageError
 from mptctl.names import Source
 
@@ -39,7 +39,7 @@ def count_source(source: Source, root: Path | None) -> SourceSize:
         classes = len(CLASS_NAMES)
         return SourceSize(classes, TRAIN_PER_CLASS * classes, TEST_PER_CLASS * classes)
     if source == "digits":
-        _, labels, train = read_array("digits", None)
+        _, labels, train = arrange_digits()
         return SourceSize(len(set(labels.tolist())), train, len(labels) - train)
     if source in CIFAR:
         return CIFAR[source]

@@ -68,7 +68,7 @@ def read_source(
             keep_characters(pictures, cache_dir)
         return _array_manifest(source, None, CLASS_NAMES, pictures, labels, num_train), []
     if source == "digits":
-        return _array_manifest(source, None, tuple("0123456789"), *read_array(source, None)), []
+        return _array_manifest(source, None, tuple("0123456789"), *arrange_digits()), []
     if root is None:
         raise UsageError(f"split {source}: needs --data-root DIR, the folder that holds the data")
     root = root.expanduser().resolve()
@@ -80,13 +80,28 @@ def read_source(
         raise DataError(f"{root}: not readable; expected {_expected(source)} in it")
     if source in _CIFAR:
         names = tuple(_open_cifar(source, root, train=False).classes)
-        return _array_manifest(source, root, names, *read_array(source, root)), []
+        return _array_manifest(source, root, names, *read_cifar(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
 
 
 @lru_cache(maxsize=1)
-def read_array(source: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
-    """All pictures of a source that is one array, training part first.
+def arrange_digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
+    """The digits in colour, training part first; result as of `read_cifar`."""
+    levels, labels = read_digits()
+    grey = np.rint(levels * (255 / 16)).astype(np.uint8)
+    keys = random_keys(_DIGITS_SEED, 0, np.arange(len(labels)), 0)
+    is_train = np.zeros(len(labels), dtype=np.bool_)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        is_train[rows[np.argsort(keys[rows])[: len(rows) // 2]]] = True
+    order = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
+    pictures = np.repeat(grey[order][..., None], 3, axis=-1)
+    return pictures, labels[order], int(is_train.sum())
+
+
+@lru_cache(maxsize=1)
+def read_cifar(source: str, root: Path) -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
+    """All pictures of CIFAR, training part first.
 
     Returns:
         (M, H, W, 3) uint8 pictures, (M,) int32 labels in the source's order, and the number of training rows.
@@ -94,9 +109,6 @@ def read_array(source: str, root: Path | None) -> tuple[NDArray[np.uint8], NDArr
     Raises:
         DataError: the files are not there or not those that torchvision keeps.
     """
-    if source == "digits":
-        return _digits()
-    assert root is not None
     parts = [_torchvision_cifar(source, root, train=train) for train in (True, False)]
     pictures = np.concatenate([part[0] for part in parts])
     labels = np.concatenate([part[1] for part in parts])
@@ -115,10 +127,11 @@ def load_array(manifest: Manifest, *, seed: int, cache_dir: Path) -> NDArray[np.
     """
     if manifest.source == "characters":
         return load_characters(manifest.content, seed, cache_dir)
-    pictures, _, _ = read_array(manifest.source, manifest.root)
+    root = manifest.root
+    pictures, _, _ = arrange_digits() if root is None else read_cifar(manifest.source, root)
     if content_digest(pictures) != manifest.content:
         raise DataError(
-            f"{manifest.source} in {manifest.root}: changed since split; restore it, or run split --overwrite"
+            f"{manifest.source} in {root}: changed since split; restore it, or run split --overwrite"
         )
     return pictures
 
@@ -144,19 +157,6 @@ def _array_manifest(
         kinds=np.full(len(labels), ARRAY, dtype=np.uint8),
         content=content_digest(pictures),
     )
-
-
-def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int32], int]:
-    levels, labels = read_digits()
-    grey = np.rint(levels * (255 / 16)).astype(np.uint8)
-    keys = random_keys(_DIGITS_SEED, 0, np.arange(len(labels)), 0)
-    is_train = np.zeros(len(labels), dtype=np.bool_)
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        is_train[rows[np.argsort(keys[rows])[: len(rows) // 2]]] = True
-    order = np.concatenate([np.flatnonzero(is_train), np.flatnonzero(~is_train)])
-    pictures = np.repeat(grey[order][..., None], 3, axis=-1)
-    return pictures, labels[order], int(is_train.sum())
 
 
 def _torchvision_cifar(

@@ -144,17 +144,6 @@ def make_split(
             written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
-    has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
-    if has_own and val_fraction:
-        raise UsageError(
-            f"--val-fraction {val_fraction:g}: {root} has val/ and test/, so val/ is the validation part; "
-            "leave it out"
-        )
-    if val_fraction is None:
-        by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
-        val_fraction = 0.0 if has_own else by_default
-    if not 0.0 <= val_fraction < 1.0:
-        raise UsageError(f"--val-fraction {val_fraction}: must be at least 0 and below 1")
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -163,17 +152,10 @@ def make_split(
         class_fraction=class_fraction,
         order=order,
         seed=seed,
-        val_fraction=val_fraction,
+        val_fraction=_part_held_out(source, root, val_fraction),
     )
     if (run_root / SPLIT_NAME).exists() and not overwrite:
-        existing = load_split(run_root)
-        changed = [f"{key}: {was} -> {now}" for key, was, now in differences(existing.file.request, request)]
-        if changed:
-            raise UsageError(
-                f"{run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
-                "replace it with --overwrite, or choose another --run-root"
-            )
-        return existing
+        return _load_same(run_root, request)
     refuse_foreign_split(run_root / SPLIT_NAME)
     manifest, quarantined = read_source(
         source,
@@ -188,6 +170,37 @@ def make_split(
     split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
     save_split(split)
     return split
+
+
+def _part_held_out(source: Source, root: Path | None, asked: float | None) -> float:
+    """The part of each class's training pictures that is held out, as asked or by default.
+
+    Raises:
+        UsageError: out of range, or the source has a validation part of its own.
+    """
+    has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
+    if has_own and asked:
+        raise UsageError(
+            f"--val-fraction {asked:g}: {root} has val/ and test/, so val/ is the validation part; leave it out"
+        )
+    if asked is None:
+        by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
+        return 0.0 if has_own else by_default
+    if not 0.0 <= asked < 1.0:
+        raise UsageError(f"--val-fraction {asked}: must be at least 0 and below 1")
+    return asked
+
+
+def _load_same(run_root: Path, request: SplitRequest) -> Split:
+    """Read the split of a run root; UsageError where it is of another request."""
+    existing = load_split(run_root)
+    changed = [f"{key}: {was} -> {now}" for key, was, now in differences(existing.file.request, request)]
+    if changed:
+        raise UsageError(
+            f"{run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
+            "replace it with --overwrite, or choose another --run-root"
+        )
+    return existing
 
 
 def save_split(split: Split) -> None:

@@ -55,7 +55,14 @@ def free_group_memory(system: Path = SYSTEM) -> int | None:
 
     File pages that nobody has used for a while count as free, since the system takes them back.
     """
-    return min((max(0, limit - _used(group)) for group, limit in _memory_limits(system)), default=None)
+    free = []
+    for group, limit in _memory_limits(system):
+        used = _text(group / "memory.current") or _text(group / "memory.usage_in_bytes")
+        lines = _text(group / "memory.stat").splitlines()
+        stat = dict(line.split(" ", 1) for line in lines if " " in line)
+        unused = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
+        free.append(max(0, limit - int(used or 0) + int(unused)))
+    return min(free, default=None)
 
 
 def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
@@ -63,13 +70,6 @@ def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
         limit = _text(group / "memory.max") or _text(group / "memory.limit_in_bytes")
         if limit.isdecimal() and int(limit) < UNLIMITED:
             yield group, int(limit)
-
-
-def _used(group: Path) -> int:
-    used = _text(group / "memory.current") or _text(group / "memory.usage_in_bytes")
-    stat = dict(line.split(" ", 1) for line in _text(group / "memory.stat").splitlines() if " " in line)
-    unused = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
-    return int(used or 0) - int(unused)
 
 
 def _groups(controller: str, system: Path) -> Iterator[Path]:

@@ -83,7 +83,13 @@ def _choices(kind: Any) -> set[Any]:
 
 def _read_text(kinds: set[Any], text: str) -> object:
     if Any in kinds:
-        return _by_looks(text) if isinstance(text, Plain) else text
+        if not isinstance(text, Plain):
+            return text
+        # As YAML 1.2 takes text without quotes; what is none of these stays `Plain`.
+        number = _number(text)
+        if number is not None:
+            return number
+        return None if text in NOTHING else TRUTH.get(text, text)
     if str in kinds or not kinds & {int, float, bool}:
         return str(text)
     if kinds & {int, float}:
@@ -94,14 +100,6 @@ def _read_text(kinds: set[Any], text: str) -> object:
     if text not in TRUTH:
         raise PydanticCustomError("truth", "must be true or false")
     return TRUTH[text]
-
-
-def _by_looks(text: str) -> object:
-    """The value that YAML 1.2 takes a text without quotes for; `Plain` where a field of text keeps it."""
-    number = _number(text)
-    if number is not None:
-        return number
-    return None if text in NOTHING else TRUTH.get(text, text)
 
 
 def _number(text: str) -> int | float | None:

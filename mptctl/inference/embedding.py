@@ -73,7 +73,14 @@ def embed(
         NonFiniteError: features that are NaN or infinite.
     """
     for checkpoint in checkpoints.values():
-        _refuse_other_dimensions(checkpoint)
+        width = checkpoint.meta.recipe.model.embedding_dim
+        if width != DIMENSIONS:
+            plural = "" if width == 1 else "s"
+            has = "no embedding" if width is None else f"an embedding of {width} dimension{plural}"
+            raise CheckpointError(
+                f"{checkpoint.path}: has {has}, and the figure shows {DIMENSIONS}; train a run with "
+                f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
+            )
     features = compute_features(checkpoints, split, session, part=part)
     place = {name: i for i, name in enumerate(split.classes.names)}
     labels = split.labels[split.indices(part)].astype(np.int64)
@@ -92,13 +99,3 @@ def embed(
             num_old=split.classes.num_old,
         )
     return found
-
-
-def _refuse_other_dimensions(checkpoint: Checkpoint) -> None:
-    width = checkpoint.meta.recipe.model.embedding_dim
-    if width != DIMENSIONS:
-        has = "no embedding" if width is None else f"an embedding of {width} dimension{'s' * (width > 1)}"
-        raise CheckpointError(
-            f"{checkpoint.path}: has {has}, and the figure shows {DIMENSIONS}; train a run with "
-            f"--set model.embedding_dim={DIMENSIONS} (on CIFAR-10: --recipe cifar10-embedding)"
-        )

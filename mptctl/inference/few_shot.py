@@ -110,7 +110,6 @@ def few_shot(
     place = {name: number for number, name in enumerate(split.classes.names)}
     rows = [np.flatnonzero(labels == place[name]) for name in novel]
     _refuse_too_few(checkpoint, novel, rows, request)
-
     began = time.perf_counter()
     features = torch.from_numpy(compute_features({"model": checkpoint}, split, session)["model"])
     computed = time.perf_counter()

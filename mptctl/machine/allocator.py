@@ -40,7 +40,9 @@ def freed_memory_kept() -> Iterator[None]:
             _open.remove(block)
             if not _open:
                 _set_options(_GIVE_BACK)
-                _give_back()
+                trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+                if trim is not None:
+                    trim(ctypes.c_size_t(0))
 
 
 def _set_options(options: Mapping[int, Sequence[int]]) -> None:
@@ -49,9 +51,3 @@ def _set_options(options: Mapping[int, Sequence[int]]) -> None:
     if set_option is not None:
         for option, values in options.items():
             any(set_option(option, value) for value in values)
-
-
-def _give_back() -> None:
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))

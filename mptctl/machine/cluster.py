@@ -62,18 +62,14 @@ def ray_folder() -> Iterator[Path]:
         UsageError: the temporary directory's path is too long for Ray's sockets.
         StorageError: the temporary directory cannot be written.
     """
-    _refuse_long(temporary_directory())
+    parent = temporary_directory()
+    excess = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET)) - MOST_SOCKET_BYTES
+    if excess > 0:
+        raise UsageError(
+            f"{parent}: {excess} characters too long for Ray's sockets; set TMPDIR to a shorter path"
+        )
     with scratch_folder() as folder:
         yield folder / INNER
-
-
-def _refuse_long(parent: Path) -> None:
-    there = len(os.fsencode(parent / f"{PREFIX}12345678" / SOCKET))
-    if there > MOST_SOCKET_BYTES:
-        raise UsageError(
-            f"{parent}: {there - MOST_SOCKET_BYTES} characters too long for Ray's sockets; set TMPDIR to a "
-            "shorter path"
-        )
 
 
 def quiet(address: str | None) -> None:

@@ -116,7 +116,15 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     refuse_torch_program(path.suffix, str(path))
     if path.suffix.lower() in EXPORT_READERS:
-        return _exported(path)
+        exported, weights, arch = read_exported(path)
+        meta = CheckpointMeta(
+            origin="imported",
+            recipe=exported.recipe(arch),
+            class_names=exported.class_names,
+            num_old=exported.num_old,
+            split_fingerprint=exported.split_fingerprint,
+        )
+        return Checkpoint(path, meta, weights, None, _digest(meta.model_dump_json(), weights, None))
     content = load_safely(path, advice=_valid_beside)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(
@@ -143,19 +151,6 @@ def load_checkpoint(path: Path) -> Checkpoint:
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: not a checkpoint: {one_line(error)[:120]}") from error
     return Checkpoint(path, meta, model, training, found)
-
-
-def _exported(path: Path) -> Checkpoint:
-    """An exported model as a checkpoint; see `read_exported`."""
-    exported, model, arch = read_exported(path)
-    meta = CheckpointMeta(
-        origin="imported",
-        recipe=exported.recipe(arch),
-        class_names=exported.class_names,
-        num_old=exported.num_old,
-        split_fingerprint=exported.split_fingerprint,
-    )
-    return Checkpoint(path, meta, model, None, _digest(meta.model_dump_json(), model, None))
 
 
 def load_model(checkpoint: Checkpoint) -> nn.Module:

@@ -60,12 +60,7 @@ def import_model(
     refuse_own_inputs(folder, (weights,))
     existing: Existing = "replace" if overwrite else "refuse for good"
     RunDir(folder).refuse_unusable(existing)
-    unknown = [] if classes is None else [name for name in class_names if name not in set(classes)]
-    if unknown:
-        raise CheckpointError(
-            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
-            "has them"
-        )
+    _refuse_strangers(class_names, class_names if classes is None else classes)
     if recipe.model.arch == "onnx":
         state = _asked_state(weights, class_names, recipe)
     else:
@@ -88,6 +83,15 @@ def import_model(
         run.write_start(recipe.to_yaml(), split_json, choose_device("cpu"))
         save_checkpoint(run.best, meta, state)
     return run.best
+
+
+def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> None:
+    unknown = [name for name in class_names if name not in set(classes)]
+    if unknown:
+        raise CheckpointError(
+            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
+            "has them"
+        )
 
 
 @torch.no_grad()

@@ -49,7 +49,6 @@ def locked(folder: Path, kind: Kind, existing: Existing) -> Iterator[None]:
         except OSError as error:
             raise storage_error(folder, error) from error
         file = _open(folder / LOCK, create=True)
-        assert file is not None
         try:
             if not _take(file, folder / LOCK):
                 raise _busy(folder)
@@ -86,8 +85,9 @@ def is_free(folder: Path) -> bool:
     Raises:
         UsageError: what is called ``lock`` in it is not one of ours.
     """
-    file = _open(folder / LOCK, create=False)
-    if file is None:
+    try:
+        file = _open(folder / LOCK, create=False)
+    except FileNotFoundError:
         return True
     try:
         # Shared, so that two that only look are not in each other's way.
@@ -121,8 +121,8 @@ def wait_until_free(folder: Path, at_most: float = math.inf) -> None:
         time.sleep(LOOK_EVERY)
 
 
-def _open(path: Path, *, create: bool) -> int | None:
-    """Open a lock; None where there is none and none is to be made."""
+def _open(path: Path, *, create: bool) -> int:
+    """Open a lock; FileNotFoundError where there is none and none is to be made."""
     refusal = UsageError(f"{path}: is not a lock of mptctl's; move it away, or use another --name")
     try:
         # Looked at first: opening a FIFO would wake up whoever waits at its other end.
@@ -132,7 +132,7 @@ def _open(path: Path, *, create: bool) -> int | None:
         file = os.open(path, CAREFULLY | (os.O_CREAT if create else 0), 0o666)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not create:
-            return None
+            raise
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise refusal from error
         raise storage_error(path, error) from error

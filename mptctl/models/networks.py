@@ -117,7 +117,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         insert_drop_block(model, recipe.arch, recipe.dropblock, recipe.dropblock_size)
     trim_convolutions(model)
     if recipe.pretrained is not None:
-        _load_pretrained(model, recipe)
+        _load_pretrained(model, recipe, recipe.pretrained)
     if recipe.train == "head":
         head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
         for parameter in model.parameters():
@@ -255,14 +255,13 @@ def _use_small_stem(model: nn.Module, arch: str) -> None:
     model.maxpool = nn.Identity()
 
 
-def _load_pretrained(model: nn.Module, recipe: ModelRecipe) -> None:
-    assert recipe.pretrained is not None
-    if recipe.pretrained == "torchvision":
+def _load_pretrained(model: nn.Module, recipe: ModelRecipe, pretrained: str) -> None:
+    if pretrained == "torchvision":
         state = _torchvision_weights(recipe.arch)
         where = f"torchvision's weights of {recipe.arch}"
     else:
-        state = read_state_dict(Path(recipe.pretrained).expanduser())
-        where = recipe.pretrained
+        state = read_state_dict(Path(pretrained).expanduser())
+        where = pretrained
     head = find_head(model, recipe.arch)[0]
     own = model.state_dict()
     body = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}

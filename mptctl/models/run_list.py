@@ -13,13 +13,13 @@ from pydantic import Field
 
 from mptctl.errors import MptctlError, one_line
 from mptctl.files import Model
-from mptctl.models.checkpoint import Checkpoint, load_checkpoint
+from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import is_free
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.ownership import NOT_A_RUN, is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName
-from mptctl.recipe import Recipe, load_recipe
+from mptctl.recipe import load_recipe
 
 RunState = Literal["finished", "running", "interrupted", "imported", "broken"]
 
@@ -109,11 +109,12 @@ def _look_at(folder: Path, name: str) -> _Found:
         free, lines = is_free(folder), read_metrics(run.metrics)
         best = load_checkpoint(run.best) if run.best.is_file() else None
         other = load_checkpoint(run.last) if best is None and run.last.is_file() else None
-        recipe = _recipe(run, best or other)
+        newest = best or other
+        # A run that was ended before its first checkpoint has the recipe that it began with.
+        recipe = newest.meta.recipe if newest is not None else load_recipe(str(run.recipe), of_run=True)
     except (MptctlError, OSError) as error:
         problem = one_line(error).removeprefix(f"{folder}{os.sep}")
         return _Found(entry.model_copy(update={"problem": problem}), None, frozenset())
-    newest = best or other
     imported = newest is not None and newest.meta.origin == "imported"
     state: RunState = "imported" if imported else "finished" if run.is_finished() else "interrupted"
     known = {
@@ -128,8 +129,3 @@ def _look_at(folder: Path, name: str) -> _Found:
         None if best is None else best.digest,
         frozenset(() if newest is None else newest.meta.teachers.values()),
     )
-
-
-def _recipe(run: RunDir, checkpoint: Checkpoint | None) -> Recipe:
-    """Of the checkpoint, or where the run was ended before its first one, of the file that it began with."""
-    return checkpoint.meta.recipe if checkpoint is not None else load_recipe(str(run.recipe), of_run=True)

@@ -19,7 +19,7 @@ from torchvision import datasets
 from mptctl.data.embedded import read
 from mptctl.data.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
-from mptctl.data.sources import read_array, read_source
+from mptctl.data.sources import arrange_digits, read_cifar, read_source
 from mptctl.errors import DataError, UsageError
 from tests.common import environment
 
@@ -36,12 +36,12 @@ def test_digits_are_divided_evenly_by_class_and_the_same_each_time() -> None:
     test = np.bincount(manifest.labels[manifest.parts == TEST])
     assert (abs(train - test) <= 1).all()
     assert int(train.sum()) == 896
-    read_array.cache_clear()
+    arrange_digits.cache_clear()
     assert read_source("digits", None)[0].fingerprint == manifest.fingerprint
 
 
 def test_digits_are_those_of_scikit_learn() -> None:
-    pictures, labels, _ = read_array("digits", None)
+    pictures, labels, _ = arrange_digits()
     assert pictures.shape == (1797, 8, 8, 3)
     assert pictures.max() == 255
     ours = sorted(
@@ -90,7 +90,7 @@ def test_a_table_of_digits_that_cannot_be_read_is_named(
     if content is not None:
         table.write_bytes(content)
     monkeypatch.setattr(read, "DIGITS", table)
-    read_array.cache_clear()
+    arrange_digits.cache_clear()
     with pytest.raises(DataError, match=rf"{table}: missing or damaged; install mptctl again"):
         read_source("digits", None)
 
@@ -115,7 +115,7 @@ def write_cifar10(root: Path, monkeypatch: pytest.MonkeyPatch, rows: int = 20) -
     for key, value in lists.items():
         monkeypatch.setattr(datasets.CIFAR10, key, value)
     monkeypatch.setitem(datasets.CIFAR10.meta, "md5", hashlib.md5(meta).hexdigest())
-    read_array.cache_clear()
+    read_cifar.cache_clear()
     return pictures.transpose(0, 1, 3, 4, 2).reshape(-1, 32, 32, 3)
 
 
@@ -127,7 +127,7 @@ def test_cifar_is_read_from_the_files_that_torchvision_keeps(
     assert manifest.class_names == tuple(f"thing{i}" for i in range(10))
     assert np.bincount(manifest.parts).tolist() == [100, 0, 20]
     assert manifest.labels[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
-    np.testing.assert_array_equal(read_array("cifar10", tmp_path.resolve())[0], written)
+    np.testing.assert_array_equal(read_cifar("cifar10", tmp_path.resolve())[0], written)
     assert manifest.ids(np.array([99, 100, 119])).tolist() == ["train/00099", "test/00000", "test/00019"]
 
 

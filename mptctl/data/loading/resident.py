@@ -48,7 +48,9 @@ class ResidentLoader(Loader):
         """Also what takes more memory than the recipe allows."""
         if plan.crops_as_stored:
             return "random-resized-crop needs pictures as stored"
-        return None if _fits(plan) else f"{_size(plan)}, above {_limit(plan)}"
+        if plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb:
+            return None
+        return f"{_size(plan)}, above {_limit(plan)}"
 
     @classmethod
     def suits(cls, plan: LoadPlan) -> str:
@@ -140,10 +142,6 @@ class ResidentLoader(Loader):
         row_d, top_d, left_d, flip_d = where.to(self.plan.device, non_blocking=True).unbind()
         pictures = self._device_windows[row_d, top_d, left_d]
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
-
-
-def _fits(plan: LoadPlan) -> bool:
-    return plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb
 
 
 def _size(plan: LoadPlan) -> str:
