@@ -181,7 +181,8 @@ def _part_held_out(source: Source, root: Path | None, asked: float | None) -> fl
     has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
     if has_own and asked:
         raise UsageError(
-            f"--val-fraction {asked:g}: {root} has val/ and test/, so val/ is the validation part; leave it out"
+            f"--val-fraction {asked:g}: {root} has val/ and test/, so val/ is the validation part; "
+            "leave it out"
         )
     if asked is None:
         by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION

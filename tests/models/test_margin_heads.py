@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
-from mptctl.models import drop_block
+from mptctl.models import layers
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.heads import CosineHead, LinearMarginHead, directions
 from mptctl.models.layers import DropBlock
@@ -175,7 +175,7 @@ def test_a_head_goes_behind_an_embedding_and_is_what_head_training_trains() -> N
 
 
 def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drop_block, "RAMP_STEPS", 1)
+    monkeypatch.setattr(layers, "RAMP_STEPS", 1)
     torch.manual_seed(0)
     layer, x = DropBlock(0.2, 3), torch.ones(400, 2, 7, 7)
     assert layer.eval()(x) is x
@@ -204,7 +204,7 @@ def test_drop_block_rises_over_the_steps() -> None:
     x = torch.ones(100, 10, 4, 4)
     torch.manual_seed(0)
     assert (layer(x) == 0).float().mean() < 0.01
-    layer.steps.fill_(drop_block.RAMP_STEPS // 2)
+    layer.steps.fill_(layers.RAMP_STEPS // 2)
     assert (layer(x) == 0).float().mean().item() == pytest.approx(0.5, abs=0.02)
 
 
@@ -219,7 +219,7 @@ def test_a_resnet_has_drop_block_after_its_last_two_stages() -> None:
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(model.eval()(x), plain.eval()(x))
     for name in found:
-        model.get_buffer(f"{name}.steps").fill_(drop_block.RAMP_STEPS)
+        model.get_buffer(f"{name}.steps").fill_(layers.RAMP_STEPS)
     model.train(), plain.train()
     assert not torch.equal(model(x), plain(x))
     with pytest.raises(UsageError, match="for ResNets"):
