@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from mptctl.data.manifest import PART_CODES, Manifest
 from mptctl.errors import DataError, UsageError
 from mptctl.files import Model
+from mptctl.files.explained import explain
 from mptctl.names import Order, Part, Source, Verify
 
 SPLIT_NAME = "split.json"
@@ -104,11 +105,7 @@ def parse_split_file(content: bytes, path: Path) -> SplitFile:
     try:
         return SplitFile.model_validate_json(content)
     except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "file"
-        raise DataError(
-            f"{path}: {where}: {problem['msg']}; run mptctl split again with --overwrite"
-        ) from error
+        raise DataError(f"{path}: {explain(error, SplitFile)}; {REPAIR}") from error
 
 
 def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:

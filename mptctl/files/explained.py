@@ -42,7 +42,8 @@ def explain(
     # A key with a slip in it is unknown, and the one that was meant is missing; the former says more.
     problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
     kind, place = problem["type"], problem["loc"]
-    key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    key = "".join(parts).removeprefix(".") or "file"
     if kind == "extra_forbidden":
         keys = list(_record_at(record, place[:-1]).model_fields)
         return f"unknown key {shown(key)}{meant(key) if meant else nearest(str(place[-1]), keys)}"
@@ -61,7 +62,7 @@ def explain(
         .partition(", unable to parse")[0]
         .replace("Input should be", "must be")
     )
-    given = "" if kind == "missing" else f", got {shown_value(got)}"
+    given = "" if kind in ("missing", "json_invalid") else f", got {shown_value(got)}"
     return f"{key}: {said[:1].lower()}{said[1:]}{given}"
 
 

@@ -218,7 +218,7 @@ def test_row_37_tune_writes_neither_over_its_recipe_nor_through_a_link(
 
 @pytest.mark.parametrize(
     ("content", "code", "message"),
-    [(None, 2, "no split.json in"), ("{", 4, "split.json: file: Invalid JSON")],
+    [(None, 2, "no split.json in"), ("{", 4, "split.json: file: invalid JSON")],
 )
 def test_a_split_that_is_missing_or_damaged_is_said_before_torch_is_imported(
     tmp_path: Path, content: str | None, code: int, message: str
