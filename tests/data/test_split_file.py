@@ -53,7 +53,7 @@ def test_a_split_that_was_edited_is_refused(tmp_path: Path, change: dict[str, ob
     make_split("digits", run_root=tmp_path)
     path = tmp_path / "split.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    expected = "manifest: String should match" if "manifest" in change else "found, .* expected"
+    expected = "manifest: string should match" if "manifest" in change else "found, .* expected"
     with pytest.raises(DataError, match=rf"{expected}.*run mptctl split again with --overwrite"):
         load_split(tmp_path)
 
