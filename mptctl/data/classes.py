@@ -117,6 +117,9 @@ def label_map(source_names: Sequence[str], target_names: Sequence[str]) -> NDArr
 
     Returns:
         (len(source_names),) index into ``target_names`` of each source class, -1 where it has none.
+
+    >>> label_map(["cat", "dog", "fox"], ["fox", "cat"]).tolist()
+    [1, -1, 0]
     """
     position = {name: i for i, name in enumerate(target_names)}
     return np.array([position.get(name, -1) for name in source_names], dtype=np.int64)

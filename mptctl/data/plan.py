@@ -164,6 +164,9 @@ def worker_share(size: int, rank: int, world_size: int) -> slice:
         size: samples in the global batch.
         rank: which worker, from 0.
         world_size: how many workers.
+
+    >>> [worker_share(10, rank, 3) for rank in range(3)]
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 10, None)]
     """
     return slice(size * rank // world_size, size * (rank + 1) // world_size)
 

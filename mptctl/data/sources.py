@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.characters import CLASS_NAMES, draw_characters, keep_characters, load_characters
+from mptctl.data.characters import (
+    CLASS_NAMES,
+    TEST_PER_CLASS,
+    TRAIN_PER_CLASS,
+    draw_characters,
+    keep_characters,
+    load_characters,
+)
 from mptctl.data.embedded.read import read_digits
-from mptctl.data.image_folder import EXPECTED, scan_folder
+from mptctl.data.image_folder import EXPECTED, list_pictures, scan_folder
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, UsageError
@@ -27,6 +35,17 @@ _CIFAR = {
     "cifar10": ("CIFAR10", "cifar-10-batches-py"),
     "cifar100": ("CIFAR100", "cifar-100-python"),
 }
+
+
+class SourceSize(NamedTuple):
+    """The number of classes and pictures of a source."""
+
+    classes: int
+    train: int
+    test: int
+
+
+CIFAR_SIZES = {"cifar10": SourceSize(10, 50_000, 10_000), "cifar100": SourceSize(100, 50_000, 10_000)}
 
 
 def read_source(
@@ -82,6 +101,32 @@ def read_source(
         names = tuple(_open_cifar(source, root, train=False).classes)
         return _array_manifest(source, root, names, *read_cifar(source, root)), []
     return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
+
+
+def count_source(source: Source, root: Path | None) -> SourceSize:
+    """Count classes and pictures before any are held out; folders are listed, and no picture is read.
+
+    Args:
+        source: as `read_source`.
+        root: data folder; only folders of classes need it.
+
+    Raises:
+        UsageError: no data root where one is needed.
+        DataError: another layout than expected.
+    """
+    if source == "characters":
+        classes = len(CLASS_NAMES)
+        return SourceSize(classes, TRAIN_PER_CLASS * classes, TEST_PER_CLASS * classes)
+    if source == "digits":
+        _, labels, train = arrange_digits()
+        return SourceSize(len(set(labels.tolist())), train, len(labels) - train)
+    if source in CIFAR_SIZES:
+        return CIFAR_SIZES[source]
+    if root is None:
+        raise UsageError(f"{source}: needs --data-root DIR, the folder that holds the data")
+    listed = list_pictures(root.expanduser().resolve(), needs_test=False)
+    parts = Counter(listed.parts)
+    return SourceSize(len(listed.class_names), parts[TRAIN], parts[TEST])
 
 
 @lru_cache(maxsize=1)

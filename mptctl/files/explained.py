@@ -82,7 +82,7 @@ def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message on an unknown name: the one that was probably meant; empty where none is like it."""
+    """The end of a message on an unknown name: the one that was meant; empty where none is like it."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else ""
 

@@ -205,7 +205,12 @@ def answer_episodes(
 
 
 def score(accuracies: NDArray[np.float64]) -> Score:
-    """Mean of (episodes,) accuracies, and the half width of its 95 % interval: 1.96 s / sqrt(episodes)."""
+    """Mean of (episodes,) accuracies, and the half width of its 95 % interval: 1.96 s / sqrt(episodes).
+
+    >>> found = score(np.array([0.5, 0.7]))  # s is sqrt(0.02), so that 1.96 s / sqrt(2) is 0.196
+    >>> round(found.accuracy, 3), round(found.ci95, 3)
+    (0.6, 0.196)
+    """
     count = len(accuracies)
     half = None if count < 2 else float(-ndtri(0.025) * accuracies.std(ddof=1) / np.sqrt(count))
     return Score(accuracy=float(accuracies.mean()), ci95=half)

@@ -198,17 +198,11 @@ def _valid_beside(path: Path) -> str:
             if other != path and other.stat().st_size > 0:
                 beside.append((other.stat().st_mtime_ns, other))
     for _, candidate in sorted(beside, reverse=True):
-        if _is_valid(candidate):
-            return f"; the newest valid one beside it is {candidate.name}"
+        with contextlib.suppress(Exception):  # whatever is wrong with it, it is not a valid checkpoint
+            content = load_safely(candidate)
+            if content["digest"] == _digest(content["meta"], content["model"], content["training"]):
+                return f"; the newest valid one beside it is {candidate.name}"
     return "; there is no valid one beside it"
-
-
-def _is_valid(path: Path) -> bool:
-    try:
-        content = load_safely(path)
-        return bool(content["digest"] == _digest(content["meta"], content["model"], content["training"]))
-    except Exception:  # whatever is wrong with it, it is not a valid checkpoint
-        return False
 
 
 def _digest(meta_json: str, model: dict[str, Tensor], training: dict[str, Any] | None) -> str:

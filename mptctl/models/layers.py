@@ -98,6 +98,9 @@ def rows_that_meet(side: int, kernel: int, stride: int, padding: int) -> range:
 
     Returns:
         Rows of the kernel; all of them where a kernel of fewer would not come to as many places.
+
+    >>> rows_that_meet(1, 3, 1, 1)  # one row of a picture between two of padding
+    range(1, 2)
     """
     places = (side + 2 * padding - kernel) // stride + 1
     met = [row for row in range(kernel) if any(0 <= i * stride - padding + row < side for i in range(places))]

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from pydantic import Field
 
-from mptctl.data.source_size import count_source
+from mptctl.data.sources import count_source
 from mptctl.data.split import Split
 from mptctl.files import Model
 from mptctl.machine.device import choose_device

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from mptctl.data.classes import split_classes
-from mptctl.data.source_size import SourceSize
+from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role

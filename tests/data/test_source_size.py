@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.data.manifest import TEST, TRAIN
-from mptctl.data.source_size import count_source
-from mptctl.data.sources import read_source
+from mptctl.data.sources import count_source, read_source
 from mptctl.errors import DataError, UsageError
 from tests.common import make_folder
 
