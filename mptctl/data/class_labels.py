@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mptctl.data.split import Split, save_split
 from mptctl.errors import UsageError, some
-from mptctl.files import read_bounded
+from mptctl.files import read_text
 
 FLAG = "--class-labels"
 # First cells of a line that names its columns.
@@ -35,13 +35,9 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
         DataError: a device or FIFO.
     """
     where = f"{FLAG} {path}"
-    try:
-        lines = read_bounded(path.expanduser(), MOST_BYTES, where).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{where}: cannot be read ({reason}); write an id and a name a line") from error
+    text = read_text(path.expanduser(), MOST_BYTES, where, "write an id and a name a line")
     found: dict[str, str] = {}
-    for number, (label, name) in _rows(lines, path.suffix.lower() == ".csv"):
+    for number, (label, name) in _rows(text.splitlines(), path.suffix.lower() == ".csv"):
         if number == 1 and label.lower() in HEADS and label not in classes:
             continue
         if not label or not name:

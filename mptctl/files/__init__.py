@@ -2,7 +2,7 @@
 
 from mptctl.files.model import Model
 from mptctl.files.scratch import scratch_folder
-from mptctl.files.text_file import read_bounded, read_names
+from mptctl.files.text_file import read_bounded, read_names, read_text
 from mptctl.files.writing import (
     PARTIAL,
     FilesTogether,
@@ -27,6 +27,7 @@ __all__ = [
     "output_file",
     "read_bounded",
     "read_names",
+    "read_text",
     "remove_partial_files",
     "replacing",
     "scratch_folder",

@@ -39,6 +39,27 @@ def read_bounded(path: Path, most: int, what: str, advice: str = "name another f
     return content
 
 
+def read_text(path: Path, most: int, what: str, write: str, smaller: str = "name another file") -> str:
+    """The text of a regular file in UTF-8, without a byte order mark.
+
+    Args:
+        path: of the file.
+        most: bytes that it may have.
+        what: what it is called in messages.
+        write: what to do about one that cannot be read, or is no text.
+        smaller: what to do about a larger one.
+
+    Raises:
+        UsageError: it cannot be read, is not UTF-8, or is larger.
+        DataError: a device, a FIFO or a socket.
+    """
+    try:
+        return read_bounded(path, most, what, smaller).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"{what}: cannot be read ({reason}); {write}") from error
+
+
 @dataclass(frozen=True)
 class NamedLine:
     """A name and the line, from 1, that it stands on."""
@@ -65,11 +86,7 @@ def read_named_lines(path: Path, flag: str) -> list[NamedLine]:
             it.
         DataError: a device or FIFO.
     """
-    try:
-        lines = read_bounded(path, MOST_BYTES, f"{flag} {path}").decode("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{flag} {path}: cannot be read ({reason}); write one name a line") from error
+    lines = read_text(path, MOST_BYTES, f"{flag} {path}", "write one name a line").splitlines()
     names = [NamedLine(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
     if not names:
         raise UsageError(f"{flag} {path}: holds no name; write one name a line")

@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.limits import LIMITS, Limits
-from mptctl.files import read_bounded
+from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
 from mptctl.files.text_file import read_named_lines
 from mptctl.files.typed import Typed
@@ -188,11 +188,8 @@ def read_gate_file(path: Path) -> GateFile:
         UsageError: it cannot be read, is no YAML, or holds what a gate file has not, with the nearest key.
         DataError: it, or the file of ids, is a device or FIFO.
     """
-    try:
-        text = read_bounded(path, MOST_BYTES, f"--gate {path}", "put ids into must_keep.file").decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"--gate {path}: cannot be read ({reason}); mptctl gate init writes one") from error
+    where, smaller = f"--gate {path}", "put ids into must_keep.file"
+    text = read_text(path, MOST_BYTES, where, "mptctl gate init writes one", smaller)
     # Here, since a comparison without a gate file does without it.
     from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 

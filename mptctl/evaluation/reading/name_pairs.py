@@ -11,7 +11,7 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.reading.arrow import register
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.workspace import current
-from mptctl.files import read_bounded
+from mptctl.files import read_text
 from mptctl.files.explained import shown
 
 # Room for a quarter of a million classes.
@@ -40,11 +40,7 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
     read = {".csv": _read_csv, ".yaml": _read_yaml, ".yml": _read_yaml}.get(path.suffix.lower())
     if read is None:
         raise UsageError(f"{name}: cannot be read by its ending; {write}")
-    try:
-        text = read_bounded(path, MOST_BYTES, name, "name classes, not samples").decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{name}: cannot be read ({reason}); {write}") from error
+    text = read_text(path, MOST_BYTES, name, write, "name classes, not samples")
     pairs = tuple(dict.fromkeys(read(name, text, columns)))
     if not pairs or not all(one and other for one, other in pairs):
         raise UsageError(f"{name}: {'holds an empty name' if pairs else 'names no class'}; {write}")
