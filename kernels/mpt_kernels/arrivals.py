@@ -1,8 +1,8 @@
-"""Counters by which the last program of a launch knows that all others are done, so that it can add up the rows.
+"""Counters by which the last program of a launch knows that all others are done, and adds up the rows.
 
-A launch needs a counter that is 0 and that no other launch uses meanwhile; its last program sets it back to 0. The
-launches of a stream follow each other, so they share one. A captured launch may be replayed on any stream, so it
-has one of its own for good.
+A launch needs a counter that is 0 and that no other launch uses meanwhile; its last program sets it back to
+0. The launches of a stream follow each other, so they share one. A captured launch may be replayed on any
+stream, so it has one of its own for good.
 """
 
 import itertools
@@ -12,8 +12,8 @@ from torch import Tensor
 
 # Counters of a device: one a stream, one a captured launch, of which a training has a few.
 COUNTERS = 4096
-# 16 bytes apart: Triton compiles one kernel for addresses that are multiples of 16 and another for the rest, and a
-# launch that is captured must be one that was compiled before.
+# 16 bytes apart: Triton compiles one kernel for addresses that are multiples of 16 and another for the rest,
+# and a launch that is captured must be one that was compiled before.
 _INTS = 4
 
 
@@ -38,11 +38,12 @@ _POOLS: dict[torch.device, _Pool] = {}
 
 
 def arrival_counter(device: torch.device) -> Tensor | None:
-    """(1,) int32, 0 whenever the launch begins that is given to the current stream next; None where there is none. The
-    device is the current one.
+    """(1,) int32, 0 whenever the next launch on the current stream begins; None where there is none.
 
-    There is none where all are taken, or where a graph is captured on a device on which nothing ran before: what is
-    written during a capture is not written before its replay.
+    The device is the current one.
+
+    There is none where all are taken, or where a graph is captured on a device on which nothing ran before:
+    what is written during a capture is not written before its replay.
     """
     capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
     if device not in _POOLS and not capturing:

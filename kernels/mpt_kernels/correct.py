@@ -1,11 +1,11 @@
-"""Which rows a model gets right: the first of the largest logits is the answer."""
+"""Right answers: the first of a row's largest logits is the answer."""
 
 import torch
 from torch import Tensor
 
 
 def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
-    """Whether the first of the largest logits is the target's; in a row with a NaN it never is.
+    """Says of each row if the first of its largest logits is the target's; with a NaN in it, it never is.
 
     Args:
         logits: (N, C), any float type. C may be 0.
@@ -17,14 +17,15 @@ def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
     if logits.shape[1] == 0:
         return torch.zeros_like(target, dtype=torch.bool)
     if logits.device.type == "cpu" and not torch.compiler.is_compiling():
-        # A CPU's maximum is the first one, and a NaN where there is one; it takes a quarter of the comparisons' time.
+        # A CPU's maximum is the first one, and a NaN where there is one; it takes a quarter of the
+        # comparisons' time.
         largest, first = logits.max(dim=1)
         return (first == target) & (largest == largest)
     return is_unbeaten(logits, target)
 
 
 def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
-    """The same by comparisons alone: not every device promises which of several maxima it names. C is above 0."""
+    """The same by comparisons alone: not every device promises which of several maxima it names."""
     width = logits.shape[1]
     known = (target >= 0) & (target < width)
     column = torch.arange(width, device=logits.device)
@@ -37,7 +38,7 @@ def is_unbeaten(logits: Tensor, target: Tensor) -> Tensor:
 def count_correct(
     logits: Tensor, target: Tensor, old_logits: Tensor | None, ref_logits: Tensor | None, ignore_index: int
 ) -> dict[str, Tensor]:
-    """How many valid rows each model gets right: int64 scalars "student" and, where given, "old" and "ref"."""
+    """Counts the valid rows that each model gets right: int64 "student" and, where given, "old", "ref"."""
     valid = target != ignore_index
     answers = {"student": logits, "old": old_logits, "ref": ref_logits}
     return {

@@ -103,7 +103,7 @@ def mpt_loss(
 
 
 def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
-    """Which backend `mpt_loss` takes for these logits.
+    """The backend that `mpt_loss` takes for these logits.
 
     "auto" is Triton for float32, bfloat16 and float16 tensors on CUDA where Triton is installed, and else the
     reference.

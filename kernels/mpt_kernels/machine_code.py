@@ -1,4 +1,4 @@
-"""Compiles the row kernels for GPUs that need not be here, and counts in the machine code what a warp executes."""
+"""Compiles the row kernels for GPUs that need not be here, and counts the instructions of a warp."""
 
 import re
 import subprocess
@@ -20,7 +20,8 @@ from mpt_kernels.types import LossSettings
 # Comes with Triton's wheel for NVIDIA.
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 POINTERS = {
-    torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.int64: "*i64", torch.int32: "*i32",
+    torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16",
+    torch.int64: "*i64", torch.int32: "*i32",
 }  # fmt: skip
 
 # An address in a comment, perhaps a predicate, the instruction, its operands.
@@ -28,8 +29,8 @@ _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ +)?([A-Z][\w.]*)([^;]
 
 
 class MachineCode(NamedTuple):
-    """What a compiled kernel takes: registers a thread, bytes of stack and local memory, its instructions as they
-    stand, and as a warp executes them, each as often as its loop goes round."""
+    """A compiled kernel: registers a thread, bytes of stack and local memory, its instructions as they stand,
+    and as a warp executes them, each as often as its loop goes round."""
 
     registers: int
     stack: int
@@ -45,12 +46,12 @@ class MachineCode(NamedTuple):
 
     @property
     def spills(self) -> bool:
-        """Whether any thread keeps something in local memory."""
+        """True where a thread keeps something in local memory."""
         return self.stack > 0 or self.local > 0 or self.count(r"(LDL|STL)\b.*") > 0
 
 
 class Instruction(NamedTuple):
-    """One line of a disassembly. `target` is the address that a branch goes to, `conditional` a predicate before it."""
+    """A line of a disassembly; `target` is where a branch goes to, `conditional` a predicate before it."""
 
     address: int
     conditional: bool
@@ -66,7 +67,7 @@ def compile_launch(
     capability: int,
     k_rows: Tensor | None = None,
 ) -> tuple[Launch, MachineCode]:
-    """The row kernel that `mpt_loss` would launch on these tensors (meta tensors will do), and its machine code.
+    """Compiles the row kernel that `mpt_loss` would launch on these tensors; meta tensors will do.
 
     Args:
         logits, old_logits, ref_logits, settings, k_rows: as for `triton_backend.plan`.
@@ -154,12 +155,12 @@ def read_instructions(disassembly: str) -> list[Instruction]:
 
 
 def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[str]:
-    """Instructions that a warp issues from the first one to the end: on the way through, a branch back is a loop, a
-    branch forward under a condition is not taken, and one without is. So what a condition may skip is counted, unless
-    one of the kernel's rare loops lies in it.
+    """Instructions that a warp issues from the first one to the end: on the way through, a branch back is a
+    loop, a branch forward under a condition is not taken, and one without is. So what a condition may skip is
+    counted, unless one of the kernel's rare loops lies in it.
 
-    The assembler may unroll a loop: its body then loads and stores a multiple of what one time round does, and goes
-    round that much less often. One that is unrolled to its end has no branch.
+    The assembler may unroll a loop: its body then loads and stores a multiple of what one time round does,
+    and goes round that much less often. One that is unrolled to its end has no branch.
 
     Args:
         code: of `read_instructions`.
@@ -207,13 +208,13 @@ def count_executed(code: list[Instruction], loops: tuple[Loop, ...]) -> Counter[
 
 
 def access_bytes(name: str) -> int:
-    """What a load or store of this name moves for one thread."""
+    """Bytes that a load or store of this name moves for one thread."""
     width = re.search(r"\.[US]?(8|16|64|128|256)\b", name)
     return int(width[1]) // 8 if width else 4
 
 
 def _unrolled(loop: Loop, loaded: int, stored: int) -> int:
-    """How many times a body that moves so many bytes goes through the loop; 0 where it is not that loop's."""
+    """Rounds of the loop in a body that moves so many bytes; 0 where it is not that loop's."""
     times = loaded // loop.loaded if loop.loaded else stored // loop.stored
     return (
         times if (times * loop.loaded, times * loop.stored) == (loaded, stored) and times <= loop.trips else 0

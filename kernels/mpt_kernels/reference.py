@@ -66,7 +66,7 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def focal_weight(teacher: TeacherAnswers, alpha: float, beta: float) -> Tensor:
-    """(N,) weights alpha + beta * 1(argmax z_teacher == y) (Eq. 4); a class that it does not know is not right."""
+    """(N,) weights alpha + beta * 1(argmax z_teacher == y) (Eq. 4); an unknown class is never y."""
     return alpha + beta * teacher.right.to(teacher.logits.dtype)
 
 
@@ -192,7 +192,7 @@ def _gradient(m: MaskedInputs, s: LossSettings) -> Tensor:
 
 
 def _unless_all(valid: Tensor) -> Tensor | None:
-    """None where every row is valid, as far as looking costs nothing: on a CPU, where most batches mask no row."""
+    """None where every row is valid; looked at on a CPU alone, where looking costs nothing."""
     looks = valid.device.type == "cpu" and not torch.compiler.is_compiling()
     return None if looks and bool(valid.all()) else valid
 
@@ -222,7 +222,7 @@ def _on_device(value: float | Tensor, device: torch.device, dtype: torch.dtype) 
 
 
 def mask_rows(logits: Tensor, valid: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """(N, C) logits in `dtype`, and 0 in the rows where `valid`, (N,) bool, is false; None: every row is valid.
+    """(N, C) logits in `dtype`, 0 in the rows where `valid`, (N,) bool, is false; None: every row is valid.
 
     On the way in, so that a NaN in an ignored row cannot come back through a derivative.
     """
@@ -264,8 +264,8 @@ def sum_rows(rows: RowLosses, inverse_normalizer: Tensor) -> tuple[Tensor, dict[
         inverse_normalizer: of `invert_normalizer`.
 
     Returns:
-        The loss, and the terms that it is the sum of: "ce" and, where that teacher distils, "fd_old" and "fd_ref".
-        Scalars, differentiable.
+        The loss, and the terms that it is the sum of: "ce" and, where that teacher distils, "fd_old" and
+        "fd_ref". Scalars, differentiable.
     """
     terms = {name: row.sum() * inverse_normalizer for name, row in rows._asdict().items() if row is not None}
     return sum(terms.values(), torch.zeros_like(inverse_normalizer)), terms

@@ -10,8 +10,8 @@ from mpt_kernels.triton_parts import difference_at, element
 
 @triton.jit
 def are_finite(d_old, d_ref):
-    """Whether sums without a guard are right: a class that a teacher rules out, or that vanishes beside its maximum
-    and the student rules out, would make them NaN; what is infinite is looked at once more."""
+    """Says if sums without a guard are right: a class that a teacher rules out, or that vanishes beside its
+    maximum and the student rules out, would make them NaN; what is infinite is looked at once more."""
     return tl.abs(d_old) + tl.abs(d_ref) < float("inf")
 
 
@@ -21,7 +21,7 @@ def sum_again(
     C: tl.constexpr, C_OLD: tl.constexpr, DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr,
     OLD: tl.constexpr, REF: tl.constexpr,
 ):  # fmt: skip
-    """(ROWS,) sums over the classes of e (u - v), for the old model and for the reference: one class a lane and time.
+    """(ROWS,) sums over the classes of e (u - v), for the old model and the reference.
 
     Pointers to rows and the maxima `a_` are (ROWS, 1), or scalars of one row.
     """

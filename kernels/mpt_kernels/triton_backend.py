@@ -1,10 +1,10 @@
-"""The Triton backend: `mpt_kernels::fused`, a PyTorch operator of one or two launches, for eager, graphs and compile.
+"""The Triton backend: `mpt_kernels::fused`, an operator of one or two launches.
 
-Bytes a row must move, for element sizes s of the logits and s_ref, s_old of the teachers:
-2 C s + C s_ref + C_old s_old, and 24 for the label and what is handed to the sum over rows.
-Up to NARROW classes a row is held in registers and every logit is read once; wider rows are read twice, the second
-time mostly from cache. Rows are added up in a fixed order, so results repeat bit by bit: those of a small batch by the
-last program that is done with its rows, those of a larger one by a launch of its own.
+Bytes a row must move, for element sizes s of the logits and s_ref, s_old of the teachers: 2 C s + C s_ref +
+C_old s_old, and 24 for the label and what is handed to the sum over rows. Up to NARROW classes a row is held
+in registers and every logit is read once; wider rows are read twice, the second time mostly from cache. Rows
+are added up in a fixed order, so results repeat bit by bit: those of a small batch by the last program that
+is done with its rows, those of a larger one by a launch of its own.
 """
 
 import math
@@ -28,16 +28,16 @@ HELD = 32
 # A wide row is worked on by 4 warps, in tiles of 8 classes a lane where rows are not aligned.
 LANES = 128
 WIDE_EACH = 8
-# Rows that the last program adds up: at once, 16 a lane of one warp. Not measured. A launch of its own adds up any
-# number of rows by eight warps, SUMMED at once.
+# Rows that the last program adds up: at once, 16 a lane of one warp. Not measured. A launch of its own adds
+# up any number of rows by eight warps, SUMMED at once.
 FEW_ROWS, SUMMED = 512, 1024
 # The longest load or store of one thread.
 VECTOR_BYTES = 16
 
 
 class Loop(NamedTuple):
-    """A loop over tiles: how often it goes round, the bytes that a thread loads and stores each time, and whether it is
-    there only for rows that are ignored or in which a model rules classes out."""
+    """A loop over tiles: how often it goes round, the bytes that a thread loads and stores each time, and
+    whether it is there only for rows that are ignored or in which a model rules classes out."""
 
     trips: int
     loaded: int
@@ -46,8 +46,9 @@ class Loop(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """One launch of a row kernel: how many programs, how they are compiled, the compile-time arguments, whether the
-    last program adds up the rows, and the loops of the kernel in the order in which they stand."""
+    """A launch of a row kernel: how many programs, how they are compiled, the compile-time arguments,
+    whether the last program adds up the rows, and the loops of the kernel in the order in which they
+    stand."""
 
     kernel: Any
     programs: int
@@ -100,13 +101,15 @@ def mpt_loss(
 
 
 def _as_arguments(s: LossSettings) -> list[Any]:
-    # The operator's schema has no string that may be None, and has k, the last field, as a number and as a tensor.
+    # The operator's schema has no string that may be None, and has k, the last field, as a number and as a
+    # tensor.
     return [s.num_old, s.distance or "none", *s[2:-1]]
 
 
 torch.library.define(
     "mpt_kernels::fused",
-    "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, Tensor? normalizer_at, "
+    "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, Tensor? "
+    "normalizer_at, "
     "Tensor? grad_scale_at, float k, float inverse_normalizer, float grad_scale, int num_old, str distance, "
     "float lam_old, float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, "
     "float ce_focal_weight, int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
@@ -131,7 +134,8 @@ def _fused(
     n = logits.shape[0]
     values, grad, counts = empty_outputs(logits)
     rows = torch.empty((4, n), dtype=torch.float32, device=logits.device)
-    # Without columns there is nothing to read: an old model without classes is never right, and its distance is 0.
+    # Without columns there is nothing to read: an old model without classes is never right, and its distance
+    # is 0.
     old_logits = old_logits if s.num_old else None
     launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
@@ -141,8 +145,8 @@ def _fused(
         if n:
             launch.kernel[(launch.programs,)](
                 logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
-                arrived, values, counts, n, k, inverse_normalizer, grad_scale, s.alpha, s.beta, s.ce_focal_weight,
-                1.0 / s.tau if s.distance == "kl" else 1.0,
+                arrived, values, counts, n, k, inverse_normalizer, grad_scale,
+                s.alpha, s.beta, s.ce_focal_weight, 1.0 / s.tau if s.distance == "kl" else 1.0,
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
             )  # fmt: skip
@@ -166,7 +170,7 @@ torch.library.register_fake("mpt_kernels::fused", empty_outputs)
 
 
 def gradient_stride(logits: Tensor) -> int:
-    """Elements from row to row of the gradient: C, rounded up to 16 bytes where the logits' rows are padded too."""
+    """Elements from row to row of the gradient: C, padded to 16 bytes where the logits' rows are."""
     c = logits.shape[1]
     padded = _round_up(c, VECTOR_BYTES // logits.element_size())
     return padded if _rows_aligned(logits) and logits.stride(0) >= padded else c
@@ -181,7 +185,7 @@ def plan(
     grad: Tensor,
     s: LossSettings,
 ) -> Launch:
-    """Which row kernel these tensors take, and with what. Reads shapes, strides and sizes of storages alone."""
+    """Chooses the row kernel for these tensors, and its arguments; reads shapes, strides and storages."""
     n, c = logits.shape
     distance = s.distance if s.distance in ("kl", "lm") else "none"
     constants: dict[str, Any] = {
@@ -199,7 +203,8 @@ def plan(
         "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]
-    # Bytes of a logit of each model, and of each that is read a second time, as that of a teacher which distils.
+    # Bytes of a logit of each model, and of each that is read a second time, as that of a teacher which
+    # distils.
     once = [0 if x is None else x.element_size() for x in (logits, old_logits, ref_logits)]
     again = [once[0], once[1] * constants["DISTIL_OLD"], once[2] * constants["DISTIL_REF"]]
     few = 0 < n <= FEW_ROWS
@@ -212,7 +217,8 @@ def plan(
         shape = {"ROWS": rows, "LANES": lanes, "VECTOR": vector}
         options = _options(max(1, lanes // 32))
         if few:
-            # So few warps have room for all registers; of as many as the compiler takes by itself one address spills.
+            # So few warps have room for all registers; of as many as the compiler takes by itself one address
+            # spills.
             options["maxnreg"] = 255
         summed_again = Loop(triton.cdiv(c, lanes), sum(again), 0, rare=True)
         return Launch(narrow_rows, triton.cdiv(n, rows), options, constants | shape, few, (summed_again,))
@@ -241,9 +247,9 @@ def _options(warps: int) -> dict[str, Any]:
 def row_layout(x: Tensor | None) -> tuple[int, int, int]:
     """(row stride, column stride, width up to which a row may be loaded).
 
-    Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that none is
-    split; what they bring from beyond is not looked at. A storage that ends with the last row's last logit, or a slice
-    that is shifted to its rows' ends, holds nothing there to load.
+    Where rows are aligned and padded, loads go on to the end of the last 16 bytes that hold a logit, so that
+    none is split; what they bring from beyond is not looked at. A storage that ends with the last row's last
+    logit, or a slice that is shifted to its rows' ends, holds nothing there to load.
     """
     if x is None:
         return 0, 0, 0
@@ -255,7 +261,7 @@ def row_layout(x: Tensor | None) -> tuple[int, int, int]:
 
 
 def _vector(x: Tensor) -> int:
-    """Elements of one load: as many as 16 bytes hold, or fewer where rows begin at less than a multiple of them."""
+    """Elements of one load: as many as 16 bytes hold, or fewer where rows begin between multiples of them."""
     return math.gcd(x.stride(0), VECTOR_BYTES // x.element_size()) if x.stride(1) == 1 else 1
 
 
@@ -264,7 +270,7 @@ def _rows_aligned(x: Tensor) -> bool:
 
 
 def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:
-    """What a distance of a row and its derivative are multiplied by, beside the focal weight."""
+    """Factors of a row's distance and of its derivative, beside the focal weight."""
     if s.distance == "kl":
         return lam * (s.tau * s.tau if s.tau_squared else 1.0), lam * (
             s.tau if s.tau_squared else 1.0 / s.tau

@@ -29,28 +29,39 @@ from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
-    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    arrived_ptr, values_ptr, counts_ptr, n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
-    old_value, old_slope, ref_value, ref_slope, ignore_index,
+    # Read: logits of the student, labels, logits of both teachers; None or k of each row, normaliser, scale.
+    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr,
+    # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
+    grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
+    # Numbers in place of what is None above.
+    n_rows, k, inverse_normalizer, scale,
+    # The settings of `LossSettings`; what a distance of a teacher (value) and its derivative (slope) are
+    # multiplied by.
+    alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
-    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr,
-    VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
+    DISTIL_REF: tl.constexpr,
+    # `row_layout` of the logits of each model and of the gradient.
+    Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr,
+    # Rows a program; lanes a row; columns a lane and tile.
+    ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
-    """ROWS rows a program, each in tiles of LANES x VECTOR columns that all stay in registers.
+    """Computes terms, right answers and gradient of ROWS rows a program, in tiles that all stay in registers.
 
-    What a tile is, old, new, both, or the end of a row, is known when this is compiled, and only where it is both or
-    the end is there a mask.
+    A tile has LANES x VECTOR columns. If it is old, new, both, or the end of a row is known when this is
+    compiled; only where it is both or the end is there a mask. `triton_parts` says what the names stand for.
     """
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
-    # The last program does the last row again where rows are missing, and writes the same once more.
+    # 1. The rows: label y, bias k, and mult = scale / normaliser. The last program does the last row again
+    #    where rows are missing, and writes the same once more.
     row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
 
+    # 2. The label's own logits, and the maxima before it within the columns that one lane loads at once.
     col = tl.arange(0, TILE)[None, :]
     label = y[:, None]
     z_at = z_ptr + (row * Z[0])[:, None]
@@ -67,7 +78,8 @@ def narrow_rows(
         ref_at = ref_ptr + (row * REF[0])[:, None]
         ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
         ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
-    # Where i * TILE is at most this, all columns of tile i that a lane holds lie before the label.
+    # 3. Every logit is loaded, once, into z, old and ref; m_x = max x_j of each part, a lane by itself.
+    # Where i * TILE is at most `whole`, all columns of tile i that a lane holds lie before the label.
     whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
     # What a maximum was when the last of these tiles had been looked at.
     until_zo, until_zn, until_old, until_ref = none, none, none, none
@@ -99,20 +111,23 @@ def narrow_rows(
             m_ref = tl.maximum(m_ref, _max(x, LANES, VECTOR))
             until_ref = tl.where(before, m_ref, until_ref)
 
+    # 4. The maxima of all lanes, and a = m c with c = log2(e), for the biased softmax, or log2(e) / tau.
     z_before = tl.maximum(z_before, tl.maximum(until_zo, until_zn))
     old_before, ref_before = tl.maximum(old_before, until_old), tl.maximum(ref_before, until_ref)
     m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, m_ref, z_before, old_before, ref_before, none, 1
     )  # fmt: skip
-    # Exponentials stay in registers for the gradient.
     per_tau = inv_tau * LOG2E
     a_bo, a_bn = exponents(m_zo, LOG2E), exponents(m_zn, LOG2E)
     a_zo, a_zn = exponents(m_zo, per_tau), exponents(m_zn, per_tau)
     a_old, a_ref = exponents(m_old, per_tau), exponents(m_ref, per_tau)
+    # 5. Sums over columns: b = sum_j e_j at temperature 1, s = sum_j e_j at tau with e_j = 2^(x_j c - a), and
+    #    d = sum_j e_j (u_j - v_j), u of the teacher, v of the student (KL), or d = sum_j (z_j - t_j)^2 (LM).
+    #    The exponentials stay in registers for the gradient.
     zero = tl.zeros((ROWS, LANES), tl.float32)
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn = zero, zero, zero, zero, zero, zero, zero
-    # A sum for each class that a lane holds of a tile makes a product and its sum one instruction. Of 8 classes such
-    # sums would take so many registers that fewer warps fit.
+    # A sum for each class that a lane holds of a tile makes a product and its sum one instruction. Of 8
+    # classes such sums would take so many registers that fewer warps fit.
     d_old = tl.zeros((ROWS, TILE), tl.float32) if VECTOR < 8 else zero
     d_ref = d_old
     e_b, e_z, e_old, e_ref = (), (), (), ()
@@ -154,6 +169,7 @@ def narrow_rows(
                 e = difference_of(z[i], ref[i], i * TILE + col < C)
                 e_ref += (e,)
                 d_ref = _add_product(d_ref, e, e, LANES, VECTOR)
+    # A teacher without exponentials has its NaNs in place of them, for `is_right`.
     if old_ptr is not None and not (DISTIL_OLD and DISTANCE == "kl"):
         for i in tl.static_range(OLD_TILES):
             s_old += _sum(not_a_number(old[i]), LANES, VECTOR)
@@ -172,10 +188,13 @@ def narrow_rows(
                 ROWS, LANES, C, C_OLD, DISTIL_OLD, DISTIL_REF, Z, OLD, REF,
             )  # fmt: skip
             d_old, d_ref = tl.where(finite, d_old, old_again), tl.where(finite, d_ref, ref_again)
+    # 6. Right answers: argmax_j x_j = y.
     z_right = known & is_right(z_y, tl.maximum(m_zo, m_zn), z_before, b_o + b_n)
     old_right = known & (y < C_OLD) & is_right(old_y, m_old, old_before, s_old)
     ref_right = known & is_right(ref_y, m_ref, ref_before, s_ro + s_rn)
 
+    # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
+    #    gradient.
     ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
         z_y, y < C_OLD, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
         s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
@@ -184,6 +203,7 @@ def narrow_rows(
     )  # fmt: skip
     store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
 
+    # 8. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
     grad_at = grad_ptr + (row * GRAD[0])[:, None] + col
     for i in tl.static_range(TILES):
         is_old = col < C_OLD - i * TILE
@@ -205,13 +225,14 @@ def narrow_rows(
         within = i * TILE + col < GRAD[2]
         tl.store(grad_at + i * TILE, grad, mask=within & valid[:, None])
         tl.store(grad_at + i * TILE, tl.zeros_like(grad), mask=within & (valid[:, None] == 0))
+    # 9. The label's own, with -w_ce: written once more, when the rest of the row has been.
     own = own_gradient(
-        z_y, old_y, ref_y, y < C_OLD, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref, f_bo, f_bn, f_zo, f_zn, w_ce,
-        f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
+        z_y, old_y, ref_y, y < C_OLD, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref,
+        f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
-    # Written once more, when the rest of the row has been.
     tl.debug_barrier()
     tl.store(grad_ptr + row * GRAD[0] + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
+    # 10. The sums over all rows.
     sum_rows_if_last(
         rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS
     )

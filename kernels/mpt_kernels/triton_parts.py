@@ -1,30 +1,32 @@
 """Parts of the fused loss's device code that narrow and wide rows share.
 
-Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z, the
-softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher its softmax
-at tau. An exponential is one multiply-add and one power of two: with c = log2(e) / tau and a = m c, m the maximum,
+Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z,
+the softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher
+its softmax at tau. An exponential is one multiply-add and one power of two: with c = log2(e) / tau and a = m
+c, m the maximum,
 
     e_j = 2^u_j,  u_j = t_j c - a  (one rounding),  S = sum_j e_j
 
-What rounding a changes in one exponent it changes in all, and in the label's own, so it falls out of every quotient.
-KL needs no logarithm per class; u of the teacher and S_t, v of the student and S_s:
+What rounding a changes in one exponent it changes in all, and in the label's own, so it falls out of every
+quotient. KL needs no logarithm per class; u of the teacher and S_t, v of the student and S_s:
 
     KL(t || s) = ln 2 (sum_j 2^u_j (u_j - v_j) / S_t + log2(S_s / S_t))
 
-Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential per
-class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie. The label's own
-class alone has the weight of the cross-entropy taken off its gradient: it is written a second time, so that no other
-class has to be compared with the label.
+Old columns are scaled by the old part's maximum and new columns by the new part's, so that one exponential
+per class serves both softmaxes at tau, and no part vanishes beside the other however far apart they lie. The
+label's own class alone has the weight of the cross-entropy taken off its gradient: it is written a second
+time, so that no other class has to be compared with the label.
 
-Names in both: `m_` a maximum, `a_` one times c, `b_` a sum of exponentials at temperature 1, `s_` one at tau, `d_` a
-distance's sum over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the student's old and
-new part, `z` all of it, `bo` and `bn` its parts at temperature 1, `old` and `ref` the teachers, `ro` and `rn` the
-reference's old and new part. `x_before` is a maximum over the columns before the label: the label is the answer if
-none is above it and none before it equal. `w_` is the weight of a term, `f_` a factor of the gradient.
+Names in both: `m_` a maximum, `a_` one times c, `b_` a sum of exponentials at temperature 1, `s_` one at tau,
+`d_` a distance's sum over classes, `e_` exponentials of each class; then whose they are: `zo` and `zn` the
+student's old and new part, `z` all of it, `bo` and `bn` its parts at temperature 1, `old` and `ref` the
+teachers, `ro` and `rn` the reference's old and new part. `x_before` is a maximum over the columns before the
+label: the label is the answer if none is above it and none before it equal. `w_` is the weight of a term,
+`f_` a factor of the gradient.
 
-Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and loads
-16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one exchange
-between warps, not one each.
+Strides and widths are compile-time constants: only then does the compiler know that rows are aligned, and
+loads 16 bytes at a time. Sums that are needed together are joined into one tensor and reduced at once: one
+exchange between warps, not one each.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
@@ -33,30 +35,47 @@ import triton
 import triton.language as tl
 
 LOG2E, LN2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
-# Stands for the maximum of nothing. Finite, also in exponents of two at any sensible temperature, so that differences
-# with it are never inf - inf.
+# Stands for the maximum of nothing. Finite, also in exponents of two at any sensible temperature, so that
+# differences with it are never inf - inf.
 LOWEST = tl.constexpr(-1.0e36)
 
 
 @triton.jit
 def row_terms(
-    z_y, y_is_old, bias, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+    # The label's logit, if the label is an old class, and k times log2(e).
+    z_y, y_is_old, bias,
+    # The student: exponents and sums at temperature 1 and at tau, of the old and of the new part.
+    a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
+    # The teachers: sums, distances, and if they are right; if the label is within 0..C-1.
     s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
+    # The settings, and scale / normaliser.
     alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
     HAS_OLD: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr,
 ):  # fmt: skip
-    """From the sums of a row to its three terms, and to the factors of the gradient: of the biased exponentials of the
-    old and of the new part, of those at tau of both, the label's own part, and those of both teachers."""
-    # A label outside 0..C-1 cannot be reported from here without waiting for the device: it becomes NaN.
+    """Computes the three terms of rows from their sums, and the factors of the gradient.
+
+    Returns:
+        ce, fd_old, fd_ref: the terms, each weighted, not divided by the normaliser.
+        f_bo, f_bn: factors of the biased exponentials of the old and of the new part.
+        f_zo, f_zn: of the student's exponentials at tau.
+        w_ce: taken off the label's own gradient.
+        f_old, f_ref: of the teachers' exponentials (KL), or of the differences to them (LM).
+    """
+    # 1. Weights, 1(.) of the teacher's answer: w_ce = 1 + ce_focal_weight 1(old right), w = alpha + beta
+    #    1(right) (Eq. 4). A label outside 0..C-1 cannot be reported from here without waiting for the device:
+    #    it becomes NaN.
     w_ce = tl.where(known, 1.0, float("nan"))
     if HAS_OLD:
         w_ce *= 1.0 + tl.where(old_right, ce_focal_weight, 0.0)
     w_old = alpha + tl.where(old_right, beta, 0.0)
     w_ref = alpha + tl.where(ref_right, beta, 0.0)
+    # 2. Biased softmax over both parts, at the larger of their maxima: a_b = max(a_bo, a_bn + k c),
+    #    S_b = sum_j 2^((z_j + Delta_j) c - a_b) (Eq. 2).
     a_b = tl.maximum(a_bo, a_bn + bias)
     part_o, part_n = tl.exp2(a_bo - a_b), tl.exp2(a_bn + bias - a_b)
     s_b = b_o * part_o + b_n * part_n
+    # 3. ce = w_ce ln 2 (log2 S_b - ((z_y + Delta_y) c - a_b)) (Eq. 1); its gradient is w_ce (p_j - 1(j = y)).
     own = tl.fma(z_y, LOG2E, -tl.where(y_is_old, a_bo, a_bn)) + (tl.where(y_is_old, a_bo, a_bn + bias) - a_b)
     ce = w_ce * LN2 * (tl.log2(s_b) - own)
     w_ce *= mult
@@ -65,6 +84,7 @@ def row_terms(
     fd_old, fd_ref, f_zo, f_zn = w_old * 0.0, w_ref * 0.0, w_old * 0.0, w_ref * 0.0
     f_old, f_ref = w_old * old_slope * mult, w_ref * ref_slope * mult
     if DISTANCE == "kl":
+        # 4. KL = ln 2 (d / S_t + log2(S_s / S_t)) (Eq. 5); its gradient is (q_s,j - q_t,j) / tau, q = e / S.
         if DISTIL_OLD:
             per_s = 1.0 / s_old
             kl = d_old * per_s + tl.log2(s_zo * per_s)
@@ -73,6 +93,7 @@ def row_terms(
             fd_old = old_value * w_old * LN2 * kl
             f_zo, f_old = f_old * (1.0 / s_zo), -f_old * per_s
         if DISTIL_REF:
+            # v of a part was taken at that part's maximum: v_j = z_j c - a_z at the larger of both.
             a_z = tl.maximum(a_zo, a_zn)
             part_o, part_n = tl.exp2(a_zo - a_z), tl.exp2(a_zn - a_z)
             s_z, s_ref = s_zo * part_o + s_zn * part_n, s_ro + s_rn
@@ -82,6 +103,8 @@ def row_terms(
             f_z = f_ref * (1.0 / s_z)
             f_zo, f_zn, f_ref = f_zo + f_z * part_o, f_z * part_n, -f_ref * per_s
     if DISTANCE == "lm":
+        # 5. LM = d / 2, over C by the mean (Eq. 6); its gradient is z_j - t_j, which `value` and `slope`
+        #    multiply.
         fd_old, fd_ref = old_value * w_old * d_old, ref_value * w_ref * d_ref
     return ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref
 
@@ -113,8 +136,9 @@ def own_gradient(
 
 @triton.jit
 def is_right(x_y, m, before, exponentials):
-    """Whether the label's logit x_y is the first maximum: m is that of all, `before` that of the columns before it.
-    Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum is infinite."""
+    """Says if the label's logit x_y is the first maximum: m is that of all, `before` that of the columns
+    before it. Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum
+    is infinite."""
     return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
 
 
@@ -152,9 +176,10 @@ def load_scale(scale_ptr, scale):
 
 @triton.jit
 def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr):
-    """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of one thread
-    is added last, so that they share one address. LAYOUT is (row stride, column stride, padded width): loading up to
-    the padded width keeps the last load of a row whole. Where FULL, all columns lie below WIDTH."""
+    """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of
+    one thread is added last, so that they share one address. LAYOUT is (row stride, column stride, padded
+    width): loading up to the padded width keeps the last load of a row whole. Where FULL, all columns lie
+    below WIDTH."""
     place = (row_ptr + start) + lane + each
     if LAYOUT[1] != 1:
         place = row_ptr + element(start + lane + each, LAYOUT[1])
@@ -169,7 +194,7 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
 
 @triton.jit
 def as_float32(x):
-    """x in float32. Bits of bfloat16 are the upper half of it: said so, either of a pair takes one instruction."""
+    """x in float32; bits of bfloat16 are its upper half: said so, either of a pair takes one instruction."""
     if x.dtype == tl.bfloat16:
         return (x.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
     return x.to(tl.float32)
@@ -177,20 +202,20 @@ def as_float32(x):
 
 @triton.jit
 def element(col, STRIDE: tl.constexpr):
-    """Elements from the start of a row; in 64 bits where columns lie apart, as a transposed tensor may be that long."""
+    """Elements from the start of a row; in 64 bits where columns lie apart, as of a transposed tensor."""
     return col if STRIDE == 1 else col.to(tl.int64) * STRIDE
 
 
 @triton.jit
 def tile_columns(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr):
-    """Columns of a tile, as the sum of two: where a lane begins, and its EACH classes from there. One thread holds all
-    of them: adjacent ones where a row is aligned, for wide loads; else a stride apart, for loads that neighbours
-    share. A lane lies along axis 1 or, then, axis 0."""
+    """Columns of a tile, as the sum of two: where a lane begins, and its EACH classes from there. One thread
+    holds all of them: adjacent ones where a row is aligned, for wide loads; else a stride apart, for loads
+    that neighbours share. A lane lies along axis 1 or, then, axis 0."""
     if ALIGNED:
         lane, each = tl.arange(0, LANES)[:, None] * EACH, tl.arange(0, EACH)[None, :]
     else:
-        # One model's rows may be aligned where another's are not. Claiming no more than the least for all of them
-        # gives them one layout, and nothing has to be handed from thread to thread.
+        # One model's rows may be aligned where another's are not. Claiming no more than the least for all of
+        # them gives them one layout, and nothing has to be handed from thread to thread.
         lane = tl.multiple_of(tl.arange(0, LANES)[None, :], (1, 1))
         each = tl.arange(0, EACH)[:, None] * LANES
     return lane, each
@@ -203,7 +228,7 @@ def spread(lane, ALIGNED: tl.constexpr):
 
 @triton.jit
 def exponents(m, factor):
-    """The maximum of a part in exponents of two: what is taken from its logits, times the same factor, before exp2."""
+    """The maximum of a part times c: what is taken from its logits, times c, before exp2."""
     return tl.maximum(m, LOWEST) * factor
 
 

@@ -1,4 +1,4 @@
-"""Device code for the results of rows and their sum: in a launch of its own, or by the last program of the rows'."""
+"""Device code for the results of rows and their sum, in a launch of its own or by the rows' last program."""
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator,no-any-return"
 
@@ -49,11 +49,11 @@ def sum_rows_if_last(
     n_rows,
     MOST: tl.constexpr,
 ):
-    """The same of at most MOST rows, by that program of a launch which comes here last; every other one leaves, and all
-    of them where there is no counter.
+    """The same of at most MOST rows, by that program of a launch which comes here last; every other one
+    leaves, and all of them where there is no counter.
 
-    The barrier puts all stores of this program before its arrival, and the arrival, which releases and acquires, puts
-    those of all programs before the sum.
+    The barrier puts all stores of this program before its arrival, and the arrival, which releases and
+    acquires, puts those of all programs before the sum.
     """
     if arrived_ptr is not None:
         tl.debug_barrier()

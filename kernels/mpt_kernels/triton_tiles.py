@@ -21,14 +21,16 @@ def max_before_label(
 
 @triton.jit
 def sum_tile(
+    # So far: maxima and sums of the student and of both teachers, maxima before the label.
     m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before,
+    # The tile: rows, columns, label, log2(e) / tau; its columns that count, and if others are in it.
     z_ptr, old_ptr, ref_ptr, lane, each, start, y, per_tau, LOW: tl.constexpr, HIGH: tl.constexpr,
     MASKED: tl.constexpr, C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr,
     DISTIL_OLD: tl.constexpr, DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr,
     REF: tl.constexpr, STEP: tl.constexpr, ALIGNED: tl.constexpr,
 ):  # fmt: skip
-    """One tile of columns LOW..HIGH-1 into each lane's maxima and sums: of z at 1 and at tau, of each teacher; and
-    into the maxima of all before the label, where all of the tile is.
+    """Takes a tile of columns LOW..HIGH-1 into each lane's maxima and sums: of z at 1 and at tau, of each
+    teacher; and into the maxima of all before the label, where all of the tile is.
 
     A distance is the sum of exp((t - m_t) / tau) (t - z) for KL, and of (z - t)^2 for logit matching.
     """
@@ -52,59 +54,26 @@ def sum_tile(
     if old_ptr is not None:
         old = load_tile(old_ptr, lane, each, start, OLD, C_OLD, not MASKED)
         m_old, s_old, d_old, old_before = _teacher(
-            z,
-            old,
-            live,
-            all_before,
-            m_old,
-            s_old,
-            d_old,
-            old_before,
-            per_tau,
-            MASKED,
-            DISTANCE,
-            DISTIL_OLD,
-            ALIGNED,
-        )
+            z, old, live, all_before, m_old, s_old, d_old, old_before, per_tau,
+            MASKED, DISTANCE, DISTIL_OLD, ALIGNED,
+        )  # fmt: skip
     if ref_ptr is not None:
         ref = load_tile(ref_ptr, lane, each, start, REF, C, not MASKED)
         if MASKED:
             ref = tl.where(live, ref, -float("inf"))
         m_ref, s_ref, d_ref, ref_before = _teacher(
-            z,
-            ref,
-            live,
-            all_before,
-            m_ref,
-            s_ref,
-            d_ref,
-            ref_before,
-            per_tau,
-            MASKED,
-            DISTANCE,
-            DISTIL_REF,
-            ALIGNED,
-        )
+            z, ref, live, all_before, m_ref, s_ref, d_ref, ref_before, per_tau,
+            MASKED, DISTANCE, DISTIL_REF, ALIGNED,
+        )  # fmt: skip
     return m_z, b_z, s_z, m_old, s_old, d_old, m_ref, s_ref, d_ref, z_before, old_before, ref_before
 
 
 @triton.jit
 def _teacher(
-    z,
-    t,
-    live,
-    all_before,
-    m_t,
-    s,
-    d,
-    before,
-    per_tau,
-    MASKED: tl.constexpr,
-    DISTANCE: tl.constexpr,
-    DISTIL: tl.constexpr,
-    ALIGNED: tl.constexpr,
-):
-    """A tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""
+    z, t, live, all_before, m_t, s, d, before, per_tau,
+    MASKED: tl.constexpr, DISTANCE: tl.constexpr, DISTIL: tl.constexpr, ALIGNED: tl.constexpr,
+):  # fmt: skip
+    """Takes a tile of a teacher into its running maximum m_t, sum s and distance d, (LANES,) each."""
     top = tl.max(t, 1 if ALIGNED else 0)
     before = tl.maximum(before, tl.where(all_before, top, -float("inf")))
     m = tl.maximum(m_t, top)
@@ -129,13 +98,17 @@ def _total(x, ALIGNED: tl.constexpr):
 
 @triton.jit
 def store_gradient(
-    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start, a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn,
-    a_old, f_old, a_ref, f_ref, per_tau, HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
+    z_ptr, old_ptr, ref_ptr, grad_ptr, lane, each, start,
+    # Exponents and factors: of the student at temperature 1 and at tau, old and new part, and of both
+    # teachers.
+    a_bo, a_bn, f_bo, f_bn, a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau,
+    # Old and new columns that are in the tile, and if it is the end of a row.
+    HAS_OLD: tl.constexpr, HAS_NEW: tl.constexpr, MASKED: tl.constexpr,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of one tile: each f_x is what its exponential (KL) or difference (logit matching) is multiplied
-    by."""
+    """Stores the gradient of a tile, e_b f_b + e_z f_z + e_old f_old + e_ref f_ref, without the label's
+    -w_ce; f_old and f_ref multiply exponentials (KL) or differences (logit matching)."""
     col = start + lane + each
     is_old = col < C_OLD
     a_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn

@@ -27,32 +27,43 @@ from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zer
 
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
-    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr, grad_ptr, rows_ptr,
-    arrived_ptr, values_ptr, counts_ptr, n_rows, k, inverse_normalizer, scale, alpha, beta, ce_focal_weight, inv_tau,
-    old_value, old_slope, ref_value, ref_slope, ignore_index,
+    # Read: logits of the student, labels, logits of both teachers; None or k of each row, normaliser, scale.
+    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr,
+    # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
+    grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
+    # Numbers in place of what is None above.
+    n_rows, k, inverse_normalizer, scale,
+    # The settings of `LossSettings`; what a distance of a teacher (value) and its derivative (slope) are
+    # multiplied by.
+    alpha, beta, ce_focal_weight, inv_tau, old_value, old_slope, ref_value, ref_slope, ignore_index,
     C: tl.constexpr, C_OLD: tl.constexpr, DISTANCE: tl.constexpr, DISTIL_OLD: tl.constexpr,
-    DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, LANES: tl.constexpr, EACH: tl.constexpr,
-    ALIGNED: tl.constexpr, FEW_ROWS: tl.constexpr,
+    DISTIL_REF: tl.constexpr,
+    # `row_layout` of the logits of each model and of the gradient.
+    Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr,
+    # Lanes a row; columns a lane and tile, and if they are adjacent.
+    LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
-    """One row a program, in tiles of LANES x EACH classes: a first pass for the sums, a second for the
-    gradient.
+    """Computes terms, right answers and gradient of a row a program, in tiles of LANES x EACH classes: a
+    first pass for the sums, a second for the gradient. `triton_parts` says what the names stand for.
 
-    Each lane keeps maxima and sums of its own (online softmax, Milakov and Gimelshein 2018) and they are merged
-    once, at the end: nothing is exchanged between threads inside the loops. Loops go over tiles that are old or new
-    from end to end; the tile that is both, and the row's last, stand beside them with their masks. The second pass
-    runs backwards, so that it begins with what the cache still holds.
+    Each lane keeps maxima and sums of its own (online softmax, Milakov and Gimelshein 2018) and they are
+    merged once, at the end: nothing is exchanged between threads inside the loops. Loops go over tiles that
+    are old or new from end to end; the tile that is both, and the row's last, stand beside them with their
+    masks. The second pass runs backwards, so that it begins with what the cache still holds.
     """
     STEP: tl.constexpr = LANES * EACH
     OLD_END: tl.constexpr = C_OLD // STEP * STEP
     NEW_BEGIN: tl.constexpr = (C_OLD + STEP - 1) // STEP * STEP
     NEW_END: tl.constexpr = C // STEP * STEP
+    # 1. The row: label y, bias k, and mult = scale / normaliser.
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
     per_tau = inv_tau * LOG2E
 
+    # 2. The label's own logits, and the maxima before it in its own tile.
     lane, each = tile_columns(LANES, EACH, ALIGNED)
     z_ptr += row * Z[0]
     z_y = tl.load(z_ptr + element(y, Z[1])).to(tl.float32)
@@ -68,6 +79,9 @@ def wide_rows(
         ref_y = tl.load(ref_ptr + element(y, REF[1])).to(tl.float32)
         ref_before = max_before_label(ref_ptr, lane, each, y, STEP, REF, C, ALIGNED)
 
+    # 3. First pass, a lane by itself: m = max_j x_j, b = sum_j e_j at temperature 1, s = sum_j e_j at tau
+    #    with e_j = 2^(x_j c - m c), and d = sum_j e_j (t_j - z_j) (KL) or sum_j (z_j - t_j)^2 (LM), old and
+    #    new part apart.
     m = tl.full((LANES,), LOWEST, tl.float32)
     o = tl.zeros((LANES,), tl.float32)
     m_zo, b_o, s_zo, m_old, s_old, d_old, m_ro, s_ro, d_ro = m, o, o, m, o, o, m, o, o
@@ -107,6 +121,7 @@ def wide_rows(
             C, C_OLD, DISTANCE, False, DISTIL_REF, Z, OLD, REF, STEP, ALIGNED,
         )  # fmt: skip
 
+    # 4. The maxima of all lanes, a = m c, and each lane's sums brought from its own maximum to that of all.
     top_zo, top_zn, top_old, top_ref, z_before, old_before, ref_before, _ = max8(
         m_zo, m_zn, m_old, tl.maximum(m_ro, m_rn), z_before, old_before, ref_before, o, 0
     )
@@ -119,15 +134,19 @@ def wide_rows(
         part_rn = tl.exp2(m_rn * per_tau - a_ref)
         s_old, s_ro, s_rn = s_old * part_old, s_ro * part_ro, s_rn * part_rn
         d_old, d_ro, d_rn = d_old * part_old, d_ro * part_ro, d_rn * part_rn
+    # 5. The sums of all lanes. d of KL becomes sum_j e_j (u_j - v_j): u - v = (t - z) c - (a_t - a_z).
     b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old = sum8(b_o, b_n, s_zo, s_zn, s_old, s_ro, s_rn, d_old, 0)
     d_ref = tl.sum(d_ro + d_rn, 0)
     if DISTANCE == "kl":
         d_old = d_old * per_tau + s_old * (a_zo - a_old)
         d_ref = d_ref * per_tau + s_ro * (a_zo - a_ref) + s_rn * (a_zn - a_ref)
+    # 6. Right answers: argmax_j x_j = y.
     is_old = y < C_OLD
     z_right = known & is_right(z_y, tl.maximum(top_zo, top_zn), z_before, b_o + b_n)
     old_right = known & is_old & is_right(old_y, top_old, old_before, s_old)
     ref_right = known & is_right(ref_y, top_ref, ref_before, s_ro + s_rn)
+    # 7. The terms of Eq. 1 to 6, and the factors f of the exponentials (KL) or differences (LM) in the
+    #    gradient.
     ce, fd_old, fd_ref, f_bo, f_bn, f_zo, f_zn, w_ce, f_old, f_ref = row_terms(
         z_y, is_old, bias * LOG2E, a_bo, a_bn, b_o, b_n, a_zo, a_zn, s_zo, s_zn,
         s_old, d_old, old_right, s_ro, s_rn, d_ref, ref_right, known,
@@ -135,6 +154,8 @@ def wide_rows(
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
 
+    # 8. Second pass, from the row's end: the gradient of each logit, without the label's -w_ce:
+    #    e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.
     grad_ptr += row * GRAD[0]
     if NEW_BEGIN <= NEW_END and NEW_END < C:
         store_gradient(
@@ -160,6 +181,7 @@ def wide_rows(
             a_zo, a_zn, f_zo, f_zn, a_old, f_old, a_ref, f_ref, per_tau, True, False, False,
             C, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF, Z, OLD, REF, GRAD,
         )  # fmt: skip
+    # 9. The label's own, with -w_ce.
     own = own_gradient(
         z_y, old_y, ref_y, is_old, known, a_bo, a_bn, a_zo, a_zn, a_old, a_ref, f_bo, f_bn, f_zo, f_zn, w_ce,
         f_old, f_ref, per_tau, DISTANCE, DISTIL_OLD, DISTIL_REF,
@@ -170,7 +192,8 @@ def wide_rows(
         store_zeros(grad_ptr, lane, each, start, GRAD)
     tl.store(grad_ptr + y, own.to(grad_ptr.dtype.element_ty), mask=valid)
     if DISTANCE == "kl" and (DISTIL_OLD or DISTIL_REF):
-        # Here, at the end, so that addresses of the first pass are not kept beside it for the second.
+        # 10. KL where a class is ruled out: d once more, with a guard. Here, at the end, so that addresses of
+        #     the first pass are not kept beside it for the second.
         finite = are_finite(d_old, d_ref)
         if finite == 0:
             old_again, ref_again = sum_again(
@@ -183,6 +206,7 @@ def wide_rows(
                 alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
                 old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
             )  # fmt: skip
+    # 11. The results of the row, and the sums over all rows.
     store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
     sum_rows_if_last(
         rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS

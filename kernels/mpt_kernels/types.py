@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class MptLossOutput(NamedTuple):
-    """What `mpt_loss` returns; everything stays on the device of the logits.
+    """The result of `mpt_loss`; everything stays on the device of the logits.
 
     loss: scalar, the sum of `terms`. Float32 (float64 for float64 logits).
     terms: scalars "ce" and, where that teacher distils, "fd_old" and "fd_ref", each as it enters the loss:
@@ -29,8 +29,7 @@ Reduction = Literal["mean", "sum"]
 
 
 class LossSettings(NamedTuple):
-    """What the loss is, apart from its inputs. `mpt_kernels.mpt_loss` explains each field, and takes its defaults
-    from here."""
+    """The settings of the loss; `mpt_kernels.mpt_loss` explains them, and takes its defaults here."""
 
     num_old: int
     distance: Distance | None = "kl"
@@ -47,7 +46,7 @@ class LossSettings(NamedTuple):
 
 
 class RowLosses(NamedTuple):
-    """One number per sample of each part, all (N,); None where the part is off. 0 on ignored rows."""
+    """The losses of each part, (N,); None where the part is off. 0 on ignored rows."""
 
     ce: Tensor
     fd_old: Tensor | None
@@ -62,7 +61,7 @@ class TeacherAnswers(NamedTuple):
 
 
 class MaskedInputs(NamedTuple):
-    """What rows and gradient are computed from, in the compute type; 0 in rows that are not valid.
+    """The inputs of rows and gradient, in the compute type; 0 in rows that are not valid.
 
     z, biased: (N, C) logits of the student, without and with the bias.
     y: (N,) labels.
