@@ -13,6 +13,11 @@ def is_top1_correct(logits: Tensor, target: Tensor) -> Tensor:
 
     Returns:
         (N,) bool.
+
+    Two logits tie: the first one is the answer.
+
+    >>> is_top1_correct(torch.tensor([[1.0, 1.0], [1.0, 1.0]]), torch.tensor([0, 1])).tolist()
+    [True, False]
     """
     if logits.shape[1] == 0:
         return torch.zeros_like(target, dtype=torch.bool)

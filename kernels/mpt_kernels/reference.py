@@ -46,6 +46,9 @@ def biased_logits(logits: Tensor, num_old: int, k: float | Tensor) -> Tensor:
         logits: (N, C).
         num_old: number of old classes, the first columns.
         k: the bias, one number or (N,).
+
+    >>> biased_logits(torch.zeros(1, 3), num_old=1, k=2.0).tolist()
+    [[0.0, 2.0, 2.0]]
     """
     is_new = torch.arange(logits.shape[1], device=logits.device) >= num_old
     bias = _on_device(k, logits.device, logits.dtype).reshape(-1, 1)
@@ -61,12 +64,22 @@ def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
 
     Returns:
         (N,).
+
+    Of two classes with probabilities 3/4 and 1/4, -log(3/4):
+
+    >>> round(cross_entropy(torch.tensor([[3.0, 1.0]]).log(), torch.tensor([0])).item(), 4)
+    0.2877
     """
     return -F.log_softmax(logits, dim=1).gather(1, target.long().unsqueeze(1)).squeeze(1)
 
 
 def focal_weight(teacher: TeacherAnswers, alpha: float, beta: float) -> Tensor:
-    """(N,) weights alpha + beta * 1(argmax z_teacher == y) (Eq. 4); an unknown class is never y."""
+    """(N,) weights alpha + beta * 1(argmax z_teacher == y) (Eq. 4); an unknown class is never y.
+
+    >>> answers = TeacherAnswers(torch.zeros(2, 3), torch.tensor([True, False]))
+    >>> focal_weight(answers, alpha=1.0, beta=5.0).tolist()
+    [6.0, 1.0]
+    """
     return alpha + beta * teacher.right.to(teacher.logits.dtype)
 
 
@@ -80,6 +93,11 @@ def kl_distance(student: Tensor, teacher: Tensor, tau: float = 5.0, tau_squared:
 
     Returns:
         (N,), one distance per sample.
+
+    The teacher says (3/4, 1/4), the student (1/2, 1/2): 3/4 log(3/2) + 1/4 log(1/2).
+
+    >>> round(kl_distance(torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]).log(), tau=1.0).item(), 4)
+    0.1308
     """
     log_q_teacher = F.log_softmax(teacher / tau, dim=1)
     log_q_student = F.log_softmax(student / tau, dim=1)
@@ -100,6 +118,9 @@ def lm_distance(student: Tensor, teacher: Tensor, reduction: Reduction = "mean")
 
     Returns:
         (N,), one distance per sample.
+
+    >>> lm_distance(torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 4.0]])).tolist()  # (0 + 4) / 2 / 2
+    [1.0]
     """
     half_square = 0.5 * _difference(student, teacher).square().sum(dim=1)
     return half_square / max(student.shape[1], 1) if reduction == "mean" else half_square

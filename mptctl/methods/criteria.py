@@ -37,6 +37,12 @@ def label_smoothing(logits: Tensor, target: Tensor, *, smoothing: float) -> Tens
         logits: (N, C).
         target: (N,).
         smoothing: s, part of the target that all classes share.
+
+    With p = (3/4, 1/4) and label 0, 0.8 * 0.2877 + 0.2 * (0.2877 + 1.3863) / 2:
+
+    >>> loss = label_smoothing(torch.tensor([[3.0, 1.0]]).log(), torch.tensor([0]), smoothing=0.2)
+    >>> round(loss.item(), 4)
+    0.3975
     """
     return F.cross_entropy(logits, target.long(), label_smoothing=smoothing, reduction="none")
 
@@ -48,6 +54,12 @@ def focal(logits: Tensor, target: Tensor, *, gamma: float | Tensor) -> Tensor:
         logits: (N, C).
         target: (N,).
         gamma: one number or (N,).
+
+    With p = (3/4, 1/4) and label 0, (1/4)^2 * 0.2877:
+
+    >>> loss = focal(torch.tensor([[3.0, 1.0]]).log(), torch.tensor([0]), gamma=2.0)
+    >>> round(loss.item(), 4)
+    0.018
     """
     ce = cross_entropy(logits, target)
     # 1 - p without its rounding. Held above 0, where a gamma below 1 would have an infinite derivative.
@@ -61,6 +73,12 @@ def sample_dependent_focal(logits: Tensor, target: Tensor) -> Tensor:
     Args:
         logits: (N, C).
         target: (N,).
+
+    With p = (3/4, 1/4) and label 0, (1/4)^3 * 0.2877:
+
+    >>> loss = sample_dependent_focal(torch.tensor([[3.0, 1.0]]).log(), torch.tensor([0]))
+    >>> round(loss.item(), 4)
+    0.0045
     """
     below = torch.exp(-cross_entropy(logits.detach(), target)) < FLSD_THRESHOLD
     gamma = torch.full_like(below, FLSD_GAMMA, dtype=logits.dtype)
@@ -74,6 +92,12 @@ def confidence_penalty(logits: Tensor, target: Tensor, *, weight: float) -> Tens
         logits: (N, C).
         target: (N,).
         weight: of the entropy.
+
+    With p = (3/4, 1/4) and label 0, 0.2877 - 0.1 * 0.5623:
+
+    >>> loss = confidence_penalty(torch.tensor([[3.0, 1.0]]).log(), torch.tensor([0]), weight=0.1)
+    >>> round(loss.item(), 4)
+    0.2314
     """
     log_p = F.log_softmax(logits, dim=1)
     p = log_p.exp()
@@ -95,6 +119,11 @@ def margin_label_smoothing(
         margin: distance from the largest logit that costs nothing.
         alpha: weight of what lies beyond it.
         reduction: over classes, "mean" as the published code, or "sum" as the paper.
+
+    >>> logits, label = torch.tensor([[4.0, 0.0]]), torch.tensor([0])
+    >>> loss = margin_label_smoothing(logits, label, margin=1.0, alpha=0.1, reduction="mean")
+    >>> round(loss.item(), 4)  # log(1 + e^-4) + 0.1 * (0 + 3) / 2
+    0.1681
     """
     beyond = F.relu(logits.amax(dim=1, keepdim=True) - logits - margin)
     penalty = beyond.mean(dim=1) if reduction == "mean" else beyond.sum(dim=1)
@@ -109,6 +138,13 @@ def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, marg
         target: (N,).
         criterion: of logits and labels.
         margin: s * m; below 0 it is added.
+
+    Of two equal logits the true one has log 3 taken off, so that its probability is 1/4: log 4.
+
+    >>> margin = torch.tensor(3.0).log().item()
+    >>> loss = with_margin(torch.zeros(1, 2), torch.tensor([0]), criterion=cross_entropy, margin=margin)
+    >>> round(loss.item(), 4)
+    1.3863
     """
     taken = torch.full_like(logits[:, :1], -margin)
     return criterion(logits.scatter_add(1, target.long().unsqueeze(1), taken), target)

@@ -72,7 +72,11 @@ def first_best_epoch(recipe: MethodRecipe, epochs: int) -> int:
 
 
 def last_quarter(epochs: int) -> int:
-    """First epoch, counted from 0, of those in which k stays where a budget of flips has moved it before."""
+    """First epoch, counted from 0, of those in which k stays where a budget of flips has moved it before.
+
+    >>> last_quarter(18)  # epochs 14 to 18, counted from 1
+    13
+    """
     return 3 * epochs // 4
 
 

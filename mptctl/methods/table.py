@@ -37,6 +37,11 @@ def topk_lm_distance(student: Tensor, teacher: Tensor, top_k: int) -> Tensor:
 
     Raises:
         ValueError: the shapes differ.
+
+    >>> import torch
+    >>> student, teacher = torch.zeros(1, 3), torch.tensor([[3.0, 1.0, 0.0]])
+    >>> topk_lm_distance(student, teacher, top_k=1).tolist()  # 9 / 2 / 3
+    [1.5]
     """
     if student.shape != teacher.shape:
         raise ValueError(f"student {tuple(student.shape)} and teacher {tuple(teacher.shape)} differ in shape")
@@ -66,6 +71,10 @@ def build_method(
 
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
+
+    >>> method = build_method("mpt-lm", num_old=5, k=2.0)
+    >>> method.settings.k, method.settings.lam_old, sorted(method.teachers)
+    (2.0, 0.4, [<Role.OLD: 'old'>, <Role.REF: 'ref'>])
     """
     base = validate_criterion(criterion or {})
     return method_from_recipe(validate_method({"name": name, **settings}), num_old, base, margin)

@@ -95,6 +95,12 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
 
     Returns:
         The rate: linear from 0 in the warm-up; then half a cosine to 0, or drops by gamma, or constant.
+
+    Half of a cosine's steps leave half of its height:
+
+    >>> recipe = OptimRecipe(lr=0.2, epochs=1, schedule="cosine", warmup_epochs=0)
+    >>> round(learning_rate(recipe, step=5, steps_per_epoch=10, total_steps=10), 6)
+    0.1
     """
     warmup = round(recipe.warmup_epochs * steps_per_epoch)
     if step < warmup:

@@ -149,6 +149,9 @@ def fastest(step_ms: dict[int, float]) -> int:
 
     Args:
         step_ms: milliseconds of a step by number of threads.
+
+    >>> fastest({2: 100.0, 1: 96.0}), fastest({2: 100.0, 1: 95.0})  # 1.05 * 96 is above 100, 1.05 * 95 is not
+    (2, 1)
     """
     most, best = max(step_ms), min(step_ms, key=lambda threads: step_ms[threads])
     return best if step_ms[best] * (1 + WORTH_IT) < step_ms[most] else most
