@@ -132,12 +132,12 @@ def mask_inputs(
     """The inputs of `mpt_rows` and `mpt_gradient`, once for both. Arguments as in `mpt_kernels.mpt_loss`."""
     valid = _unless_all(target != s.ignore_index)
     y = target if valid is None else target.where(valid, 0)
-    z, old, ref = (
-        None if one is None else mask_rows(one, valid, compute_dtype(logits))
-        for one in (logits, old_logits, ref_logits)
-    )
-    assert z is not None
-    teachers = [None if one is None else TeacherAnswers(one, is_top1_correct(one, y)) for one in (old, ref)]
+    dtype = compute_dtype(logits)
+    z = mask_rows(logits, valid, dtype)
+    teachers: list[TeacherAnswers | None] = []
+    for given in (old_logits, ref_logits):
+        masked = None if given is None else mask_rows(given, valid, dtype)
+        teachers.append(None if masked is None else TeacherAnswers(masked, is_top1_correct(masked, y)))
     return MaskedInputs(z, biased_logits(z, s.num_old, s.k), y, valid, *teachers)
 
 

@@ -280,4 +280,4 @@ def _factors(lam: float, width: int, s: LossSettings) -> tuple[float, float]:
 
 
 def _round_up(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
+    return int(triton.cdiv(x, multiple)) * multiple

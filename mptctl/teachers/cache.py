@@ -8,6 +8,7 @@ or of other samples is computed again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
@@ -80,7 +81,9 @@ class CachedTeachers:
             for role in Role
             if role in roles
         }
-        epochs = _epochs(recipe, loader) if plan.train else 1
+        epochs = recipe.optim.epochs if plan.train else 1
+        if plan.train and recipe.optim.max_steps is not None:
+            epochs = min(epochs, math.ceil(recipe.optim.max_steps / loader.steps_per_epoch))
         budget.reserve({files.folder: files.epoch_bytes * epochs for files in self.files.values()})
 
     def open(self) -> None:
@@ -157,9 +160,3 @@ def _cache_key(role: Role, digests: dict[str, str], loader: Loader, recipe: Reci
         else f"cpu, {torch.get_num_threads()} threads",
         "torch": str(torch.__version__),
     }
-
-
-def _epochs(recipe: Recipe, loader: Loader) -> int:
-    if recipe.optim.max_steps is None:
-        return recipe.optim.epochs
-    return min(recipe.optim.epochs, -(-recipe.optim.max_steps // loader.steps_per_epoch))

@@ -31,7 +31,7 @@ class Member:
 
 
 class MemberSummary(Model):
-    """One member of an ensemble."""
+    """A member of an ensemble."""
 
     run: str = Field(description="the run folder")
     best: str = Field(description="the checkpoint that --ref takes")
@@ -119,7 +119,7 @@ def _plan_member(request: RunRequest) -> Member:
         # Killed before its first checkpoint: nothing is lost when it starts anew.
         request = replace(request, resume=False, overwrite=True)
     elif request.resume:
-        checkpoint, _ = newest_checkpoint(folder)
+        checkpoint = newest_checkpoint(folder).checkpoint
         refuse_differences(checkpoint.meta, meta, checkpoint.path)
     folder.refuse_unusable(request.existing)
     return Member(request, "resumed" if request.resume else "trained")

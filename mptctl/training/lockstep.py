@@ -20,7 +20,7 @@ from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import choose_threads, torch_settings
-from mptctl.training.train import begin, hold
+from mptctl.training.train import begin_run, hold_folder
 
 Ended = FitResult | Exception
 
@@ -75,13 +75,13 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
         held = []
         for place, request in enumerate(requests):
             with _failure_kept(ended, place):
-                hold(request, group, stack)
+                hold_folder(request, group, stack)
                 held.append(place)
         stop = stack.enter_context(stop_on_signals())
         begun = []
         for place in held:
             with _failure_kept(ended, place):
-                run = begin(requests[place], observers[place], device, group, stop, stack, parts)
+                run = begin_run(requests[place], observers[place], device, group, stop, stack, parts)
                 begun.append((place, run, _random_state(device)))
         if parts.budget is not None:
             parts.budget.evict()  # once more: a run that failed on its way has left more to be made room for

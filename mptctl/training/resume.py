@@ -48,11 +48,9 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
     Raises:
         CheckpointError: there is none, or it is of a run that differs from what is asked for.
     """
-    checkpoint, notes = newest_checkpoint(folder)
+    checkpoint, training, notes = newest_checkpoint(folder)
     before = checkpoint.meta
     refuse_differences(before, meta, checkpoint.path)
-    training = checkpoint.training
-    assert training is not None
     student.model.load_state_dict(checkpoint.model)
     student.optimizer.load_state_dict(training["optimizer"])
     if student.average is not None:
@@ -88,8 +86,16 @@ def training_state(student: Student) -> dict[str, Any]:
     return state
 
 
-def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
-    """The newest checkpoint that can be resumed from, and what had to be passed over.
+class Newest(NamedTuple):
+    """The newest checkpoint that can be resumed from, its training state, and what had to be passed over."""
+
+    checkpoint: Checkpoint
+    training: dict[str, Any]
+    notes: list[str]
+
+
+def newest_checkpoint(folder: RunDir) -> Newest:
+    """Read the newest checkpoint that can be resumed from.
 
     Raises:
         CheckpointError: there is none.
@@ -110,7 +116,7 @@ def newest_checkpoint(folder: RunDir) -> tuple[Checkpoint, list[str]]:
             problem = CheckpointError(f"{path}: holds no optimizer state; it is for use, not for --resume")
             continue
         notes.append(f"goes on from {path.name}, step {checkpoint.meta.global_step}")
-        return checkpoint, notes
+        return Newest(checkpoint, checkpoint.training, notes)
     if problem is not None:
         raise problem
     raise CheckpointError(

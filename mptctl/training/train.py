@@ -39,15 +39,15 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(request.recipe, device))
         group = stack.enter_context(workers(device))
-        hold(request, group, stack)
+        hold_folder(request, group, stack)
         stop = stack.enter_context(stop_on_signals())
-        run = begin(request, observer, device, group, stop, stack)
+        run = begin_run(request, observer, device, group, stop, stack)
         if anew:
             run.context.notes.append("ended before its first checkpoint; begins anew")
         return fit(run, stop, observer)
 
 
-def hold(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
+def hold_folder(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
     """Hold the folder of a run until the stack is left.
 
     Raises:
@@ -59,7 +59,7 @@ def hold(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) 
         stack.enter_context(RunDir(request.folder).locked(request.existing))
 
 
-def begin(
+def begin_run(
     request: RunRequest,
     observer: Observer,
     device: torch.device,
