@@ -34,14 +34,6 @@ SYNC_EVERY = 10
 LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 
-def fit(run: Run, stop: StopRequest, observer: Observer) -> FitResult:
-    """Train a run to its end; arguments and errors are those of `Trainer`."""
-    with Trainer(run, stop, observer) as trainer:
-        while not trainer.done:
-            trainer.step()
-        return trainer.result()
-
-
 class Trainer:
     """Trains a run step by step, until it is `done`; several of them can take turns.
 

@@ -16,7 +16,7 @@ from mptctl.models.ownership import left_alone, refuse_own_inputs
 from mptctl.models.run_folder import RunDir
 from mptctl.training.assemble import RunParts, assemble
 from mptctl.training.distributed import ProcessGroup, workers
-from mptctl.training.fit import fit
+from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import was_never_saved
@@ -28,7 +28,7 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
     """Do what was asked for: assemble the run, hold its folder, train.
 
     Raises:
-        MptctlError: every kind; see `fit`, `RunDir.locked`, `assemble`.
+        MptctlError: every kind; see `Trainer.step`, `RunDir.locked`, `assemble`.
         Stopped: a signal came before the first step, or asked the loop to stop.
     """
     device = choose_device(request.recipe.runtime.device)
@@ -44,7 +44,10 @@ def train(request: RunRequest, observer: Observer) -> FitResult:
         run = begin_run(request, observer, device, group, stop, stack)
         if anew:
             run.context.notes.append("ended before its first checkpoint; begins anew")
-        return fit(run, stop, observer)
+        with Trainer(run, stop, observer) as trainer:
+            while not trainer.done:
+                trainer.step()
+            return trainer.result()
 
 
 def hold_folder(request: RunRequest, group: ProcessGroup, stack: contextlib.ExitStack) -> None:
