@@ -65,11 +65,9 @@ class FitResult:
             run=str(self.run.path),
             best=str(self.run.best),
             steps=self.steps,
-            **{
-                key: value
-                for key, value in self.validation.figures().items()
-                if key in TrainSummary.model_fields
-            },
+            val_error=self.validation.error,
+            val_error_old=self.validation.error_old,
+            val_nfr=self.validation.nfr,
             best_val_error=self.best_error,
             best_epoch=None if self.best is None else self.best.epoch,
             seconds=round(self.seconds, 3),
