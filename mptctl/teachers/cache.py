@@ -113,7 +113,7 @@ class CachedTeachers:
             for role in rows:
                 if rows[role] is None:
                     rows[role] = self._fill(role, batch, wait=wait)
-        return {role: on_device(found, batch) for role, found in rows.items() if found is not None}
+        return {role: on_device(kept, batch) for role, kept in rows.items() if kept is not None}
 
     def _fill(self, role: Role, batch: Batch, *, wait: bool) -> NDArray[Any] | None:
         """Compute and keep what is not there; None where another run is at it and shall not be waited for."""

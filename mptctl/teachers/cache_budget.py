@@ -134,7 +134,7 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
 
     The caller holds the folder, so that no claim is read between its making and its locking.
     """
-    found: dict[str, int] = {}
+    claimed: dict[str, int] = {}
     own = _own.get(folder.resolve())
     for path in folder.iterdir():
         if not _CLAIM.fullmatch(path.name) or (own is not None and _is_at(own[0], path)):
@@ -148,12 +148,12 @@ def _claims_of_others(folder: Path) -> dict[str, int]:
             path.unlink(missing_ok=True)  # its process is gone
         except BlockingIOError:
             for name, size in _read_claim(file).items():
-                found[name] = max(found.get(name, 0), size)
+                claimed[name] = max(claimed.get(name, 0), size)
         except OSError:
             continue
         finally:
             os.close(file)
-    return {name: max(size, _on_disk(folder / name)[0]) for name, size in found.items()}
+    return {name: max(size, _on_disk(folder / name)[0]) for name, size in claimed.items()}
 
 
 def _read_claim(file: int) -> dict[str, int]:
