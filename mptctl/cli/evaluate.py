@@ -42,6 +42,7 @@ MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, 
         "MODEL --json": "mptctl.evaluation.calibration.report:CalibrationReport",
     }
 )
+@gate.limit_flags
 def evaluate(
     context: typer.Context,
     old: Annotated[str, typer.Argument(metavar="OLD", help=f"The model in production: {MODEL}.")],
@@ -55,10 +56,7 @@ def evaluate(
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
     gate_file: gate.GateFile = None,
-    max_nfr: gate.MaxNfr = None,
-    max_lost: gate.MaxLost = None,
-    max_rel_nfr: gate.MaxRelNfr = None,
-    max_er_increase: gate.MaxErIncrease = None,
+    limits: dict[str, float] | None = None,
     confidence: gate.Confidence = None,
     undecided: gate.Undecided = "fail",
     allow_identical: gate.AllowIdentical = False,
@@ -201,11 +199,8 @@ def evaluate(
         as_json,
         markdown == "-",
     )
-    limits = Limits(
-        max_nfr=_fraction(max_nfr),
-        max_lost=_fraction(max_lost),
-        max_rel_nfr=_fraction(max_rel_nfr),
-        max_er_increase=_fraction(max_er_increase),
+    asked = Limits(
+        **(limits or {}),
         confidence=confidence,
         undecided=undecided,
         allow_identical=allow_identical,
@@ -215,7 +210,7 @@ def evaluate(
     mapped = read_class_map(class_map) if class_map is not None else None
     keys = slices.columns(by)
     if rules is None:
-        _refuse_flags_without_use(limits, keys, metadata if weight is None else None, superclasses)
+        _refuse_flags_without_use(asked, keys, metadata if weight is None else None, superclasses)
     above = read_superclasses(superclasses) if superclasses is not None else None
     labels = read_old_classes(old_classes)
     memory = None if memory_limit is None else parse_size(memory_limit, "--memory-limit")
@@ -245,7 +240,7 @@ def evaluate(
                 whole = compare(
                     **found.models,
                     old_classes=labels,
-                    limits=limits,
+                    limits=asked,
                     class_map=mapped,
                     slicing=SliceRequest(
                         keys, slices.files(found.models, metadata), min_slice, fdr, above, pictures

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -38,6 +41,13 @@ MaxErIncrease = Annotated[
     float | None,
     percent("--max-er-increase", "Largest increase of error on old classes, in points.", -100.0),
 ]
+# The flag of each limit, by its field of `Limits`.
+LIMIT_FLAGS = {
+    "max_nfr": MaxNfr,
+    "max_lost": MaxLost,
+    "max_rel_nfr": MaxRelNfr,
+    "max_er_increase": MaxErIncrease,
+}
 Confidence = Annotated[
     float | None,
     typer.Option(
@@ -78,3 +88,31 @@ FormerMargin = Annotated[
     float | None,
     typer.Option("--margin", min=0, max=100, hidden=True, help="The former name of --nfr-margin."),
 ]
+
+
+def limit_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command, which takes `limits`, a flag for each of them in its place.
+
+    Args:
+        command: takes the limits that were given, as fractions by field of `Limits`.
+    """
+
+    @wraps(command)
+    def with_flags(**given: Any) -> None:
+        limits = {key: given.pop(key) for key in LIMIT_FLAGS}
+        fractions = {key: value / 100 for key, value in limits.items() if value is not None}
+        command(**given, limits=fractions)
+
+    own = signature(command, eval_str=True)
+    flags = [
+        Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=flag)
+        for key, flag in LIMIT_FLAGS.items()
+    ]
+    parameters: list[Parameter] = []
+    for parameter in own.parameters.values():
+        parameters += (
+            flags if parameter.name == "limits" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)]
+        )
+    with_flags.__dict__["__signature__"] = own.replace(parameters=parameters)
+    with_flags.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_flags

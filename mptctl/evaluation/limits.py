@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -17,7 +17,7 @@ from mptctl.evaluation.statistics import (
     expected_flips,
     relative_nfr_interval,
 )
-from mptctl.files import Model
+from mptctl.files.typed import Typed
 
 
 @dataclass(frozen=True)
@@ -121,21 +121,38 @@ LIMITS = (
 )
 
 
-class Limits(Model):
+class LimitValues(Typed):
+    """A value of each limit; null sets none."""
+
+    max_nfr: float | None = Field(default=None, description="largest NFR")
+    max_lost: float | None = Field(default=None, description="largest part of right predictions lost")
+    max_rel_nfr: float | None = Field(default=None, description="largest Rel-NFR")
+    max_er_increase: float | None = Field(
+        default=None, description="largest increase of error on old classes"
+    )
+
+    def given(self) -> list[tuple[LimitKind, float]]:
+        """The limits that are set, in the order in which they are checked."""
+        limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
+        return [(kind, limit) for kind, limit in limits if limit is not None]
+
+
+class LimitArguments(TypedDict, total=False):
+    """The same as arguments of a function in Python."""
+
+    max_nfr: float | None
+    max_lost: float | None
+    max_rel_nfr: float | None
+    max_er_increase: float | None
+
+
+class Limits(LimitValues):
     """What a release must keep to, in fractions; null sets no limit.
 
     Raises:
         UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).
     """
 
-    max_nfr: float | None = Field(default=None, description="limit on NFR, a fraction")
-    max_rel_nfr: float | None = Field(default=None, description="limit on Rel-NFR, a fraction")
-    max_er_increase: float | None = Field(
-        default=None, description="limit on the error increase, old classes"
-    )
-    max_lost: float | None = Field(
-        default=None, description="limit on the part of right predictions that are lost, a fraction"
-    )
     confidence: float | None = Field(
         default=None,
         description="level of the two-sided interval that decides; null: the value itself decides",
@@ -156,8 +173,3 @@ class Limits(Model):
         for kind, limit in self.given():
             kind.check_range(limit)
         return self
-
-    def given(self) -> list[tuple[LimitKind, float]]:
-        """The limits that are set, in the order in which they are checked."""
-        limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
-        return [(kind, limit) for kind, limit in limits if limit is not None]

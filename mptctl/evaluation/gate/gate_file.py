@@ -13,7 +13,7 @@ from typing import Self
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.limits import Limits, LimitValues
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
 from mptctl.files.text_file import read_named_lines
@@ -24,22 +24,12 @@ MOST_BYTES = 2**21
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class FileLimits(Typed):
+class FileLimits(LimitValues):
     """Limits as people write them: rates in percent, errors in points."""
-
-    max_nfr: float | None = Field(default=None, description="largest NFR, percent")
-    max_lost: float | None = Field(
-        default=None, description="largest part of right predictions lost, percent"
-    )
-    max_rel_nfr: float | None = Field(default=None, description="largest Rel-NFR, percent")
-    max_er_increase: float | None = Field(
-        default=None, description="largest increase of error on old classes, points"
-    )
 
     def fractions(self) -> dict[str, float]:
         """The limits that are set, as `Limits` takes them."""
-        found = {kind.key: getattr(self, kind.key) for kind in LIMITS}
-        return {key: value / 100 for key, value in found.items() if value is not None}
+        return {kind.key: value / 100 for kind, value in self.given()}
 
 
 class SliceLimits(FileLimits):

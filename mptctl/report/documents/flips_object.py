@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.gate.check import check_gate
 from mptctl.evaluation.gate.two_readings import stricter
-from mptctl.evaluation.limits import LIMITS, Limits
+from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate
 from mptctl.report.media.numbers import format_count, percent
@@ -57,24 +57,21 @@ class Report:
     def gate(
         self,
         *,
-        max_nfr: float | None = None,
-        max_lost: float | None = None,
-        max_rel_nfr: float | None = None,
-        max_er_increase: float | None = None,
         confidence: float | None = None,
         undecided: Literal["fail", "pass"] = "fail",
         allow_identical: bool = False,
+        **limits: Unpack[LimitArguments],
     ) -> Gate:
         """May this replacement be released?
 
         Args:
-            max_nfr, max_lost, max_rel_nfr, max_er_increase: limits, fractions: 2 % is 0.02. All but
-                max_rel_nfr lie below 1; a larger one is taken for percent, and refused.
             confidence: level, from 0.5 to below 1, of the interval that decides: it passes where all of it
                 keeps to the limit, fails where all of it exceeds it, and is undecided else; default: the rate
                 itself decides.
             undecided: whether an undecided limit passes.
             allow_identical: do not fail when old and new are the same model.
+            limits: max_nfr, max_lost, max_rel_nfr, max_er_increase, fractions: 2 % is 0.02. All but
+                max_rel_nfr lie below 1; a larger one is taken for percent, and refused.
 
         Returns:
             `passed`, `answer` (pass, fail, undecided), `failed` (names of limits) and `checks`. Its
@@ -83,33 +80,29 @@ class Report:
         Raises:
             UsageError: no limit, one that no rate can reach, or a level outside [0.5, 1).
         """
-        limits = {
-            "max_nfr": max_nfr,
-            "max_lost": max_lost,
-            "max_rel_nfr": max_rel_nfr,
-            "max_er_increase": max_er_increase,
-        }
-        for kind in LIMITS:
-            limit = limits.get(kind.key)
-            if limit is not None and kind.high is not None and limit >= kind.high:
+        if unknown := sorted(limits.keys() - {kind.key for kind in LIMITS}):
+            raise TypeError(f"gate() got an unexpected keyword argument {unknown[0]!r}")
+        asked = LimitValues(**limits).given()
+        for kind, limit in asked:
+            if kind.high is not None and limit >= kind.high:
                 raise UsageError(
                     f"{kind.key}={limit:g}: was percent meant? Limits are fractions below {kind.high}; "
                     f"{limit:g} % is {limit / 100:g}"
                 )
-            if limit is not None and kind.high is not None and not kind.low <= limit <= kind.high:
+            if kind.high is not None and not kind.low <= limit <= kind.high:
                 raise UsageError(
                     f"{kind.key}={limit:g}: must lie between {kind.low} and {kind.high}; rates are "
                     "fractions, 2 % is 0.02"
                 )
-        if all(limit is None for limit in limits.values()):
+        if not asked:
             raise UsageError("gate: no limit; give one, such as max_nfr=0.02")
         if confidence is not None and not 0.5 <= confidence < 1:
             raise UsageError(f"confidence={confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-        asked = Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
+        held = Limits(**limits, confidence=confidence, undecided=undecided, allow_identical=allow_identical)
         result = self.result
 
         def judged(counts: Counts) -> Gate:
-            return check_gate(counts, asked, identical=result.identical, unfinished=result.unfinished)
+            return check_gate(counts, held, identical=result.identical, unfinished=result.unfinished)
 
         gate = judged(result.counts)
         if result.narrow is None:
