@@ -20,7 +20,7 @@ def test_the_triton_kernels_pass(names: str) -> None:
 
 @pytest.mark.nightly
 def test_the_triton_kernels_pass_beside_one_case_a_regime() -> None:
-    interpret("-m", "nightly", "test_accuracy.py", "test_golden.py", "test_sums.py")
+    interpret("-m", "nightly", "test_accuracy.py", "test_golden.py", "test_pieces.py", "test_sums.py")
 
 
 def interpret(*words: str) -> None:
