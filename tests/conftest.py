@@ -8,12 +8,10 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
-import typer.main
 from hypothesis import settings
 
 from mptctl.cli.app import main
@@ -39,9 +37,6 @@ gc.disable()
 
 # Two cores are shared by many tests; more threads than cores make all of them slow.
 torch.set_num_threads(1)
-
-# Each command line makes its verbs and flags anew from the same functions, 40 ms a time; here once a process.
-typer.main.get_command = cache(typer.main.get_command)
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so the programs that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from tests.common import command, environment
 from tests.faults.test_studies import is_alive
 from tests.soak.jobs import Job
-from tests.tune.conftest import rays_of
+from tests.tune.conftest import Process, rays_of
 
 # Seconds within which what a killed command had started must be gone: of the contract, and as much again for the
 # machine's load.
@@ -34,26 +35,34 @@ class Soaked:
     same: bool
 
 
-def soak(job: Job, kills: int, folder: Path, rng: random.Random) -> Soaked:
+def whole_process(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    """Start a command line with its imports, as a user does."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command(*words), stdout=pipe, stderr=pipe, text=True, cwd=cwd, env=environment())
+
+
+def soak(
+    job: Job, kills: int, folder: Path, rng: random.Random, start: Callable[..., Process] = whole_process
+) -> Soaked:
     """Do a job once undisturbed and once with kills, and hold the results against each other.
 
     The moments are spread over the time that the undisturbed one took, so that they hit imports, reading, training,
     and the writing of every file. A start that ends before its kill is held against the undisturbed one too, and the
-    job begins anew.
+    job begins anew. `start` is given the words of its command line and its folder, as `cwd`.
     """
     prepared, work = folder / "prepared", folder / "work"
     prepared.mkdir()
     job.prepare(prepared)
     shutil.copytree(prepared, work)
     began = time.monotonic()
-    wanted = _finish(job, work)
+    wanted = _finish(job, work, start)
     lasts = time.monotonic() - began
     _begin_anew(prepared, work)
     hits, same = 0, True
     for _ in range(4 * kills):
         if hits == kills:
             break
-        process = _start(job, work)
+        process = start(*job.words(work), cwd=work)
         try:
             printed, said = process.communicate(timeout=rng.uniform(0, lasts))
         except subprocess.TimeoutExpired:
@@ -63,7 +72,7 @@ def soak(job: Job, kills: int, folder: Path, rng: random.Random) -> Soaked:
         assert process.returncode == 0, f"{job.name}: {process.returncode}: {said}"
         same &= job.result(work, printed) == wanted
         _begin_anew(prepared, work)
-    return Soaked(hits, same and _finish(job, work) == wanted)
+    return Soaked(hits, same and _finish(job, work, start) == wanted)
 
 
 def _begin_anew(prepared: Path, work: Path) -> None:
@@ -71,20 +80,14 @@ def _begin_anew(prepared: Path, work: Path) -> None:
     shutil.copytree(prepared, work)
 
 
-def _start(job: Job, folder: Path) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    words = command(*job.words(folder))
-    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment())
-
-
-def _finish(job: Job, folder: Path) -> Any:
-    process = _start(job, folder)
+def _finish(job: Job, folder: Path, start: Callable[..., Process]) -> Any:
+    process = start(*job.words(folder), cwd=folder)
     printed, said = process.communicate(timeout=600)
     assert process.returncode == 0, f"{job.name}: {process.returncode}: {said}"
     return job.result(folder, printed)
 
 
-def _kill(process: subprocess.Popen[str], folder: Path) -> None:
+def _kill(process: Process, folder: Path) -> None:
     """SIGKILL, and the end of all that it had started."""
     process.send_signal(signal.SIGKILL)
     process.communicate()

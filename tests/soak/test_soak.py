@@ -1,4 +1,4 @@
-"""Kills at random moments, one of each job; `make soak` does fifty."""
+"""Kills at random moments, one of each job, whose imports are there; `make soak` does fifty, with their imports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forked
 from tests.soak.jobs import JOBS, Job
 from tests.soak.kills import soak
 
@@ -23,6 +24,6 @@ QUICK = ("split", "pack")
     ],
 )
 def test_a_killed_job_ends_as_one_that_was_left_alone(job: Job, tmp_path: Path) -> None:
-    done = soak(job, 1, tmp_path, random.Random(job.name))
+    done = soak(job, 1, tmp_path, random.Random(job.name), Forked)
     assert done.kills == 1
     assert done.same
