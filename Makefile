@@ -11,7 +11,7 @@ INSTALL := $(UV) pip install --python $(BIN)/python --constraint constraints.txt
 # Where the environment says that Python keeps no bytecode, each process would compile all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-integrations test-browser lint style types imports repeats gpu-check gpu-wheels rehearse docs site clean \
+.PHONY: demo test tests test-integrations test-browser lint style types imports repeats gpu-check gpu-wheels rehearse docs site clean \
 	break-guards fuzz soak load test-lowest test-latest test-slow nightly constraints audit
 
 # Twice quiet: pip's warnings about indices of a machine's own are nothing to act on, and errors are still said.
@@ -68,8 +68,12 @@ PYTEST_ALL = pytest --numprocesses $$($(PYTHON) -c 'import os; print((os.cpu_cou
 test:
 	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
 	about 12 minutes on two idle cores, and the time of the download."
-	@$(MAKE) --no-print-directory lint
-	$(BIN)/$(PYTEST_ALL)
+	@$(MAKE) --no-print-directory .venv/.installed
+	@$(MAKE) --no-print-directory --jobs --output-sync=target style types imports repeats tests
+
+# Beside the checks of lint, whose output make keeps in one piece each; what begins with + is shown as it comes.
+tests:
+	+$(BIN)/$(PYTEST_ALL)
 
 # The tests that make test leaves out, each for a reason that CONTRIBUTING.md gives.
 test-slow: .venv/.installed

@@ -47,6 +47,32 @@ settings.register_profile("mptctl", deadline=None, max_examples=50)
 settings.load_profile("mptctl")
 
 
+# Those whose tests take longest, the longest first: what several of their tests share is made once, by one process.
+LONGEST = (
+    "tune/test_sweep.py", "faults/test_studies.py", "kernels/test_interpreter.py", "kernels/test_cubin.py",
+    "faults/test_workers.py", "studies/test_quickstart.py", "bench/test_kernel_ratchet.py",
+    "studies/test_two_machines.py", "training/test_distributed.py", "cli/test_chain.py",
+    "tune/test_tune_lockstep.py", "bench/test_kernel.py", "studies/test_every_study.py",
+    "training/test_lockstep.py", "bench/test_loader.py", "fuzz/test_fuzz.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deals the longest files to the beginnings of the parts that xdist cuts the tests into; a part's end is stolen."""
+    parts = getattr(config, "workerinput", {}).get("workercount", 1)
+    files = [[item for item in items if item.path.match(f"tests/{name}")] for name in LONGEST]
+    heads = [[item for file in files[part::parts] for item in file] for part in range(parts)]
+    dealt = {id(item) for head in heads for item in head}
+    rest = [item for item in items if id(item) not in dealt]
+    total = len(items)
+    items.clear()
+    for left, head in zip(range(parts, 0, -1), heads, strict=True):
+        size = max((total - len(items)) // left - len(head), 0)
+        items += [*head, *rest[:size]]
+        del rest[:size]
+    items += rest
+
+
 def pytest_collection_finish() -> None:
     """The garbage collector looks at what tests make, and no longer at what was imported and collected."""
     gc.freeze()

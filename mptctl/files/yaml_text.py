@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -34,11 +35,18 @@ def read_yaml(text: str, where: str) -> Any:
             gigabytes.
     """
     try:
-        return yaml.load(text, Loader=_TextLoader)  # noqa: S506  # makes nothing but text, lists and mappings
+        node = _composed(text)
+        return None if node is None else _TextLoader("").construct_document(node)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = visible(one_line(error)).partition("; use sys.")[0]  # which is advice to programmers
         said = re.sub(r"tag handle '.*'", "tag handle", said)
         raise UsageError(f"{where}: {said[:MOST_SAID]}") from error
+
+
+# A study names one preset for each of its runs; the parser is the slow part.
+@lru_cache(maxsize=64)
+def _composed(text: str) -> yaml.Node | None:
+    return yaml.compose(text, Loader=_TextLoader)
 
 
 def refuse_unknown_keys(text: str, keys: Collection[str], where: str) -> None:

@@ -21,7 +21,7 @@ description: a chain that is trained in seconds
 split: {source: digits}
 generations: [0.5, 0.75, 1.0]
 recipe: digits
-set: {optim.max_steps: 12, runtime.device: cpu}
+set: {optim.max_steps: 12, runtime.device: cpu, runtime.threads: 1}
 updates: [pct-kl]
 seeds: [3]
 """

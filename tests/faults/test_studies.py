@@ -23,7 +23,7 @@ STUDY = f"""
 description: a small study with a run that fails
 split: {{source: digits}}
 recipe: digits
-set: {{optim.epochs: {EPOCHS}, runtime.device: cpu}}
+set: {{optim.epochs: {EPOCHS}, runtime.device: cpu, runtime.threads: 1}}
 updates:
   - {{method: no-treatment, set: {{optim.epochs: {LONG}}}}}
   - {{name: wild, method: pct-kl, set: {{optim.lr: 1.0e+30}}}}
@@ -84,7 +84,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     process.communicate()
     old = (seed / "old" / "best.pt").stat().st_mtime_ns
     interrupted = epochs(seed / "no-treatment")
-    report, said = finished(start(folder, "--parallel", "2", "--results", "kept"))
+    report, said = finished(start(folder, "--parallel", "1", "--results", "kept"))
     assert (seed / "old" / "best.pt").stat().st_mtime_ns == old
     assert interrupted < LONG, "killed too late"
     return {"folder": folder, "seconds": seconds, "report": report, "said": said}
@@ -120,7 +120,7 @@ def test_row_33_finished_runs_are_not_repeated_and_a_failed_one_is_named(killed:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--parallel", "2", "--lockstep", "3"),
+        ("--parallel", "1", "--lockstep", "3"),
         # That one was neither killed nor went in lock-step, which lock-step's own tests hold against it.
         pytest.param(("--parallel", "2"), marks=pytest.mark.nightly),
     ],

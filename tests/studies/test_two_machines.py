@@ -40,7 +40,7 @@ STUDY = """
 description: two updates of the digits
 split: {source: digits}
 recipe: digits
-set: {optim.epochs: 30, runtime.device: cpu}
+set: {optim.epochs: 16, runtime.device: cpu}
 updates:
   - {method: no-treatment, set: {optim.epochs: 2}}
   - {method: mpt-kl, set: {method.k: 1, optim.epochs: 2}}
