@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,6 +141,15 @@ def names_files(path: Path) -> bool:
         return bool(find_parts(path))
     except (DataError, UsageError):
         return path.is_file()
+
+
+def read_columns(part: Path, wanted: Sequence[str]) -> Columns:
+    """Columns of any names, of a form that DuckDB does not read by itself."""
+    form = part.suffix.lower()[1:]
+    columns: Columns = getattr(import_module(f"mptctl.evaluation.reading.{form}_file"), f"read_{form}")(
+        part, wanted
+    )
+    return columns
 
 
 def headers(part: Path) -> list[str]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.arrow import text_array
 from mptctl.evaluation.reading.columns import NAMED, as_text, first
-from mptctl.evaluation.reading.npz_file import read_npz
-from mptctl.evaluation.reading.readers import find_parts, headers
+from mptctl.evaluation.reading.readers import find_parts, headers, read_columns
 from mptctl.evaluation.reading.scan import not_whole
 from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
 from mptctl.evaluation.reading.table import quoted
@@ -104,7 +103,7 @@ def side_headers(path: Path) -> list[str]:
 def _source(part: Path, columns: Sequence[str]) -> tuple[str, list[str], str]:
     """SQL of a part, SQL of `id` and of each column as text, and a view to drop when it is read."""
     wanted = ["id", *columns]
-    if part.suffix.lower() == ".npz":
+    if part.suffix.lower() not in (".parquet", ".csv"):
         return _arrays(part, wanted)
     file = quoted(glob.escape(str(part.resolve())))
     if part.suffix.lower() == ".parquet":
@@ -145,7 +144,7 @@ def _arrays(part: Path, wanted: Sequence[str]) -> tuple[str, list[str], str]:
     import pyarrow as pa
 
     try:
-        found = read_npz(part, wanted)
+        found = read_columns(part, wanted)
     except DataError:
         raise
     except Exception as error:  # a dozen types, as with every damaged file
