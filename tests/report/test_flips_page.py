@@ -15,7 +15,7 @@ from mptctl.evaluation.reading.predictions import build_predictions
 from mptctl.report.documents.flips import print_report
 from mptctl.report.documents.flips_markdown import render_markdown
 from mptctl.report.documents.flips_page import render_html
-from mptctl.report.figures.flips import PLOTS
+from mptctl.report.figures.flips import PLOTS, draw_figures
 from tests.report.examples import HOSTILE, example
 
 
@@ -98,8 +98,11 @@ def test_names_stay_text() -> None:
 
 
 def test_without_logits_there_is_still_a_page() -> None:
-    page = Page(render_html(example(with_logits=False)))
-    assert [a["id"] for tag, a in page.tags if tag == "figure"] == ["flow"]
+    report = example(with_logits=False)
+    page, drawn = Page(render_html(report)), list(draw_figures(report))
+    assert [a["id"] for tag, a in page.tags if tag == "figure"] == drawn
+    assert "flow" in drawn
+    assert not {"margins", "reliability", "confidence", "bias"} & set(drawn)
     assert "n/a" in page.text
 
 
