@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from mptctl.report.media.gallery import LARGEST, data_url, pictures_below
+from mptctl.report.media.pictures import LARGEST, data_url, pictures_below
 
 
 def test_a_picture_survives() -> None:

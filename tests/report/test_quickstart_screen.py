@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from mptctl.report.documents.quickstart import print_quickstart
-from mptctl.report.media.half_blocks import can_draw, draw_half_blocks
+from mptctl.report.media.pictures import can_draw, draw_half_blocks
 from mptctl.studies.quickstart import QuickstartExample, QuickstartResult, QuickstartRow
 
 ROWS = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mptctl.errors import some, visible
-from mptctl.release.adjust_report import AdjustFigures, AdjustReport, Chosen
+from mptctl.release.adjust_report import AdjustReport, Chosen
 from mptctl.report.documents.class_names import class_name
-from mptctl.report.media.numbers import percent
+from mptctl.report.media.numbers import number, percent
 
 
 def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None = None) -> list[str]:
@@ -22,7 +22,7 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
     if report.chosen.temperature != 1.0:
         lines.append(
             f"divided by {report.chosen.temperature:.4g}, the temperature; "
-            f"NLL {_nll(before)} -> {_nll(after)}"
+            f"NLL {number(before.nll, '.4g')} -> {number(after.nll, '.4g')}"
         )
     if after.nfr is not None:
         held = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)" * (
@@ -59,7 +59,3 @@ def _taken_off(chosen: Chosen, labels: Mapping[str, str]) -> str:
     most = sorted(chosen.biases.items(), key=lambda each: -each[1])
     each = some(f"{bias:.3g} {visible(class_name(labels, name))}" for name, bias in most)
     return f"{each}; a constant for each of {len(most)} new classes"
-
-
-def _nll(figures: AdjustFigures) -> str:
-    return "n/a" if figures.nll is None else f"{figures.nll:.4g}"

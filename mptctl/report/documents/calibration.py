@@ -6,7 +6,7 @@ from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.statistics import exact_interval
 from mptctl.report.media.document import EVERYWHERE, Column, Document, Drawing, Medium, Note, Table, notes
-from mptctl.report.media.numbers import NOT_DEFINED, format_interval, percent
+from mptctl.report.media.numbers import format_interval, number, percent
 
 ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
 ON_PAGE: frozenset[Medium] = frozenset({"page"})
@@ -68,17 +68,13 @@ def _figures(report: CalibrationReport) -> Table:
         ("AECE, 15 bins of equal count", percent(report.aece), percent(after.aece)),
         ("class-wise ECE", percent(report.cwece), percent(after.cwece)),
         ("maximum calibration error", percent(report.mce), percent(after.mce)),
-        ("negative log-likelihood", _score(report.nll), _score(after.nll)),
-        ("Brier score, 0 to 2", _score(report.brier), _score(after.brier)),
+        ("negative log-likelihood", number(report.nll, ".4f"), number(after.nll, ".4f")),
+        ("Brier score, 0 to 2", number(report.brier, ".4f"), number(after.brier, ".4f")),
     ]
     titles = (
         ["figure", "value"] if report.scaled is None else ["figure", "as it is", temperature_title(report)]
     )
     return Table([Column(title) for title in titles], [line[: len(titles)] for line in lines], name="Figures")
-
-
-def _score(value: float | None) -> str:
-    return NOT_DEFINED if value is None else f"{value:.4f}"
 
 
 def _bins(bins: list[Bin], after: str, full: bool) -> Table:

@@ -17,7 +17,7 @@ from mptctl.report.media.document import (
     Table,
     notes,
 )
-from mptctl.report.media.numbers import NOT_DEFINED
+from mptctl.report.media.numbers import NOT_DEFINED, number
 from mptctl.studies.comparison import BIAS_ROW, CalibrationRow, Comparison, ComparisonRow, Spread
 from mptctl.studies.comparison import Column as Rate
 from mptctl.studies.updates import PART_NAMES
@@ -77,6 +77,12 @@ def comparison_document(comparison: Comparison) -> Document:
 
 
 def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonRow], legend: str) -> Table:
+    base, shifted = comparison.equal_error, ""
+    if base is not None:
+        shifted = (
+            f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it is "
+            "subtracted from the new classes' logits, or the smallest is added."
+        )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
     return Table(
         [Column("method"), *columns, Column("cost", notes_in_latex=True)],
@@ -84,13 +90,13 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
             [
                 Cell(row.name, (seeds_text(row),)),
                 *(_rate(row, rate) for rate in TITLES),
-                Cell(cost_text(row), (parameters_text(row),)),
+                Cell(number(row.cost, ".2f"), (parameters_text(row),)),
             ]
             for row in rows
         ],
         title=section or "",
         name="Updates",
-        sentence="" if comparison.equal_error is None else equal_error_sentence(comparison.equal_error),
+        sentence=shifted,
         legend=legend,
     )
 
@@ -189,11 +195,6 @@ def seeds_text(row: ComparisonRow) -> str:
     return seeds if row.name == row.method else f"{row.method}, {seeds}"
 
 
-def cost_text(row: ComparisonRow) -> str:
-    """Work in units of one plain training."""
-    return NOT_DEFINED if row.cost is None else f"{row.cost:.2f}"
-
-
 def parameters_text(row: ComparisonRow) -> str:
     """Parameters in thousands or millions."""
     amount = row.parameters
@@ -267,14 +268,6 @@ def _at(comparison: Comparison) -> str:
 def _called(row: ComparisonRow) -> str:
     """Its name in a sentence: that of the bias has a comma in it."""
     return f"“{row.name}”" if row.name == BIAS_ROW else row.name
-
-
-def equal_error_sentence(row: str) -> str:
-    """What every row is, where all are compared at the error of one."""
-    return (
-        f"All rows are shifted to the validation error of {row}: the largest constant that keeps to it is "
-        "subtracted from the new classes' logits, or the smallest is added."
-    )
 
 
 def remarks(comparison: Comparison) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mptctl.inference.discriminability import SHOTS, DiscriminabilityReport, Spread
+from mptctl.inference.discriminability import SHOTS, DiscriminabilityReport
 from mptctl.inference.few_shot import FewShotReport
 from mptctl.report.media.document import Column, Document, Note, Table
-from mptctl.report.media.numbers import NOT_DEFINED, percent
+from mptctl.report.media.numbers import NOT_DEFINED, number, percent
 
 
 def few_shot_document(report: FewShotReport) -> Document:
@@ -42,14 +42,10 @@ def discriminability_document(report: DiscriminabilityReport) -> Document:
     for run in report.runs:
         novel = [run.novel_accuracy.get(shot) for shot in SHOTS]
         scores = [NOT_DEFINED if score is None else percent(score.accuracy, 1) for score in novel]
-        spreads = [_ratio(run.base), _ratio(run.novel)]
+        spreads = [number(each.ratio if each else None, ".3f") for each in (run.base, run.novel)]
         rows.append([run.run, run.head, f"{run.margin:g}", percent(run.base_accuracy, 1), *scores, *spreads])
     legend = (
         "accuracy on base classes, and on novel ones by pictures shown; variance between over within base "
         "classes, and novel ones"
     )
     return Document([Table(columns, rows, legend=legend)])
-
-
-def _ratio(spread: Spread | None) -> str:
-    return NOT_DEFINED if spread is None or spread.ratio is None else f"{spread.ratio:.3f}"

@@ -112,7 +112,7 @@ def _picture_reader(
 ) -> Callable[[str], NDArray[np.uint8] | None] | None:
     """Reads test pictures by sample id, below a folder, or else of a split; None where there is neither."""
     if data_root is not None:
-        from mptctl.report.media.gallery import pictures_below
+        from mptctl.report.media.pictures import pictures_below
 
         return pictures_below(data_root)
     if split is None:

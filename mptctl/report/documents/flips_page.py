@@ -17,9 +17,9 @@ from mptctl.report.documents.flip_tables import (
     slices_table,
     takers_table,
 )
-from mptctl.report.figures.flips import inline_figures
-from mptctl.report.media.gallery import PictureReader, data_url
+from mptctl.report.figures.flips import drawings
 from mptctl.report.media.page import render_page
+from mptctl.report.media.pictures import PictureReader, data_url
 from mptctl.report.media.provenance import Provenance
 
 # Rows of a table on the page; the rest is in the JSON.
@@ -71,7 +71,7 @@ def render_html(
         models=[rates_table(report), models_table(report)],
         tables=[table for table in tables if table is not None],
         pairs=pairs,
-        figures=inline_figures(report),
+        figures=drawings(report),
         rows_shown=list(zip(first, pictures, strict=True)),
         flips=flip_list(report, listed),
         order=order_sentence(listed),

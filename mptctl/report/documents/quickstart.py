@@ -9,9 +9,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from mptctl.report.media.document import Column, Note, Table
-from mptctl.report.media.gallery import PictureReader
-from mptctl.report.media.half_blocks import can_draw, draw_half_blocks
 from mptctl.report.media.numbers import format_interval, percent
+from mptctl.report.media.pictures import PictureReader, can_draw, draw_half_blocks
 from mptctl.report.media.terminal import print_parts
 from mptctl.studies.quickstart import QuickstartExample, QuickstartResult
 

@@ -15,8 +15,8 @@ from mptctl.files import writing
 from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
 from mptctl.report.media.document import Cell, Column, Document, Medium, Note, Row, Table, Tone
-from mptctl.report.media.live import ChangesLog, State, follow
 from mptctl.report.media.numbers import duration
+from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.terminal import drawn
 from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport

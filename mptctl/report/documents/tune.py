@@ -11,8 +11,8 @@ from rich.console import Console
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
 from mptctl.report.media.document import Cell, Column, Document, Drawing, Row, Table, Tone, notes
-from mptctl.report.media.live import ChangesLog, State, follow
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
+from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import drawn
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport

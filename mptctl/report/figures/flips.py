@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from matplotlib.path import Path as Outline
 from mptctl.evaluation.flip_report import FlipReport, SweepPoint
 from mptctl.files import OpenOutput, writing
 from mptctl.report.figures.reliability import CAPTION, Panel, draw_reliability, reliability_words
+from mptctl.report.media.document import Drawing
 from mptctl.report.media.numbers import format_count, percent
-from mptctl.report.media.page import InlineFigure, inline_figure
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, save_figure, short, style
 
 # Classes on each side of the flow; other answers to them are put together, old and new ones apart.
@@ -52,11 +53,11 @@ def draw_figures(report: FlipReport) -> dict[str, Figure]:
     return {name: figure for name, figure in drawn.items() if figure is not None}
 
 
-def inline_figures(report: FlipReport) -> list[InlineFigure]:
+def drawings(report: FlipReport) -> list[Drawing]:
     """The same for a page."""
     drawn = draw_figures(report)
     return [
-        inline_figure(plot.name, plot.caption, drawn[plot.name], plot.words(report))
+        Drawing(plot.name, plot.caption, plot.words(report), partial(drawn.__getitem__, plot.name))
         for plot in PLOTS
         if plot.name in drawn
     ]

@@ -26,6 +26,11 @@ def percent(fraction: float | None, digits: int = 2) -> str:
     return NOT_DEFINED if fraction is None else f"{100 * fraction:.{digits}f} %"
 
 
+def number(value: float | None, form: str) -> str:
+    """A number in a form such as ``.4g``; one that is not defined as n/a."""
+    return NOT_DEFINED if value is None else f"{value:{form}}"
+
+
 def format_interval(interval: Interval | None, digits: int = 2) -> str:
     """An interval of fractions in percent."""
     if interval is None:

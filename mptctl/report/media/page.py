@@ -7,29 +7,20 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from mptctl import __version__
-from mptctl.report.media.document import Document, Note, Table
+from mptctl.report.media.document import Document, Drawing, Note, Table
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.svg import inline_svg
 
 # Where a page's policy names the one script that may run.
 SCRIPT_DIGEST = "SCRIPT-DIGEST"
-
-
-class InlineFigure(NamedTuple):
-    """A figure as `figures.html.j2` takes it: its id, its caption, and an SVG whose labels are escaped."""
-
-    name: str
-    caption: str
-    svg: Markup
 
 
 def render_page(template: str, *, provenance: Provenance | None = None, **parts: Any) -> str:
@@ -49,7 +40,7 @@ def render_page(template: str, *, provenance: Provenance | None = None, **parts:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact)
+    filters: tuple[Callable[..., str], ...] = (percent, anchor, compact, drawn_inline)
     environment.filters |= {each.__name__: each for each in filters}
     page = environment.get_template(f"{template}.html.j2")
     return _allow_script(page.render(version=__version__, provenance=provenance, **parts))
@@ -74,10 +65,7 @@ def render_document(document: Document, provenance: Provenance | None = None) ->
         document=document,
         sentences=[part.text for part in parts if isinstance(part, Note)],
         tables=[part for part in parts if isinstance(part, Table)],
-        figures=[
-            inline_figure(drawing.name, drawing.caption, drawing.draw(), drawing.words)
-            for drawing in document.drawings()
-        ],
+        figures=document.drawings(),
     )
 
 
@@ -89,17 +77,10 @@ def compact(value: Any) -> Markup:
     return Markup(text)  # noqa: S704  # what means something to HTML is escaped
 
 
-def inline_figure(name: str, caption: str, figure: Figure, seen: str) -> InlineFigure:
-    """A figure for `figures.html.j2`.
-
-    Args:
-        name: its id on the page.
-        caption: what stands above it.
-        figure: is drawn as SVG.
-        seen: what is to be seen in it, in words and numbers, for readers who do not see it.
-    """
-    svg = Markup(inline_svg(name, figure, seen))  # noqa: S704  # drawn here, its texts escaped
-    return InlineFigure(name, caption, svg)
+def drawn_inline(drawing: Drawing) -> Markup:
+    """A figure as SVG whose labels are escaped, with its words for readers who do not see it."""
+    svg = inline_svg(drawing.name, drawing.draw(), drawing.words)
+    return Markup(svg)  # noqa: S704  # its texts are escaped
 
 
 def _allow_script(page: str) -> str:

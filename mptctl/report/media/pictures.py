@@ -1,4 +1,4 @@
-"""Pictures of flipped samples, ready to stand inside a page."""
+"""Pictures of flipped samples: inside a page, and small ones in a terminal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
 
 # A sample's picture by its id, (H, W, 3) uint8; None where there is none.
 PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
@@ -18,6 +22,8 @@ PictureReader = Callable[[str], "NDArray[np.uint8] | None"]
 LARGEST = 160
 # Pictures with more are not shown: each takes 3 bytes a pixel twice over while it is made small.
 MAX_PIXELS = 25_000_000
+# A character of a terminal is two pixels, one above the other.
+UPPER_HALF = "▀"
 
 
 def pictures_below(root: Path) -> PictureReader:
@@ -52,3 +58,27 @@ def data_url(picture: NDArray[np.uint8]) -> str:
     file = io.BytesIO()
     image.save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def can_draw(console: Console) -> bool:
+    """A terminal of enough colours that can print a half block."""
+    return console.is_terminal and console.color_system in ("truecolor", "256") and _prints(console.encoding)
+
+
+def draw_half_blocks(picture: NDArray[np.uint8]) -> Text:
+    """A picture, (H, W, 3) uint8 with H even, as H / 2 lines of W characters."""
+    lines = []
+    for above, below in zip(picture[::2], picture[1::2], strict=True):
+        line = Text()
+        for upper, lower in zip(above.tolist(), below.tolist(), strict=True):
+            line.append(UPPER_HALF, Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
+        lines.append(line)
+    return Text("\n").join(lines)
+
+
+def _prints(encoding: str) -> bool:
+    try:
+        UPPER_HALF.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
