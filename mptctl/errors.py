@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 
 # Set while messages are for the caller of a Python function, who gives arguments and not options.
 _as_arguments = ContextVar("as_arguments", default=False)
@@ -144,3 +145,9 @@ def one_line(error: BaseException) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of what an exception says, for those whose others are a library's own trace; else its kind."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a message on an unknown name: the one that was meant; empty where none is like it."""
+    close = get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from mptctl.errors import some
+from mptctl.errors import did_you_mean, some
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -79,12 +78,6 @@ def nearest(name: str, names: Sequence[str], lists: str = "") -> str:
         return meant
     how = f"; {lists} lists them" if lists and len(names) > MOST_NAMED else ""
     return f"; valid: {some(names, MOST_NAMED)}{how}"
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message on an unknown name: the one that was meant; empty where none is like it."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def shown_value(value: object) -> str:

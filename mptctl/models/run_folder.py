@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from mptctl.errors import CheckpointError, UsageError, one_line
+from mptctl.errors import CheckpointError, UsageError, did_you_mean, one_line
 from mptctl.files import Model, link_or_copy, write_atomically
-from mptctl.files.explained import did_you_mean
 from mptctl.machine.facts import cpu_name, git_commit, versions
 from mptctl.models.lock import locked, refuse_unusable
 from mptctl.models.metrics_log import came_to_end, read_metrics

@@ -6,8 +6,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from mptctl.errors import CheckpointError, some
-from mptctl.files.explained import did_you_mean
+from mptctl.errors import CheckpointError, did_you_mean, some
 from mptctl.models.ownership import NOT_A_RUN
 from mptctl.studies.answers_file import ANSWERS_NAME, read_answers
 

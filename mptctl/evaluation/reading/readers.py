@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mptctl.errors import DataError, UsageError, some
-from mptctl.files.explained import did_you_mean
+from mptctl.errors import DataError, UsageError, did_you_mean, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
