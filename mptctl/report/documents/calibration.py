@@ -5,11 +5,19 @@ from __future__ import annotations
 from mptctl.evaluation.calibration.report import CalibrationReport
 from mptctl.evaluation.flip_report import Bin
 from mptctl.evaluation.statistics import exact_interval
-from mptctl.report.media.document import EVERYWHERE, Column, Document, Drawing, Medium, Note, Table, notes
+from mptctl.report.media.document import (
+    EVERYWHERE,
+    ON_PAGE,
+    ON_SCREEN,
+    Column,
+    Document,
+    Drawing,
+    Note,
+    Table,
+    notes,
+)
 from mptctl.report.media.numbers import format_interval, number, percent
 
-ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
-ON_PAGE: frozenset[Medium] = frozenset({"page"})
 FOOTER = "Calibration errors have 15 bins; a bin holds confidences above its lower edge up to its upper one."
 
 

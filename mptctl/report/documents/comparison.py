@@ -8,11 +8,11 @@ from mptctl.errors import some
 from mptctl.report.media.document import (
     BEST,
     NOISE,
+    ON_SCREEN,
     Cell,
     Column,
     Document,
     Drawing,
-    Medium,
     Note,
     Table,
     notes,
@@ -48,7 +48,6 @@ FOOTER = (
     "A negative flip is a sample that the old model got right and the update gets wrong; NFR counts them "
     "over samples of the old classes. Counts are sums over seeds."
 )
-ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
 
 
 def comparison_document(comparison: Comparison) -> Document:
@@ -80,8 +79,8 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
     base, shifted = comparison.equal_error, ""
     if base is not None:
         shifted = (
-            f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it is "
-            "subtracted from the new classes' logits, or the smallest is added."
+            f"All rows are shifted to the validation error of {base}: the largest constant that keeps to it "
+            "is subtracted from the new classes' logits, or the smallest is added."
         )
     columns = [Column(title, "%", marked=True) for title in TITLES.values()]
     return Table(
@@ -104,8 +103,14 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
 def _rate(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and deviation, the counts below, and a mark on the best of the column and what is like it."""
     mark = BEST if rate in row.best else NOISE if rate in row.within_noise_of_best else ""
-    counts = counts_text(row, rate)
-    return Cell(spread_text(getattr(row, rate), DIGITS[rate]), (counts,) if counts else (), mark)
+    text, counted = (
+        spread_text(getattr(row, rate), DIGITS[rate]),
+        {"nfr": row.flips, "er_all": row.errors}.get(rate),
+    )
+    if counted is None:
+        return Cell(text, mark=mark)
+    flips, of = (sum(pair[i] for pair in counted.values) for i in (0, 1))
+    return Cell(text, (f"{flips:,} / {of:,}",), mark)
 
 
 def _differences(comparison: Comparison, section: str | None, rows: list[ComparisonRow]) -> Table:
@@ -179,14 +184,6 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
         return NOT_DEFINED
     mean = f"{100 * spread.mean:.{digits}f}"
     return mean if spread.std is None else f"{mean} ± {100 * spread.std:.{digits}f}"
-
-
-def counts_text(row: ComparisonRow, column: Rate) -> str:
-    """Count and denominator of a rate, in sum over seeds; none for Rel-NFR and the error on old classes."""
-    found = {"nfr": row.flips, "er_all": row.errors}.get(column)
-    if found is None:
-        return ""
-    return f"{sum(count for count, _ in found.values):,} / {sum(of for _, of in found.values):,}"
 
 
 def seeds_text(row: ComparisonRow) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from mptctl.files import writing
 from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
-from mptctl.report.media.document import Cell, Column, Document, Medium, Note, Row, Table, Tone
+from mptctl.report.media.document import ON_PAGE, ON_SCREEN, Cell, Column, Document, Note, Row, Table, Tone
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.terminal import drawn
@@ -25,8 +25,6 @@ STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its
 STYLES: dict[str, Tone] = {
     "done": "good", "running": "strong", "failed": "bad", "blocked": "bad", "waiting": "quiet",
 }  # fmt: skip
-ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
-ON_PAGE: frozenset[Medium] = frozenset({"page"})
 
 
 def study_document(report: StudyReport) -> Document:

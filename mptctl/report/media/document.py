@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Medium = Literal["terminal", "markdown", "latex", "page"]
 EVERYWHERE: frozenset[Medium] = frozenset(("terminal", "markdown", "latex", "page"))
+ON_SCREEN: frozenset[Medium] = frozenset({"terminal"})
+ON_PAGE: frozenset[Medium] = frozenset({"page"})
 # The look of a cell or a sentence: each medium has its own way.
 Tone = Literal["", "good", "bad", "doubt", "strong", "quiet"]
 State = Literal["passed", "failed", "undecided", "ungated"]

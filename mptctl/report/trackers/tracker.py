@@ -37,27 +37,21 @@ class Tracker(Protocol):
 
     def open(self, entry: Entry) -> str:
         """Begin the entry, or go on with it; what the tracker calls it."""
-        ...
 
     def settings(self, values: Mapping[str, object]) -> None:
         """The recipe, or what was compared; asked for once, when an entry is new."""
-        ...
 
     def progress(self, values: Mapping[str, float], step: int) -> None:
         """Numbers of a training that goes on; `step` counts optimizer steps."""
-        ...
 
     def result(self, values: Mapping[str, float], step: int) -> None:
         """What it came to."""
-        ...
 
     def attach(self, file: Path) -> None:
         """Keep a copy of a file."""
-        ...
 
     def close(self, *, finished: bool) -> None:
         """End the entry: it came to its end, or it stopped and may go on."""
-        ...
 
 
 def require_trackers(names: Iterable[TrackerName] | None) -> list[TrackerName]:
