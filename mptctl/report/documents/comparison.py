@@ -103,10 +103,8 @@ def _updates(comparison: Comparison, section: str | None, rows: list[ComparisonR
 def _rate(row: ComparisonRow, rate: Rate) -> Cell:
     """Mean and deviation, the counts below, and a mark on the best of the column and what is like it."""
     mark = BEST if rate in row.best else NOISE if rate in row.within_noise_of_best else ""
-    text, counted = (
-        spread_text(getattr(row, rate), DIGITS[rate]),
-        {"nfr": row.flips, "er_all": row.errors}.get(rate),
-    )
+    text = spread_text(getattr(row, rate), DIGITS[rate])
+    counted = {"nfr": row.flips, "er_all": row.errors}.get(rate)
     if counted is None:
         return Cell(text, mark=mark)
     flips, of = (sum(pair[i] for pair in counted.values) for i in (0, 1))
