@@ -1,4 +1,4 @@
-"""What a command prints of its result: one object of JSON, or the document in a terminal."""
+"""Prints the result of a command: one object of JSON, or the document in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `adjust` chose, in the words of the terminal."""
+"""The choice of `adjust`, in the words of the terminal."""
 
 from __future__ import annotations
 

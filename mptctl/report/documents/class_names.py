@@ -1,4 +1,4 @@
-"""What people see of a class: its name beside its id, where the split has names."""
+"""Names of classes for people: beside the id, where the split has names."""
 
 from __future__ import annotations
 

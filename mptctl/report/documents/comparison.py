@@ -185,7 +185,7 @@ def spread_text(spread: Spread, digits: int = 2) -> str:
 
 
 def seeds_text(row: ComparisonRow) -> str:
-    """How many seeds, and the method where the name does not say it."""
+    """The number of seeds, and the method where the name does not say it."""
     seeds = f"{len(row.seeds)} seed{'s' if len(row.seeds) > 1 else ''}"
     return seeds if row.name == row.method else f"{row.method}, {seeds}"
 
@@ -197,7 +197,7 @@ def parameters_text(row: ComparisonRow) -> str:
 
 
 def marks_sentence(comparison: Comparison) -> str:
-    """What the marks and the columns mean, in one sentence."""
+    """The meaning of marks and columns, in one sentence."""
     noise = comparison.noise
     draws = (
         f"{noise.resamples:,} paired draws of the samples, and of the validation samples that chose a shift"
@@ -215,7 +215,7 @@ def marks_sentence(comparison: Comparison) -> str:
 
 
 def conclusion(comparison: Comparison) -> str:
-    """Which update flips least, and which others may as well; nothing where there are no two to compare."""
+    """Names the update that flips least, and those within noise of it; empty where there are no two."""
     sections = {row.section for row in comparison.rows}
     if len(comparison.rows) < 2 or len(sections) > 1:
         return ""

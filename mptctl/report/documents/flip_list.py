@@ -55,7 +55,7 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
 
 
 def order_sentence(flips: Sequence[FlippedSample]) -> str:
-    """How the flips are ordered; the order itself is made by `evaluation.flips.worst_flips`."""
+    """The order of the flips, which `evaluation.flips.worst_flips` makes."""
     if not flips:
         return ""
     known = [

@@ -105,7 +105,7 @@ def slices_table(report: FlipReport, rows: Sequence[SliceRow], total: int = 0) -
 
 
 def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
-    """What each class lost, and to which prediction most of it."""
+    """Flips of each class, and the prediction that took most of them."""
     columns = [
         Column("class"),
         Column("flips"),
@@ -131,7 +131,7 @@ def classes_table(rows: Sequence[ClassRow], total: int = 0) -> Table:
 
 
 def pairs_table(report: FlipReport, rows: Sequence[PairRow], total: int = 0) -> Table:
-    """From which class to which prediction."""
+    """Flips from each class to each prediction."""
     columns = [
         Column("class"),
         Column("prediction", words=True),

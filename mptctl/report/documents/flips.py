@@ -143,7 +143,7 @@ def _beside(left: RenderableType, right: RenderableType, console: Console) -> Re
 
 
 def _flip_sentences(report: FlipReport) -> list[str]:
-    """Where flips went, and from which classes they came."""
+    """Sentences on the classes that flips went to, and those that they came from."""
     found = []
     went = report.destinations
     if flips := report.counts.negative_flips:
@@ -158,7 +158,7 @@ def _flip_sentences(report: FlipReport) -> list[str]:
 
 
 def _confidence_sentence(report: FlipReport) -> list[str]:
-    """How many of the old model's surest answers flipped; nothing where it was sure of none."""
+    """The number of the old model's surest predictions that flipped; empty where it was sure of none."""
     sure = [row for row in report.by_confidence or () if row.low >= SURE]
     of = sum(row.flips.of for row in sure)
     if not of:

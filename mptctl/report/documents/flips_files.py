@@ -27,7 +27,7 @@ PREDICTIONS = tuple(f"{role}.npz" for role in KEPT)
 
 @dataclass(frozen=True)
 class FlipFiles:
-    """Where a comparison goes besides standard output; None is a file that nobody asked for.
+    """Files of a comparison; None is one that nobody asked for.
 
     Attributes:
         page: one HTML page.

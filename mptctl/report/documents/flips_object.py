@@ -29,7 +29,7 @@ WIDTH = 80
 
 
 class Report:
-    """What a replacement breaks.
+    """The flips of a replacement, their rates and the gate on them.
 
     Every number of `mptctl evaluate --json` is an attribute: `nfr`, `nfr_ci95`, `counts.negative_flips`,
     `new.er_all`, `rates.lost.value`; all but `gate`, which is a method here. Rates are fractions; one whose
@@ -190,11 +190,11 @@ class Report:
         return markdown_of_file(self.result)
 
     def model_dump(self) -> dict[str, Any]:
-        """What `mptctl evaluate --json` prints, as plain values."""
+        """The object of `mptctl evaluate --json`, as plain values."""
         return self.result.model_dump(mode="json")
 
     def model_dump_json(self) -> str:
-        """What `mptctl evaluate --json` prints."""
+        """The object of `mptctl evaluate --json`."""
         return self.result.model_dump_json()
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ SHOWN_CLASSES = 5
 
 
 def split_document(summary: SplitSummary) -> Document:
-    """Where the split is, its classes, a row for each part, what was kept out, and the fingerprint."""
+    """The path of the split, its classes, a row for each part, pictures kept out, and the fingerprint."""
     kept = ", kept as it was" if summary.kept else ""
     said = [
         f"{summary.path}{kept}: {summary.source}, {summary.num_old} old and {summary.num_new} new classes"

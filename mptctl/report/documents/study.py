@@ -122,7 +122,7 @@ def board_view(board: Board, console: Console) -> Group:
 
 
 def summary(board: Board) -> str:
-    """How many runs there are of each status, and the time left."""
+    """The number of runs of each status, and the time left."""
     counts = {status: board.count(status) for status in ("done", "running", "waiting", "failed", "blocked")}
     text = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     left = f"; about {duration(board.seconds_left)} left" if board.seconds_left is not None else ""

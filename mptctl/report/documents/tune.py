@@ -124,7 +124,7 @@ def save_tune_figure(report: TuneReport, folder: Path, provenance: Provenance | 
 
 
 def sentences(report: TuneReport) -> list[str]:
-    """What the search came to, the choice last."""
+    """Sentences on the result of the search, the choice last."""
     lines = [_limit(report)]
     if report.front:
         lines.append(f"Pareto front of error and NFR: {', '.join(report.front)}.")
@@ -153,7 +153,7 @@ def sentences(report: TuneReport) -> list[str]:
 
 
 def _keeps(report: TuneReport) -> str:
-    """What a trial does that may be chosen."""
+    """The condition that a choice fulfils, as a verb."""
     return "is within the bound" if report.max_nfr is None else "keeps the budget"
 
 
@@ -165,7 +165,7 @@ def _how_sure(trial: Trial, report: TuneReport) -> str:
 
 
 def _limit(report: TuneReport) -> str:
-    """What the choice had to keep to."""
+    """The bound or the budget that the choice had to keep."""
     if report.max_nfr is not None:
         series, sure = len(series_of(report.trials)), report.budget.confidence
         level = f"{100 * report.budget.level(series):.6g} %"

@@ -27,7 +27,7 @@ CHECKS, WAIVERS, MAPPED = 20, 10, 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """What stands on top.
+    """The head of a report.
 
     Attributes:
         state: of the gate; ``ungated`` where no limit is set.
@@ -41,7 +41,7 @@ class Verdict:
 
 
 def slices_sentence(report: FlipReport) -> str:
-    """What the slices come to; nothing where none were asked for."""
+    """The number of slices that are worse than the rest; empty where none were asked for."""
     if not report.slices and not report.small_slices:
         return ""
     worse = sum(row.worse for row in report.slices)
@@ -105,7 +105,7 @@ def verdict(report: FlipReport) -> Verdict:
 
 
 def sentences_beside_line(report: FlipReport) -> tuple[str, ...]:
-    """What the verdict in one line leaves to say."""
+    """Sentences that the verdict in one line leaves out."""
     return (
         *_doubt_sentences(report),
         *(_needed(check) for check in report.gate.checks[:CHECKS] if check.answer == "undecided"),
@@ -124,7 +124,7 @@ def _needed(check: GateCheck) -> str:
 
 
 def _doubt_sentences(report: FlipReport) -> list[str]:
-    """One model twice, and runs that did not come to their end, where the gate did not say so already."""
+    """Sentences on one model given twice and on unfinished runs, where the gate says nothing of them."""
     failed = report.gate.failed
     found = []
     if report.identical and "identical" not in failed:
@@ -135,7 +135,7 @@ def _doubt_sentences(report: FlipReport) -> list[str]:
 
 
 def further_sentences(report: FlipReport) -> list[str]:
-    """What stands beside NFR: the change of error, and what further options asked for."""
+    """Sentences beside NFR: the change of error, and the results of further options."""
     change = report.er_difference
     # At the edge the exact test and the interval can disagree; then neither word is said.
     within = change.ci95[0] <= 0 <= change.ci95[1] and report.mcnemar_p >= SIGNIFICANT

@@ -1,4 +1,4 @@
-"""How a number is written, the same in every report."""
+"""Numbers as text, the same in every report."""
 
 from __future__ import annotations
 

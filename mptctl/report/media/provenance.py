@@ -1,4 +1,4 @@
-"""What a page was made from: the command, versions, the split, and of each model its digest and recipe."""
+"""Provenance of a page: command, versions, split, and the digest and recipe of each model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where one model comes from.
+    """The origin of one model.
 
     Attributes:
         role: what it is here, such as `old model`.
@@ -67,7 +67,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a page was made from.
+    """Command, versions and models that a page was made from.
 
     Attributes:
         command: as a shell takes it; None where no command made the page.
@@ -119,7 +119,7 @@ class Gathering:
 def provenance(
     argv: Sequence[str] | None, origins: Sequence[Origin], today: date | None = None
 ) -> Provenance:
-    """What a page was made from.
+    """Collects command, versions and models that a page was made from.
 
     Args:
         argv: of the command, its program first; None where no command made the page.
@@ -152,7 +152,7 @@ def digest_of_files(name: str) -> str:
 
 
 def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta) -> Origin:
-    """Where a model of ours comes from, as its checkpoint says."""
+    """The origin of a model of ours, as its checkpoint says."""
     facts = [
         ("digest", f"SHA-256 {digest}"),
         ("split fingerprint", meta.split_fingerprint or "not known"),
@@ -168,7 +168,7 @@ def origin_of_checkpoint(role: str, name: str, digest: str, meta: CheckpointMeta
 
 
 def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
-    """Where runs come from, as their kept answers say; a run without them has its folder alone."""
+    """The origins of runs, as their kept answers say; a run without them has its folder alone."""
     from mptctl.errors import CheckpointError
     from mptctl.studies.answers_file import read_answers
 
@@ -191,7 +191,7 @@ def origins_of_runs(folders: Sequence[str]) -> list[Origin]:
 
 
 def origin_of_search(report: TuneReport) -> Origin:
-    """What all trials of a search have in common."""
+    """The origin that all trials of a search share."""
     facts = [
         ("split fingerprint", report.split_fingerprint),
         *((f"teacher: {teacher}", f"SHA-256 {of}") for teacher, of in report.teachers.items()),
@@ -222,7 +222,7 @@ def _path_of_k(path: BiasPath | None) -> str:
 
 
 def _adjusted(change: Adjustment | None) -> str:
-    """What was folded into the classifier after training; empty where nothing was."""
+    """The shift folded into the classifier after training; empty where there is none."""
     if change is None:
         return ""
     low, high = min(change.biases.values(), default=0.0), max(change.biases.values(), default=0.0)

@@ -80,7 +80,7 @@ def short(label: str, letters: int) -> str:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """How all figures look: held while they are drawn and while they are written."""
+    """Sets the look of all figures while they are drawn and written."""
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         # The browser, not matplotlib, draws the letters of an SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")

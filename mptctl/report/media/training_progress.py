@@ -1,4 +1,4 @@
-"""How a run goes: a live display where there is a terminal, plain lines where there is none."""
+"""Progress of a run: a live display in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Live(Observer):
 
 
 def result_lines(result: FitResult) -> list[str]:
-    """What a run came to: how long it took, its best epoch with counts, and what held it up."""
+    """The result of a run: its time, its best epoch with counts, and its wait for data."""
     name = result.run.path.name
     if result.steps and not result.trained:
         lines = [f"{name}: already finished: {result.steps:,} steps; nothing was left to train"]

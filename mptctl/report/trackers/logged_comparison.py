@@ -1,4 +1,4 @@
-"""What `evaluate --log` writes of a comparison: its rates and counts, the report, and every flip."""
+"""`evaluate --log`: rates and counts of a comparison, the report, and every flip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--log` writes of a training run: recipe, curves, result, and the files that explain it."""
+"""`--log` of a training run: recipe, curves, result, and the files that explain it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def warn(text: str) -> None:
 
 
 def known_as(folder: Path) -> dict[str, str]:
-    """What each tracker calls the run in a folder; nothing where it was never logged."""
+    """The name that each tracker has for the run in a folder; empty where it was never logged."""
     with suppress(OSError, ValueError):
         found = json.loads((folder / KNOWN_AS).read_text(encoding="utf-8"))
         return {str(name): str(entry) for name, entry in found.items()} if isinstance(found, dict) else {}

@@ -1,4 +1,4 @@
-"""What a tracker of experiments is asked to do; each is a file beside this one, found by its name."""
+"""The calls that a tracker of experiments takes; each is a file beside this one, found by its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROJECT = "mptctl"
 
 @dataclass(frozen=True)
 class Entry:
-    """What a tracker makes an entry for: a run, or a comparison.
+    """A run, or a comparison, that a tracker makes an entry for.
 
     Attributes:
         name: what people see.
@@ -45,7 +45,7 @@ class Tracker(Protocol):
         """Numbers of a training that goes on; `step` counts optimizer steps."""
 
     def result(self, values: Mapping[str, float], step: int) -> None:
-        """What it came to."""
+        """Numbers of the result."""
 
     def attach(self, file: Path) -> None:
         """Keep a copy of a file."""
