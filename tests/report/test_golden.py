@@ -88,7 +88,7 @@ def comparison(how: str) -> Comparison:
     if how == "by-split":
         found = compare_runs([root], against="mpt-kl")
         rows = [
-            row.model_copy(update={"section": section})
+            row.model_copy(update={"split": section})
             for section in ("split a", "split b")
             for row in found.rows
         ]

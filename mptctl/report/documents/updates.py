@@ -35,9 +35,10 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
         who = "" if len(of) == len(every) else f" ({', '.join(of)})"
         parts.append(Note(f"Note{who}: {warning}.", "doubt"))
     parts.append(_table(reports))
-    for name, report in reports.items():
+    for place, (name, report) in enumerate(reports.items()):
         sentences = (*sentences_beside_line(report), slices_sentence(report))
-        parts += [Note(""), Note(f"{name}: {verdict_line(report)}", "strong")]
+        parts += [Note("")] * (place > 0)
+        parts += [Note(f"{name}: {verdict_line(report)}", "strong")]
         parts += [Note(sentence) for sentence in sentences if sentence]
     line, state = _last_line(reports)
     return Document([*parts, Note(""), Note(line, TONES[state], whole=True)])
