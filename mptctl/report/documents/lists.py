@@ -11,12 +11,10 @@ from rich.console import Console
 from mptctl.errors import some
 from mptctl.machine.doctor import DoctorReport
 from mptctl.models.run_list import RunEntry, RunList
-from mptctl.report.media.document import Cell, Column, Document, Note, Row, Table, Tone, notes
+from mptctl.report.media.document import TONES, Cell, Column, Document, Note, Row, Table, notes
 from mptctl.report.media.numbers import percent
 from mptctl.report.media.terminal import print_table
 from mptctl.studies.catalog import CatalogEntry
-
-STYLES: dict[str, Tone] = {"ok": "good", "missing": "doubt", "unusable": "doubt"}
 
 
 def runs_document(found: RunList) -> Document:
@@ -85,7 +83,7 @@ def doctor_document(report: DoctorReport) -> Document:
     rows: list[Row] = [
         [
             check.name,
-            Cell(check.state, tone=STYLES[check.state]),
+            Cell(check.state, tone=TONES[check.state]),
             check.found + (f"; {check.advice}" if check.advice else ""),
         ]
         for check in report.checks

@@ -14,7 +14,7 @@ from rich.text import Text
 from mptctl.files import writing
 from mptctl.report.documents.chain import chain_document
 from mptctl.report.documents.comparison import comparison_document
-from mptctl.report.media.document import ON_PAGE, ON_SCREEN, Cell, Column, Document, Note, Row, Table, Tone
+from mptctl.report.media.document import ON_PAGE, ON_SCREEN, TONES, Cell, Column, Document, Note, Row, Table
 from mptctl.report.media.numbers import duration
 from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.terminal import drawn
@@ -22,9 +22,6 @@ from mptctl.studies.study_dry_run import StudyDryRun
 from mptctl.studies.study_report import Board, RunProgress, StudyReport
 
 STANDINGS = {"missing": "no", "begun": "interrupted", "unanswered": "without its answers", "done": "yes"}
-STYLES: dict[str, Tone] = {
-    "done": "good", "running": "strong", "failed": "bad", "blocked": "bad", "waiting": "quiet",
-}  # fmt: skip
 
 
 def study_document(report: StudyReport) -> Document:
@@ -54,7 +51,7 @@ def _runs(report: StudyReport) -> Table:
     return Table(
         [Column(title, words=title != "steps") for title in titles],
         [
-            [f"{row.seed}/{row.run}", row.method, Cell(row.status, tone=STYLES[row.status]), f"{row.steps:,}",
+            [f"{row.seed}/{row.run}", row.method, Cell(row.status, tone=TONES[row.status]), f"{row.steps:,}",
              row.error or ""]
             for row in report.runs
         ],
@@ -106,7 +103,7 @@ def board_view(board: Board, console: Console) -> Group:
             [
                 progress.run.key,
                 progress.run.method,
-                Cell(progress.status, tone=STYLES[progress.status]),
+                Cell(progress.status, tone=TONES[progress.status]),
                 f"{progress.step:,}/{progress.total_steps:,}",
                 duration(progress.seconds_left or 0.0) if known else "",
             ]

@@ -10,17 +10,13 @@ from rich.console import Console
 
 from mptctl.evaluation.statistics import exact_interval_if_any
 from mptctl.files import replacing
-from mptctl.report.media.document import Cell, Column, Document, Drawing, Row, Table, Tone, notes
+from mptctl.report.media.document import TONES, Cell, Column, Document, Drawing, Row, Table, notes
 from mptctl.report.media.numbers import format_count, format_interval, p_value, percent
 from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import drawn
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
 from mptctl.tune.walk import near_least_of_trials, series_of
-
-STYLES: dict[str, Tone] = {
-    "done": "good", "running": "strong", "stopped": "quiet", "failed": "bad", "waiting": "quiet",
-}  # fmt: skip
 
 
 def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
@@ -62,7 +58,7 @@ def trials_table(report: TuneReport) -> Table:
         rows.append(
             [
                 trial.name,
-                Cell(trial.status, tone=STYLES[trial.status]),
+                Cell(trial.status, tone=TONES[trial.status]),
                 f"{trial.epoch}/{report.epochs}",
                 percent(error.value) if error else "",
                 percent(nfr.value) if nfr else "",

@@ -35,13 +35,12 @@ def updates_document(reports: Mapping[str, FlipReport]) -> Document:
         who = "" if len(of) == len(every) else f" ({', '.join(of)})"
         parts.append(Note(f"Note{who}: {warning}.", "doubt"))
     parts.append(_table(reports))
-    for place, (name, report) in enumerate(reports.items()):
-        sentences = (*sentences_beside_line(report), slices_sentence(report))
-        parts += [Note("")] * (place > 0)
-        parts += [Note(f"{name}: {verdict_line(report)}", "strong")]
-        parts += [Note(sentence) for sentence in sentences if sentence]
+    for name, report in reports.items():
+        parts.append(Note(f"{name}: {verdict_line(report)}", "strong"))
+        parts += [Note(text) for text in (*sentences_beside_line(report), slices_sentence(report)) if text]
+        parts.append(Note(""))
     line, state = _last_line(reports)
-    return Document([*parts, Note(""), Note(line, TONES[state], whole=True)])
+    return Document([*parts, Note(line, TONES[state], whole=True)])
 
 
 def _table(reports: Mapping[str, FlipReport]) -> Table:

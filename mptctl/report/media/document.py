@@ -16,7 +16,12 @@ ON_PAGE: frozenset[Medium] = frozenset({"page"})
 # The look of a cell or a sentence: each medium has its own way.
 Tone = Literal["", "good", "bad", "doubt", "strong", "quiet"]
 State = Literal["passed", "failed", "undecided", "ungated"]
-TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "undecided": "doubt", "ungated": "strong"}
+# Of the states of gates, runs, trials and checks of a machine.
+TONES: dict[str, Tone] = {
+    "passed": "good", "failed": "bad", "undecided": "doubt", "ungated": "strong",
+    "done": "good", "running": "strong", "stopped": "quiet", "waiting": "quiet", "blocked": "bad",
+    "ok": "good", "missing": "doubt", "unusable": "doubt",
+}  # fmt: skip
 # Marks of the best of a column, which Markdown and LaTeX make bold, and of what differs from it by noise.
 BEST, NOISE = "*", "~"
 

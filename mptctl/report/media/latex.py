@@ -23,16 +23,16 @@ def document_latex(document: Document) -> str:
     """A table environment for each table; its caption says its title, and what rows and marks are."""
     parts = document.shown_in("latex")
     comments = [f"% {' '.join(part.text.split())}" for part in parts if not isinstance(part, Table)]
-    tables = [line for part in parts if isinstance(part, Table) for line in _table(part)]
-    return "\n".join([*comments, "% \\usepackage{booktabs}", *tables])
+    tables = [part for part in parts if isinstance(part, Table)]
+    # Tables of one document share the meaning of their marks; a paper may show any of them alone.
+    marks = next((table.legend for table in tables if table.legend), "")
+    lines = [line for table in tables for line in _table(table, marks)]
+    return "\n".join([*comments, "% \\usepackage{booktabs}", *lines])
 
 
-def _table(table: Table) -> list[str]:
-    caption = " ".join(
-        text
-        for text in (table.title and f"{table.title}.", table.sentence, bold_legend(table.legend))
-        if text
-    )
+def _table(table: Table, marks: str) -> list[str]:
+    legend = bold_legend(marks if any(column.marked for column in table.columns) else table.legend)
+    caption = " ".join(text for text in (table.title and f"{table.title}.", table.sentence, legend) if text)
     rows = [
         [_cell(column, cell) for column, cell in zip(table.columns, row, strict=True)]
         for row in table.cells()
