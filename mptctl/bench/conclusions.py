@@ -1,4 +1,4 @@
-"""What a bench comes to, in one sentence: the fastest way here, and what to set."""
+"""Conclusions of a bench in one sentence: the fastest way here, and what to set."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from mptctl.bench.loader_parts import LoaderParts
     from mptctl.bench.step import StepBench, StepRatios
 
-# Shorter sides of files in those of what the model sees, above which a smaller copy is worth naming: at 256 for 224,
-# the usual resize, it is 1.14.
+# Shorter sides of files in those of what the model sees, above which a smaller copy is worth naming: at 256
+# for 224, the usual resize, it is 1.14.
 _LARGE = 1.5
 
 
 def loader_sentence(found: LoaderBench) -> str:
-    """The verdict, the settings that take the fastest loader that can be set, and what bounds the threaded one."""
+    """The verdict, the settings of the fastest loader, and what bounds the threaded one."""
     if found.fastest is None:
         return f"{found.verdict[:1].upper()}{found.verdict[1:]}."
     bound = "" if found.parts is None else f" {bound_sentence(found.parts, found.image_size)}"
@@ -34,7 +34,7 @@ def loader_sentence(found: LoaderBench) -> str:
 
 
 def bound_sentence(parts: LoaderParts, image_size: int) -> str:
-    """Which part of the threaded loader's work is slowest, how fast each is alone, and whether `pack` would help.
+    """The slowest part of the threaded loader's work, the speed of each alone, and `pack` where it would help.
 
     Args:
         parts: what was measured.
@@ -45,8 +45,8 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
     slowest = parts.images_per_s[parts.bound]
     if parts.disk is not None and parts.disk < slowest:
         said = (
-            f"The threaded loader is bound by the disk, {parts.disk:,.0f} images/s where the system's cache does not "
-            "hold the files"
+            f"The threaded loader is bound by the disk, {parts.disk:,.0f} images/s where the system's cache "
+            "does not hold the files"
         )
     else:
         said = f"The threaded loader is bound by {words[parts.bound]}"
@@ -56,7 +56,7 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
 
 
 def kernel_sentence(found: KernelBench) -> str:
-    """Which way is fastest at most sizes, or what bounds most; the loss takes its backend by itself."""
+    """The fastest way at most sizes, or what bounds most; the loss takes its backend by itself."""
     if found.device != "cuda":
         binds = Counter(row.binds for row in found.rows)
         said = ", ".join(f"{name} at {n} of {binds.total()}" for name, n in binds.most_common())
@@ -106,4 +106,7 @@ def evaluate_sentence(found: EvaluateBench) -> str:
     advice = (
         f"it held {ours.peak_gb:.1f} GB, so try a larger --memory-limit" if near else "nothing is to be set"
     )
-    return f"Ours takes {found.ratio:.2f} times the bare join, with counts equal to those of DuckDB's SQL; {advice}."
+    return (
+        f"Ours takes {found.ratio:.2f} times the bare join, with counts equal to those of DuckDB's SQL; "
+        f"{advice}."
+    )

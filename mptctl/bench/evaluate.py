@@ -1,4 +1,4 @@
-"""How long a comparison of two predictions files takes, beside DuckDB's bare join of the same files."""
+"""Speed of a comparison of two predictions files, beside DuckDB's bare join of the same files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _SIDES = {
 }
 _JOIN = "SELECT count(*) FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"
 _COUNTS = """SELECT count(*) FILTER (o.pred = o.label AND n.pred = o.label),
-count(*) FILTER (o.pred = o.label AND n.pred <> o.label), count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
+count(*) FILTER (o.pred = o.label AND n.pred <> o.label),
+count(*) FILTER (o.pred <> o.label AND n.pred = o.label),
 count(*) FILTER (o.pred <> o.label AND n.pred <> o.label)
 FROM read_parquet('{old}') AS o JOIN read_parquet('{new}') AS n USING (id)"""
 # A process of its own for DuckDB alone: what is measured there is nothing of ours.
@@ -44,7 +45,7 @@ RowName = Literal["ours", "bare-join"]
 
 
 class EvaluateRow(Model):
-    """One way to go through both files."""
+    """The speed of one way to go through both files."""
 
     name: RowName = Field(
         description="`mptctl evaluate OLD NEW --json`, or DuckDB's count of the joined rows alone"
@@ -56,7 +57,7 @@ class EvaluateRow(Model):
 
 
 class EvaluateBench(Model):
-    """What `mptctl bench evaluate --json` prints."""
+    """The object that `mptctl bench evaluate --json` prints."""
 
     bench: Literal["evaluate"] = "evaluate"
     machine: Machine = Field(description="where it was measured")
@@ -134,7 +135,7 @@ def _duckdb(query: str, memory_limit: int, folder: Path) -> tuple[str, float, fl
 
 
 def _measured(command: list[str]) -> tuple[str, float, float]:
-    """What a process prints, its seconds, and the most memory that it held in GB.
+    """The output of a process, its seconds, and the most memory that it held in GB.
 
     Raises:
         MptctlError: it failed.

@@ -1,4 +1,4 @@
-"""`mptctl bench kernel`: the fused loss beside eager PyTorch and torch.compile on a GPU; without one, its bounds."""
+"""`mptctl bench kernel`: the fused loss beside eager PyTorch and torch.compile; its bounds without a GPU."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class KernelBench(Model):
         description="two empty launches in a graph, microseconds; null without a GPU"
     )
     rows: list[KernelRow] = Field(
-        description="one for each way and size; without a GPU ours alone, for each size and GPU it is compiled for"
+        description="one for each way and size; without a GPU ours alone, for each size and GPU it is "
+        "compiled for"
     )
 
 
@@ -46,7 +47,8 @@ def bench_kernel(
     """Time the loss in every way at every size on a GPU, and count ours; without a GPU count alone.
 
     Args:
-        device: where the loss is timed. On a CPU nothing is: what the kernel does there says nothing about it.
+        device: where the loss is timed. On a CPU nothing is: what the kernel does there says nothing about
+            it.
         rows, classes, dtypes: the sizes.
         archs: keys of `GPUS` to compile for where there is no GPU.
         repeats: the median of so many is the time.

@@ -1,4 +1,4 @@
-"""What the fused loss would take on a GPU that need not be here: bounds from its machine code, and what binds."""
+"""Bounds of the fused loss on a GPU that need not be here, from its machine code, and what binds."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Gpu(NamedTuple):
     sfu: int
 
 
-# Lanes: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". A copy on an H200 was measured at
-# 4.31 of its datasheet's 4.8 TB/s; the others' bandwidth is the same share of their datasheets' 2.04 and 8 TB/s.
+# Lanes: CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions". A copy on an H200 was
+# measured at 4.31 of its datasheet's 4.8 TB/s; the others' bandwidth is the same share of their datasheets'
+# 2.04 and 8 TB/s.
 GPUS = {
     "sm_80": Gpu("A100", 108, 1.41e9, 0.898 * 2.04e12, 64, 64, 16),
     "sm_90": Gpu("H200", 132, 1.98e9, 4.31e12, 128, 64, 16),
@@ -50,7 +51,7 @@ KINDS = {
 
 
 class KernelRow(Model):
-    """One way to compute loss and gradient at one size. What comes from machine code is null for ways that are not
+    """The time of loss and gradient in one way at one size. What comes from machine code is null for ways that are not
     ours, and for a GPU that is not one of the three."""
 
     name: str = Field(description="eager, compile (torch.compile), or ours")
@@ -58,7 +59,8 @@ class KernelRow(Model):
     c: int = Field(description="classes; half of them are old")
     dtype: str = Field(description="type of all logits")
     us: float | None = Field(
-        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache; null without a GPU"
+        description="microseconds on the GPU, forward and backward, in a graph, on a cold cache; null "
+        "without a GPU"
     )
     call_us: float | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""How fast pictures come: our loaders, what a user would take instead, and what the model can take."""
+"""Speed of pictures: our loaders, what a user would take instead, and what the model can take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN
 from mptctl.data.split import Split
-from mptctl.errors import UsageError
 from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
@@ -61,7 +60,8 @@ class LoaderBench(Model):
     verdict: str = Field(description="what it means, in one line")
     fastest: str | None = Field(
         None,
-        description="the fastest of our loaders that does the work of the others; null where none was measured",
+        description="the fastest of our loaders that does the work of the others; null where none was "
+        "measured",
     )
     tuned: dict[str, float] | None = Field(description="with --tune: the fastest settings of data.*")
     parts: LoaderParts | None = Field(
@@ -93,12 +93,8 @@ def bench_loader(
         say: called with a line on what is going on.
 
     Raises:
-        UsageError: an unknown row.
         DataError: no pictures in the folder, or bad ones.
     """
-    unknown = [name for name in rows if name not in ROWS]
-    if unknown:
-        raise UsageError(f"--rows {unknown[0]}: unknown; use some of {', '.join(ROWS)}")
     device = device or torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
     machine = this_machine()
     with scratch_folder() as scratch:
@@ -175,14 +171,14 @@ def _tune(
 
 
 def fastest(rates: dict[str, float], same_work: bool) -> str | None:
-    """The fastest of our loaders; of those that keep pictures in memory only where they augment as the others do."""
+    """The fastest of our loaders; one that keeps pictures in memory only where it augments as the others do."""
     names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
     ours = [name for name in rates if name in names]
     return max(ours, key=lambda name: rates[name]) if ours else None
 
 
 def verdict(rates: dict[str, float], same_work: bool) -> str:
-    """One line; ``same_work`` says that pictures from memory are augmented as the others are."""
+    """The verdict in one line; ``same_work``: pictures from memory are augmented as the others are."""
     theirs = {name: rate for name, rate in rates.items() if name in DATALOADERS}
     best = fastest(rates, same_work)
     if best is None:

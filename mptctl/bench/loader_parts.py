@@ -1,4 +1,4 @@
-"""What bounds the threaded loader: how many pictures a second each part of its work brings when it is done alone."""
+"""Bounds of the threaded loader: pictures a second of each part of its work, done alone."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class LoaderParts(Model):
 
     threads: int = Field(description="threads that do all parts")
     images_per_s: dict[PartName, float] = Field(
-        description="by part, medians over the runs: opening and reading files, from the system's cache where they are "
-        "in it; decoding whole pictures; cutting, resizing and mirroring them; copying them, normalised, into a batch "
-        "on the device"
+        description="by part, medians over the runs: opening and reading files, from the system's cache "
+        "where they are in it; decoding whole pictures; cutting, resizing and mirroring them; copying them, "
+        "normalised, into a batch on the device"
     )
     disk: float | None = Field(
-        description="images/s of reading files that the system's cache does not hold; null where it cannot be emptied"
+        description="images/s of reading files that the system's cache does not hold; null where it cannot "
+        "be emptied"
     )
     bound: PartName = Field(description="the slowest part")
     short_side: int = Field(description="median of the pictures' shorter sides, in pixels")
@@ -94,7 +95,7 @@ class PartsRunner:
         self._rates["copy"].append(copied)
 
     def found(self) -> LoaderParts:
-        """What the runs came to."""
+        """The medians over the runs."""
         rates = {name: round(statistics.median(runs), 1) for name, runs in self._rates.items()}
         return LoaderParts(
             threads=self.threads,
@@ -107,7 +108,7 @@ class PartsRunner:
     def _rate(
         self, pool: ThreadPoolExecutor, work: Callable[[int], object], count: int, seconds: float
     ) -> float:
-        """Images a second of all threads together, each of which goes through the pictures from a place of its own."""
+        """Images a second of all threads together; each goes through the pictures from a place of its own."""
         begin = time.perf_counter()
 
         def go(first: int) -> int:
@@ -132,7 +133,7 @@ class PartsRunner:
         return augment(self._pictures[place], self._data, self._views, place)
 
     def _copy(self, place: int) -> None:
-        """One picture into the batch; on the CPU normalised, for a device as bytes."""
+        """Copy a picture into the batch; on the CPU normalised, for a device as bytes."""
         picture = self._cut[place]
         row = place % len(self._batch)
         self._batch[row] = picture if self._batch.dtype == torch.uint8 else self._normalise(picture)

@@ -39,7 +39,7 @@ Call = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LossTime:
-    """One way to compute loss and gradient at one size."""
+    """The time of loss and gradient in one way at one size."""
 
     name: str
     n: int
@@ -52,8 +52,17 @@ class LossTime:
 
 
 def least_bytes(n: int, c: int, c_old: int, size: int) -> int:
-    """Bytes that loss and gradient of (n, c) logits must move: every logit of three models read once, the gradient
-    written once, the labels, and the loss. `size` is that of one logit."""
+    """Computes the bytes that loss and gradient of (n, c) logits move at least.
+
+    Every logit of three models is read once, and the labels; the gradient is written once, and the loss.
+
+    >>> least_bytes(1, 4, 2, size=2)
+    40
+
+    Args:
+        n, c, c_old: rows, classes, and old classes.
+        size: bytes of one logit.
+    """
     return n * ((2 * c + c + c_old) * size + 8) + 4
 
 
@@ -168,7 +177,7 @@ def _must_agree(inputs: Inputs) -> None:
 
 
 def _call_us(call: Call, inputs: Inputs, device: torch.device, repeats: int) -> float:
-    """Microseconds a call, the host's work included: the median of `repeats` calls, the device idle in between."""
+    """Microseconds a call with the host's work: the median of `repeats` calls, the device idle in between."""
     for _ in range(3):
         call(*inputs)
     return 1e6 * statistics.median(_seconds(lambda: call(*inputs), device) for _ in range(repeats))
@@ -183,7 +192,7 @@ def _seconds(work: Callable[[], object], device: torch.device) -> float:
 
 
 def _graph_us(call: Call, sets: list[Inputs], device: torch.device, repeats: int) -> float:
-    """Microseconds of the device a call: one graph of a call on each set of inputs, replayed on a cold cache."""
+    """Microseconds of the device a call: a graph of calls on all sets of inputs, replayed on a cold cache."""
     with torch.cuda.device(device):
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

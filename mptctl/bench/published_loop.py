@@ -19,9 +19,9 @@ from mptctl.recipe import OptimRecipe, Recipe
 class PublishedLoop:
     """The usual loop in plain torch: nothing in it is set up for speed, and nothing is slowed down.
 
-    Models compute, and lie in memory, as torch makes them, and the optimizer is torch's default. Teachers answer inside
-    the step, without gradients; the bias goes on a copy of the logits; autograd differentiates the losses, operation
-    by operation; the loss is looked at in every step.
+    Models compute, and lie in memory, as torch makes them, and the optimizer is torch's default. Teachers
+    answer inside the step, without gradients; the bias goes on a copy of the logits; autograd differentiates
+    the losses, operation by operation; the loss is looked at in every step.
 
     Args:
         recipe: model, optimizer and precision; in bf16 all forward passes are under autocast.
@@ -57,7 +57,7 @@ class PublishedLoop:
         return f"{method.name} with this criterion or gate is not a loss of the published loop"
 
     def step(self) -> None:
-        """One step on the batch."""
+        """Take a step on the batch."""
         with autocast(self.images.device, self.precision):
             with torch.no_grad():
                 answers = {role: teacher(self.images) for role, teacher in self.teachers.items()}

@@ -45,7 +45,7 @@ Stream = Iterator[Tensor]
 
 @dataclass
 class LoaderRunner:
-    """One row: how to start its stream of batches, and what it measured so far."""
+    """A row of the bench: the start of its stream of batches, and the stream once it runs."""
 
     name: str
     start: Callable[[], Stream]
@@ -123,7 +123,7 @@ def make_runners(
 def _our_runner(
     kind: type[Loader], recipe: Recipe, split: Split, device: torch.device, scratch: Path
 ) -> LoaderRunner | str:
-    """One kind of our loaders, or why it cannot be measured here."""
+    """The row of one of our loaders, or why it cannot be measured here."""
     if device.type not in kind.devices:
         if "cpu" not in kind.devices:
             return "no CUDA device"

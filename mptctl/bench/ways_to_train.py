@@ -41,10 +41,12 @@ def ways_to_train(
 ) -> tuple[dict[str, Way], dict[str, str]]:
     """A function for each row; each call is one step on the same batch, of ours-lockstep one of each student.
 
-    Weights never move, since the learning rate is 0: every step computes the same numbers, and none becomes NaN.
+    Weights never move, since the learning rate is 0: every step computes the same numbers, and none becomes
+    NaN.
 
     Args:
-        recipe: model, batch, precision and method; its teachers are untrained models of the same architecture.
+        recipe: model, batch, precision and method; its teachers are untrained models of the same
+            architecture.
         num_classes: of student and reference; half of them are old.
         device: where it computes.
         scratch: folder for cached logits.
@@ -100,7 +102,7 @@ def _own_ways(
     scratch: Path,
     rows: Collection[str],
 ) -> dict[str, Way]:
-    """Those that are built as a run builds them; but for lock-step on one student, so that memory serves all alike."""
+    """The ways that are built as a run builds them, on one student but for lock-step: memory serves all alike."""
     device = batch.images.device
     teachers = _Untrained(recipe, method, num_classes, device)
     student = place(
@@ -211,7 +213,7 @@ class _Untrained:
 
 
 class _Kept:
-    """Teachers whose answers to the batch lie on disk: read and checked in each step, as ``cache_teachers`` does."""
+    """Teachers whose answers lie on disk: read and checked in each step, as ``cache_teachers`` does."""
 
     def __init__(
         self, recipe: Recipe, method: Method, batch: Batch, teachers: TeacherSource, scratch: Path

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.budget import budget_of_flags, refuse_floor_without_budget
 from mptctl.cli.json_models import prints
-from mptctl.errors import visible
 from mptctl.names import Session
-
-if TYPE_CHECKING:
-    from mptctl.release.adjusting import Adjusted, AdjustRequest
-
-FIGURE = "adjust.svg"
 
 
 @prints({"--json": "mptctl.release.adjust_report:AdjustReport"})
@@ -32,26 +25,18 @@ def adjust(
     ] = None,
     max_nfr: Annotated[
         float | None,
-        typer.Option(
-            "--max-nfr",
-            metavar="PCT",
-            help="Largest NFR: the shift of least error that keeps it, at --confidence, is chosen.",
-        ),
+        opt.max_nfr("Largest NFR: the shift of least error that keeps it, at --confidence, is chosen."),
     ] = None,
     max_er_increase: Annotated[
         float | None,
         typer.Option(
             "--max-er-increase",
             metavar="PTS",
-            help="Largest increase of error on all classes, in points: the shift of least NFR that keeps it is chosen.",
+            help="Largest increase of error on all classes, in points: the shift of least NFR that keeps it "
+            "is chosen.",
         ),
     ] = None,
-    confidence: Annotated[
-        float,
-        typer.Option(
-            "--confidence", help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr."
-        ),
-    ] = 0.95,
+    confidence: Annotated[float | None, opt.confidence()] = None,
     noise_floor: opt.NoiseFloor = None,
     temperature: Annotated[
         bool, typer.Option("--temperature", help="Fit a temperature, which changes calibration alone.")
@@ -65,7 +50,7 @@ def adjust(
         typer.Option(
             "--figure",
             metavar="FILE",
-            help=f"NFR against error as .svg or .png. (default: {FIGURE} in the run folder)",
+            help="NFR against error as .svg or .png. (default: adjust.svg in the run folder)",
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
@@ -88,70 +73,11 @@ def adjust(
 
         mptctl adjust mpt-kl --temperature
     """
+    from mptctl.cli.runners.adjust import adjust_and_show
+    from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget
+    from mptctl.release.adjust_report import AdjustRequest
+
     budget = budget_of_flags(max_nfr, max_er_increase, confidence)
-    refuse_floor_without_budget(noise_floor, max_nfr)
-    _check_figure(figure, [new, old, noise_floor], run_root, as_json, drawn=budget is not None)
-    from mptctl.models.run_folder import find_checkpoint
-
-    # Before torch, which takes seconds to import: that a model is not there is to be said at once.
-    for run in (new, old, noise_floor):
-        if run is not None:
-            find_checkpoint(run, run_root)
-    from mptctl.release.adjusting import AdjustRequest
-    from mptctl.report.documents.adjust import describe_adjustment
-
-    adjusted = adjust_and_draw(
-        AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor),
-        Session(run_root, device),
-        figure,
-    )
-    if as_json:
-        typer.echo(adjusted.report.model_dump_json())
-        return
-    typer.echo(
-        "\n".join([*describe_adjustment(adjusted.report, adjusted.class_labels), adjusted.report.best])
-    )
-
-
-def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:
-    """Adjust a run, draw what was chosen from, and say what is to be known of it.
-
-    Args:
-        request: what was asked for.
-        session: where runs are and where models compute.
-        figure: where the figure goes; None: into the new run's folder.
-    """
-    from mptctl.release.adjusting import adjust as adjust_run
-    from mptctl.report.media.progress_bars import showing_progress
-
-    with showing_progress(session) as session:
-        adjusted = adjust_run(request, session)
-    if adjusted.choice is not None:
-        from mptctl.report.figures.adjust import draw_adjustment
-        from mptctl.report.media.svg import save_figure
-
-        path = figure or adjusted.folder.path / FIGURE
-        save_figure(draw_adjustment(adjusted.report, adjusted.choice, adjusted.mixture), path)
-        typer.echo(f"wrote {path}", err=True)
-    for warning in adjusted.report.warnings:
-        typer.echo(f"warning: {visible(warning)}", err=True)
-    return adjusted
-
-
-def _check_figure(
-    figure: Path | None, models: list[str | None], run_root: Path, as_json: bool, *, drawn: bool
-) -> None:
-    """Refuse a figure that cannot be drawn or would destroy what is read, before anything is computed."""
-    from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.errors import UsageError
-    from mptctl.files.output_kinds import figure_kind
-
-    if figure is None:
-        return
-    if figure.suffix.lower() not in (".svg", ".png"):
-        raise UsageError(f"--figure {figure}: is neither .svg nor .png; name one of them")
-    if not drawn:
-        raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
-    outputs = Outputs()
-    outputs.file("--figure", figure, figure_kind(figure))
-    outputs.check(read_for_models(models, run_root), prints=as_json)
+    refuse_without_budget(max_nfr, noise_floor=noise_floor)
+    request = AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor)
+    adjust_and_show(request, Session(run_root, device), figure, as_json)

@@ -22,6 +22,7 @@ from mptctl.cli.export import export
 from mptctl.cli.fewshot import fewshot
 from mptctl.cli.history import history
 from mptctl.cli.import_ import import_
+from mptctl.cli.messages import resume_command
 from mptctl.cli.pack import pack
 from mptctl.cli.predict import predict
 from mptctl.cli.quickstart import quickstart
@@ -34,7 +35,6 @@ from mptctl.cli.train_ensemble import train_ensemble
 from mptctl.cli.train_mpt import train_mpt
 from mptctl.cli.train_old import train_old
 from mptctl.cli.train_ref import train_ref
-from mptctl.cli.training_verbs import resume_command
 from mptctl.cli.tune import tune
 from mptctl.errors import MptctlError, Stopped, StorageError, visible
 
@@ -166,7 +166,7 @@ def _run() -> int | None:
 
 
 def _can_resume(words: list[str]) -> bool:
-    """Whether the verb of a command line has ``--resume``."""
+    """Tells whether the verb of a command line has ``--resume``."""
     verbs: Any = typer.main.get_command(app)
     verb = next((verbs.commands[word] for word in words if word in verbs.commands), None)
     return verb is not None and any("--resume" in flag.opts for flag in verb.params)

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Literal, get_args
 
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.bench_evaluate import evaluate
-from mptctl.cli.bench_kernel import kernel
-from mptctl.cli.bench_step import step
-from mptctl.cli.bench_table import conclude, print_table
-from mptctl.cli.command import CommandGroup
+from mptctl.cli.command import command_group
 from mptctl.cli.json_models import prints
+from mptctl.errors import UsageError
 
-if TYPE_CHECKING:
-    from mptctl.bench.loader import LoaderBench
-
-app = typer.Typer(cls=CommandGroup, help="Measure speed on this machine.")
+app = command_group("Measure speed on this machine.")
 
 
-@app.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+@app.command("evaluate")
+@prints({"--json": "mptctl.bench.evaluate:EvaluateBench"})
+def evaluate(
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1000, max=10**9, help="Rows of each generated file.")
+    ] = 10_000_000,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
+    ] = 3,
+    memory_limit: Annotated[
+        str, typer.Option("--memory-limit", metavar="SIZE", help="Memory for tables and joins.")
+    ] = "2GB",
+    as_json: opt.Json = False,
+) -> None:
+    """How fast predictions files are compared: evaluate, and DuckDB's bare join of the same files.
 
+    The files are written to the temporary folder (TMPDIR) and removed; 10 million rows take 0.2 GB, and as
+    much again may be spilled.
 
-app.command("evaluate")(evaluate)
+    Examples:
+
+        mptctl bench evaluate --rows 1000000
+
+        mptctl bench evaluate --rows 100000000 --repeats 1 --json
+    """
+    from mptctl.bench.evaluate import bench_evaluate
+    from mptctl.cli.runners.bench_tables import print_evaluate
+    from mptctl.evaluation.reading.workspace import parse_size
+
+    found = bench_evaluate(
+        rows,
+        repeats=repeats,
+        memory_limit=parse_size(memory_limit, "--memory-limit"),
+        say=lambda line: typer.echo(line, err=True),
+    )
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        print_evaluate(found)
 
 
 @app.command("loader")
@@ -68,6 +94,7 @@ def loader(
     """
     from mptctl.bench.loader import bench_loader
     from mptctl.bench.runners import ROWS
+    from mptctl.cli.runners.bench_tables import chosen_names, print_loader
     from mptctl.machine.device import choose_device
     from mptctl.recipe import load_recipe
 
@@ -75,7 +102,7 @@ def loader(
     found = bench_loader(
         chosen,
         data_root=data_root,
-        rows=ROWS if rows is None else tuple(name.strip() for name in rows.split(",")),
+        rows=chosen_names("--rows", rows, ROWS),
         repeats=repeats,
         seconds=seconds,
         device=choose_device(device or chosen.runtime.device),
@@ -85,38 +112,139 @@ def loader(
     if as_json:
         typer.echo(found.model_dump_json())
     else:
-        _print_loader(found)
+        print_loader(found)
 
 
-def _print_loader(found: LoaderBench) -> None:
-    typer.echo(
-        f"{found.machine.cpu}, {found.machine.cores} cores, {found.machine.gpu or 'no GPU'}; "
-        f"{found.pictures:,} pictures ({found.data}) to {found.image_size} pixels, batches of {found.batch_size}"
+@app.command("kernel")
+@prints({"--json": "mptctl.bench.kernel:KernelBench"})
+def kernel(
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="N,N", help="Batch sizes. (default: 128,4096)")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option("--classes", metavar="N,N", help="Numbers of classes. (default: 100,1000,21841)"),
+    ] = None,
+    dtypes: Annotated[
+        str | None, typer.Option("--dtypes", metavar="NAMES", help="Types. (default: float32,bfloat16)")
+    ] = None,
+    archs: Annotated[
+        str | None,
+        typer.Option(
+            "--archs", metavar="NAMES", help="GPUs to count for without one. (default: sm_80,sm_90,sm_100)"
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Timed runs of each row, on a GPU.")
+    ] = 25,
+    device: opt.Device = None,
+    as_json: opt.Json = False,
+) -> None:
+    """How fast the loss and its gradient are on a GPU: eager PyTorch, torch.compile, and the fused kernel.
+
+    Without a GPU the fused kernel is compiled for some, and its machine code says what bounds it.
+
+    Examples:
+
+        mptctl bench kernel
+
+        mptctl bench kernel --rows 4096 --classes 1000 --archs sm_90 --json
+    """
+    row_counts, class_counts = _numbers("--rows", rows), _numbers("--classes", classes)
+    # After the numbers, because it takes seconds to import.
+    from mptctl.bench.kernel import bench_kernel
+    from mptctl.bench.kernel_bounds import GPUS
+    from mptctl.bench.loss_timing import CLASSES, DTYPES, ROWS
+    from mptctl.cli.runners.bench_tables import chosen_names, print_kernel
+    from mptctl.machine.device import choose_device
+
+    found = bench_kernel(
+        choose_device(device or "auto"),
+        rows=row_counts or ROWS,
+        classes=class_counts or CLASSES,
+        dtypes=chosen_names("--dtypes", dtypes, DTYPES),
+        archs=chosen_names("--archs", archs, GPUS),
+        repeats=repeats,
+        say=lambda line: typer.echo(line, err=True),
     )
-    print_table(
-        ("loader", "images/s", "slowest", "fastest", "workers", "augmentation"),
-        [
-            (
-                row.name,
-                *(f"{speed:,.0f}" for speed in (row.images_per_s, min(row.runs), max(row.runs))),
-                "" if row.workers is None else str(row.workers),
-                row.augment or "",
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        print_kernel(found)
+
+
+def _numbers(flag: str, text: str | None) -> tuple[int, ...]:
+    """Numbers with commas between; none where nothing is given."""
+    words = [] if text is None else [word.strip() for word in text.split(",")]
+    for word in words:
+        if not word.isdecimal() or int(word) < 2:
+            raise UsageError(
+                f"{flag}: {word!r} is not a number of at least 2; give numbers with commas between"
             )
-            for row in found.rows
-        ],
-        words=("loader", "augmentation"),
-        spare=("augmentation", "slowest", "fastest"),
+    return tuple(map(int, words))
+
+
+@app.command("step")
+@prints({"--json": "mptctl.bench.step:StepBench"})
+def step(
+    recipe: Annotated[
+        str, typer.Option("--recipe", metavar="NAME_OR_FILE", help="Model, picture size, batch, threads.")
+    ] = "cifar100",
+    overrides: opt.Overrides = None,
+    classes: Annotated[
+        int, typer.Option("--classes", metavar="N", min=2, help="Number of classes; half of them are old.")
+    ] = 100,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="NAMES", help="Only these rows, with commas between.")
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision",
+            metavar="NAMES",
+            help="fp32, bf16 or both, with a comma, of student and teachers. (default: the recipe's)",
+        ),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Steps of a run.")] = 10,
+    repeats: Annotated[
+        int, typer.Option("--repeats", metavar="N", min=1, help="Runs of each row; rows take turns.")
+    ] = 5,
+    clock: Annotated[
+        Literal["wall", "cpu"],
+        typer.Option("--clock", help="wall; or cpu, where other jobs share the processor."),
+    ] = "wall",
+    device: opt.Device = None,
+    as_json: opt.Json = False,
+) -> None:
+    """How fast a training step is on pictures that are already there, beside its floor and a published loop.
+
+    Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached and
+    ours-lockstep.
+
+    Examples:
+
+        mptctl bench step --precision fp32,bf16
+
+        mptctl bench step --recipe imagenet --classes 1000 --rows floor,ours
+    """
+    from mptctl.bench.step import bench_step
+    from mptctl.bench.ways_to_train import STEP_ROWS
+    from mptctl.cli.runners.bench_tables import chosen_names, print_step
+    from mptctl.machine.device import Precision, choose_device
+    from mptctl.recipe import load_recipe
+
+    chosen = load_recipe(recipe, ["method.name=mpt-kl", *(overrides or [])])
+    found = bench_step(
+        chosen,
+        num_classes=classes,
+        steps=steps,
+        repeats=repeats,
+        device=choose_device(device or chosen.runtime.device),
+        rows=chosen_names("--rows", rows, STEP_ROWS),
+        precisions=None if precision is None else chosen_names("--precision", precision, get_args(Precision)),
+        clock=clock,
     )
-    for name, reason in found.skipped.items():
-        typer.echo(f"{name}: not measured, {reason}")
-    if found.tuned is not None:
-        typer.echo("data:")
-        for key, value in found.tuned.items():
-            typer.echo(f"  {key}: {value:g}")
-    from mptctl.bench.conclusions import loader_sentence
-
-    conclude(loader_sentence(found))
-
-
-app.command("kernel")(kernel)
-app.command("step")(step)
+    if as_json:
+        typer.echo(found.model_dump_json())
+    else:
+        print_step(found)

@@ -1,4 +1,4 @@
-"""`mptctl chain`: an update, the update of that update, and so on; which flips are new, lasting and healed."""
+"""`mptctl chain`: updates of updates, and which of their flips are new, lasting and healed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
+from mptctl.errors import CheckpointError
 from mptctl.names import Session
-
-SUFFIXES = (".png", ".svg")
 
 
 @prints({"--json": "mptctl.studies.chain:ChainReport"})
@@ -52,20 +51,16 @@ def chain(
         mptctl chain runs/chain --figure chain.png --markdown chain.md
     """
     from mptctl.cli.outputs import Outputs
-    from mptctl.errors import CheckpointError, UsageError
-    from mptctl.files.output_kinds import MARKDOWN, figure_kind
+    from mptctl.files.output_kinds import MARKDOWN
     from mptctl.studies.run_folders import runs_of_chain
 
-    if figure is not None and figure.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--figure {figure}: name a file that ends in .png or .svg")
+    outputs = Outputs()
+    outputs.file("--markdown", markdown, MARKDOWN)
+    outputs.figure("--figure", figure)
     runs = runs_of_chain(folder.expanduser())
     if not runs:
         what = "holds no run" if folder.is_dir() else "no such folder"
         raise CheckpointError(f"{folder}: {what}; name the folder of a study, such as runs/chain")
-    outputs = Outputs()
-    outputs.file("--markdown", markdown, MARKDOWN)
-    if figure is not None:
-        outputs.file("--figure", figure, figure_kind(figure))
     read = {path for run in runs for path in (*run.iterdir(), *run.parent.iterdir()) if path.is_file()}
     outputs.check(sorted(read), prints=as_json)
     # Here, because they take seconds to import, and that a run is not there is to be said at once.

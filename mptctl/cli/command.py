@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from mptctl.errors import UsageError
@@ -23,6 +24,18 @@ class CommandGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """The flags of the group, as help shows them."""
         return _without_flag_types(super().get_params(ctx))
+
+
+def command_group(help_text: str) -> typer.Typer:
+    """A group of verbs; without one of them it prints its help."""
+    group = typer.Typer(cls=CommandGroup, help=help_text)
+
+    @group.callback(invoke_without_command=True)
+    def without_verb(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    return group
 
 
 class Command(TyperCommand):

@@ -36,7 +36,8 @@ def compare(
         typer.Option(
             "--old",
             metavar="RUN",
-            help="Old model of all updates: a folder, or a name beside each run. (default: what each run records)",
+            help="Old model of all updates: a folder, or a name beside each run. (default: what each run "
+            "records)",
         ),
     ] = None,
     by: Annotated[

@@ -26,15 +26,16 @@ def render_reference(app: typer.Typer) -> str:
     parts = [
         "# Reference",
         "",
-        "Made from the code by `make docs`; a test fails when it is stale. `mptctl COMMAND --help` says the same.",
+        "Made from the code by `make docs`; a test fails when it is stale. `mptctl COMMAND --help` says the "
+        "same.",
         "",
         "## Commands",
         "",
         *(line for name, command in verbs(app) for line in _verb(name, command)),
         "## Recipe keys",
         "",
-        "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe that says "
-        "nothing; presets say more (`--print-recipe`).",
+        "In a YAML file below their group, or as `--set group.key=value`. Defaults are those of a recipe "
+        "that says nothing; presets say more (`--print-recipe`).",
         "",
         *_recipe_keys(),
         "## Exit codes",
@@ -42,9 +43,9 @@ def render_reference(app: typer.Typer) -> str:
         *_exit_codes(),
         "## Files and JSON",
         "",
-        "A run folder holds `best.pt` (what `evaluate` takes), `last.pt` and `previous.pt` (what `--resume` takes), "
-        "`recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, `trackers.json` where "
-        "it was logged, and `lock` while it is written.",
+        "A run folder holds `best.pt` (what `evaluate` takes), `last.pt` and `previous.pt` (what `--resume` "
+        "takes), `recipe.yaml`, `split.json`, `metrics.jsonl`, `environment.json`, `tensorboard/`, "
+        "`trackers.json` where it was logged, and `lock` while it is written.",
         "",
         *_models(app),
     ]
@@ -52,7 +53,7 @@ def render_reference(app: typer.Typer) -> str:
 
 
 def verbs(app: typer.Typer) -> Iterator[tuple[str, TyperCommand]]:
-    """Every verb that help shows, as it is typed after the program's name (``bench loader``), with its command."""
+    """Every verb that help shows, as it is typed (``bench loader``), with its command."""
     yield from _verbs(typer.main.get_command(app), "")
 
 

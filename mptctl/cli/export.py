@@ -12,10 +12,10 @@ from mptctl.cli.json_models import prints
 from mptctl.names import ExportFormat, Quantization, Session
 
 if TYPE_CHECKING:
-    from mptctl.release.export_report import ExportReport
+    from mptctl.release.exporting import ExportReport
 
 
-@prints({"--json": "mptctl.release.export_report:ExportReport"})
+@prints({"--json": "mptctl.release.exporting:ExportReport"})
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The model: run name, run folder or .pt file.")],
     format_: Annotated[
@@ -87,16 +87,16 @@ def export(
 
 
 def _describe(report: ExportReport) -> list[str]:
-    """How the export differs from the checkpoint, for people."""
+    """The differences of the export from the checkpoint, for people."""
     within = "" if report.tolerance is None else f" (tolerance {report.tolerance:g})"
     lines = [
-        f"{report.pictures:,} validation pictures: logits differ by up to {report.max_difference:.3g}{within}, "
-        f"{report.answers_differ:,} predictions differ",
+        f"{report.pictures:,} validation pictures: logits differ by up to "
+        f"{report.max_difference:.3g}{within}, {report.answers_differ:,} predictions differ",
     ]
     if report.answers_differ or report.quantized:
         lines.append(
             f"{report.negative_flips:,} of {report.right_before:,} right predictions turned wrong, "
-            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} {report.file} "
-            "--max-nfr PCT"
+            f"{report.positive_flips:,} wrong ones right; before a release: mptctl evaluate {report.run} "
+            f"{report.file} --max-nfr PCT"
         )
     return [*lines, f"{report.bytes / 1e6:.2f} MB, described by {report.described}"]

@@ -1,4 +1,4 @@
-"""`mptctl fewshot`: what a model's features are worth for new classes, and new classes added from a few pictures."""
+"""`mptctl fewshot`: a model's features tested on new classes, and classes added from a few pictures."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.messages import warn
 from mptctl.cli.show import show
-from mptctl.errors import visible
+from mptctl.errors import UsageError
 from mptctl.names import Session
 
 FIGURE = "discriminability.png"
@@ -19,7 +20,7 @@ FIGURE = "discriminability.png"
 @prints(
     {
         "--json": "mptctl.inference.few_shot:FewShotReport",
-        "--json --add": "mptctl.release.add_report:AddReport",
+        "--json --add": "mptctl.release.adding:AddReport",
         "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
     }
 )
@@ -44,7 +45,8 @@ def fewshot(
         typer.Option(
             "--classes",
             metavar="FILE",
-            help="Draw from these novel classes, one a line. (default: all of the split that RUN does not know)",
+            help="Draw from these novel classes, one a line. (default: all of the split that RUN does not "
+            "know)",
         ),
     ] = None,
     add: Annotated[
@@ -91,8 +93,6 @@ def fewshot(
 
         mptctl fewshot m-0.3 m0 m0.3 --analysis --out margins.png
     """
-    from mptctl.errors import UsageError
-
     if analysis and add is not None:
         raise UsageError("--add and --analysis: are two things to do; give one")
     if add is not None and name is None:
@@ -133,8 +133,7 @@ def _episodes(
     request = EpisodeRequest(*numbers)
     with showing_progress(session) as session:
         report = few_shot(checkpoints[run], split, request, session, classes=chosen)
-    for warning in report.warnings:
-        typer.echo(f"warning: {visible(warning)}", err=True)
+    warn(report.warnings)
     show(report, "few_shot:few_shot_document", as_json=as_json)
 
 
@@ -148,16 +147,15 @@ def _add(run: str, session: Session, pictures: Path, name: str, *, overwrite: bo
     request = AddRequest(run, pictures, name, overwrite)
     with showing_progress(session) as session:
         report = add_classes(request, session)
-    for warning in report.warnings:
-        typer.echo(f"warning: {visible(warning)}", err=True)
+    warn(report.warnings)
     if as_json:
         typer.echo(report.model_dump_json())
         return
     for label, count in report.classes.items():
         typer.echo(f"added {label} from {count} pictures")
     typer.echo(
-        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions on "
-        "validation pictures flip"
+        f"{report.constant:g} taken off their logits: {report.flips:,} of {report.right:,} right predictions "
+        "on validation pictures flip"
     )
     typer.echo(report.best)
 
@@ -171,14 +169,10 @@ def _analyse(
     as_json: bool,
 ) -> None:
     from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.errors import UsageError
-    from mptctl.files.output_kinds import figure_kind
     from mptctl.inference.named_models import named_checkpoints
 
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    outputs.file("--out", path, figure_kind(path))
+    outputs.figure("--out", path)
     outputs.check(read_for_models(runs, session.run_root), prints=as_json)
     checkpoints, split = named_checkpoints(runs, session.run_root)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability

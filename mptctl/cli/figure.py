@@ -9,17 +9,10 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.command import CommandGroup
+from mptctl.cli.command import command_group
 from mptctl.names import Session
 
-app = typer.Typer(cls=CommandGroup, help="Draw what models have learnt.")
-SUFFIXES = (".png", ".svg")
-
-
-@app.callback(invoke_without_command=True)
-def _root(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+app = command_group("Draw what models have learnt.")
 
 
 @app.command("embedding")
@@ -36,7 +29,8 @@ def embedding(
     run_root: opt.RunRoot = Path("runs"),
     device: opt.Device = None,
 ) -> None:
-    """Draw test pictures as models with a 2-dimensional embedding see them, over the regions of their classes.
+    """Draw test pictures as models with a 2-dimensional embedding see them, over the regions of their
+    classes.
 
     Old and new classes have different markers, and a line parts their regions. The models are trained with
     model.embedding_dim=2.
@@ -48,15 +42,11 @@ def embedding(
         mptctl figure embedding old no-treatment mpt-kl --out embedding.svg
     """
     from mptctl.cli.outputs import Outputs, read_for_models
-    from mptctl.errors import UsageError
-    from mptctl.files.output_kinds import figure_kind
     from mptctl.inference.named_models import named_checkpoints
 
     path = run_root / "embedding.png" if out is None else out
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--out {path}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    outputs.file("--out", path, figure_kind(path))
+    outputs.figure("--out", path)
     outputs.check(read_for_models(runs, run_root))
     checkpoints, split = named_checkpoints(runs, run_root)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.

@@ -9,8 +9,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
-
-SUFFIXES = (".png", ".svg")
+from mptctl.errors import DataError
 
 
 @prints({"--json": "mptctl.evaluation.gate.history:History"})
@@ -35,15 +34,10 @@ def history(
         mptctl history releases.jsonl --out releases.png
     """
     from mptctl.cli.outputs import Outputs
-    from mptctl.errors import DataError, UsageError
     from mptctl.evaluation.gate.history import History, read_history
-    from mptctl.files.output_kinds import figure_kind
 
-    if out is not None and out.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--out {out}: name a file that ends in .png or .svg")
     outputs = Outputs()
-    if out is not None:
-        outputs.file("--out", out, figure_kind(out))
+    outputs.figure("--out", out)
     outputs.check([file], prints=as_json)
     releases = read_history(file)
     if not releases:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.errors import UsageError
 
 
 def import_(
@@ -16,8 +17,8 @@ def import_(
         Path,
         typer.Argument(
             metavar="WEIGHTS",
-            help="File with a state dict (.pt, .safetensors), an ONNX model, or a folder with model.safetensors and "
-            "the config.json of timm.",
+            help="File with a state dict (.pt, .safetensors), an ONNX model, or a folder with "
+            "model.safetensors and the config.json of timm.",
         ),
     ],
     arch: Annotated[
@@ -65,15 +66,14 @@ def import_(
 
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
-    from mptctl.errors import UsageError
 
     split = None
     if (run_root / SPLIT_NAME).exists():
         split = load_split(run_root)
     elif recipe is None:
         raise UsageError(
-            f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with --recipe, "
-            "or run mptctl split SOURCE first"
+            f"no {SPLIT_NAME} in {run_root}: nothing says how the model sees pictures; name a recipe with "
+            "--recipe, or run mptctl split SOURCE first"
         )
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
@@ -88,7 +88,8 @@ def import_(
     said = find_described(weights.expanduser()) if arch is None else HubModel(weights, arch, None)
     if said is None:
         raise UsageError(
-            f"{weights}: nothing says which network these weights are of; name it with --arch, such as --arch resnet18"
+            f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
+            "--arch resnet18"
         )
     names: Sequence[str] | None = said.class_names if class_names is None else read_class_names(class_names)
     if names is None:

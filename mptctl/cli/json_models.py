@@ -1,4 +1,4 @@
-"""What a verb prints as JSON, said beside the verb; the models are imported only when somebody asks for them."""
+"""The models of what verbs print as JSON, named beside each verb and imported only when asked for."""
 
 from __future__ import annotations
 

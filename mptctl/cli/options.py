@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mptctl.names import TrackerName
+
+# The panel of help on where trainings run.
+WHERE = "Where it runs"
 
 RunRoot = Annotated[
     Path, typer.Option("--run-root", metavar="DIR", help="Folder of the split and of all run folders.")
@@ -48,9 +51,26 @@ NoiseFloor = Annotated[
     typer.Option(
         "--noise-floor",
         metavar="MODEL",
-        help="The old model trained again: what it flips is retraining noise; a smaller budget brings a warning.",
+        help="The old model trained again: what it flips is retraining noise; a smaller budget brings a "
+        "warning.",
     ),
 ]
+
+
+def max_nfr(text: str, panel: str | None = None) -> Any:
+    """A budget of flips."""
+    return typer.Option("--max-nfr", metavar="PCT", help=text, rich_help_panel=panel)
+
+
+def confidence(panel: str | None = None) -> Any:
+    """The level at which a budget of flips is kept."""
+    return typer.Option(
+        "--confidence",
+        help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)",
+        rich_help_panel=panel,
+    )
+
+
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run in the folder, by its own recipe.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Throw away the run that is in the folder.")]
 Seed = Annotated[
@@ -79,6 +99,27 @@ Device = Annotated[
 ModelDevice = Annotated[
     str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
 ]
+Lockstep = Annotated[
+    int,
+    typer.Option(
+        "--lockstep",
+        metavar="N",
+        min=1,
+        help="Trials or updates that one process trains in turn, on the same batches and teacher "
+        "predictions.",
+        rich_help_panel=WHERE,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="A Ray cluster that sees the same files. (default: this machine alone)",
+        rich_help_panel=WHERE,
+    ),
+]
+DataRoot = Annotated[Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, say what would be done, write nothing.")
 ]

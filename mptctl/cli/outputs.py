@@ -1,4 +1,4 @@
-"""Outputs that a call names: refused before anything is computed where one would destroy what it should not."""
+"""Outputs that a call names; one that would destroy something is refused before anything is computed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mptctl.errors import UsageError
-from mptctl.files.output_kinds import OutputKind, is_kept
+from mptctl.files.output_kinds import OutputKind, figure_kind, is_kept
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,21 @@ class Outputs:
         Args:
             option: that named it.
             path: of the file.
-            kind: of what is written: an earlier output of that kind may be replaced, and nothing else. None for a file
-                of a folder of ours, and where the caller decides.
+            kind: of what is written: an earlier output of that kind may be replaced, and nothing else. None
+                for a file of a folder of ours, and where the caller decides.
         """
         if path is not None:
             self._files.append(_Output(option, path, kind))
+
+    def figure(self, option: str, path: Path | None) -> None:
+        """Add a figure; a path of None is an option that was not given.
+
+        Raises:
+            UsageError: it is neither a .png nor a .svg file.
+        """
+        if path is not None and path.suffix.lower() not in (".png", ".svg"):
+            raise UsageError(f"{option} {path}: name a file that ends in .png or .svg")
+        self.file(option, path, None if path is None else figure_kind(path))
 
     def folder(
         self,
@@ -70,13 +80,14 @@ class Outputs:
         """Refuse what would be lost or mixed up.
 
         Args:
-            inputs: files that the call reads, under any of their names; those that are not there do not count.
+            inputs: files that the call reads, under any of their names; those that are not there do not
+                count.
             prints: standard output is one object or page, with which nothing may be mixed.
 
         Raises:
-            UsageError: an output is an input, another output, where standard output goes, a folder, a link that
-                leads out of its folder, what cannot be written into, a file that mptctl keeps in a folder of its own,
-                or something that is there and is no earlier output of its kind.
+            UsageError: an output is an input, another output, where standard output goes, a folder, a link
+                that leads out of its folder, what cannot be written into, a file that mptctl keeps in a
+                folder of its own, or something that is there and is no earlier output of its kind.
         """
         from mptctl.files import output_file
 
@@ -166,8 +177,8 @@ def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None)
         raise UsageError(f"{output}: cannot be read ({error.strerror}); name another file") from error
     if not earlier:
         raise UsageError(
-            f"{output}: is there, and is no {output.kind.what} that mptctl wrote; name another file, or delete or "
-            "rename it"
+            f"{output}: is there, and is no {output.kind.what} that mptctl wrote; name another file, or "
+            "delete or rename it"
         )
 
 
@@ -180,7 +191,7 @@ def _folder_of(file: Path) -> list[Path]:
 
 
 def _is_system(path: Path) -> bool:
-    """Whether a path names what a process was given, such as /dev/stdout, which may lead into any file."""
+    """Tells whether a path, such as /dev/stdout, names what a process was given; it may lead into any file."""
     return str(path).startswith(("/dev/", "/proc/"))
 
 

@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.cli.messages import next_command
 from mptctl.errors import Stopped, StorageError, visible
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def pack(
 ) -> None:
     """Copy an image folder, smaller, so that it loads faster.
 
-    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG and WebP as
-    JPEG at quality 95, all others as PNG. A command that was ended at any moment goes on when it is given again.
+    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG and
+    WebP as JPEG at quality 95, all others as PNG. A command that was ended at any moment goes on when it is
+    given again.
 
     Examples:
 
@@ -77,9 +79,7 @@ def pack(
 
 
 def _describe(report: PackReport) -> list[str]:
-    """What the copy holds, how large it is, and what comes next, for people."""
-    from mptctl.cli.training_verbs import next_command
-
+    """The content and size of the copy and the next command, for people."""
     counts = {
         "made smaller": report.resized,
         "written anew as RGB": report.rewritten,
@@ -92,7 +92,7 @@ def _describe(report: PackReport) -> list[str]:
     speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
     return [
         f"{report.pictures:,} pictures: {said}{speed}",
-        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %; shorter "
-        f"side at most {report.request.short_side}; {report.path}/pack.json says from what",
-        next_command(["split", "imagefolder", "--data-root", report.path], Path("runs")),
+        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} "
+        f"%; shorter side at most {report.request.short_side}; {report.path}/pack.json says from what",
+        next_command(["split", "imagefolder", "--data-root", report.path]),
     ]

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.messages import warn
 from mptctl.names import OnBad, Session, Verify
 
 
@@ -27,9 +28,7 @@ def predict(
     on_bad: Annotated[
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or leave them out and name them.")
     ] = "fail",
-    device: Annotated[
-        str, typer.Option("--device", metavar="NAME", help="Where models compute: auto, cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: opt.ModelDevice = "auto",
 ) -> None:
     """Write a model's predictions for pictures without labels.
 
@@ -61,7 +60,7 @@ def predict(
 
     model = load_run(run, Session(run_root, device))
     if model.unfinished is not None:
-        typer.echo(f"warning: {model.unfinished}", err=True)
+        warn([model.unfinished])
     with progress_bars() as progress:
         found = model.predict_folder(folder, on_bad=on_bad, verify=verify, progress=progress)
     for line in found.left_out:

@@ -11,6 +11,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
+from mptctl.errors import Stopped, UsageError
 
 
 @prints({"--json": "mptctl.studies.quickstart:QuickstartResult"})
@@ -39,7 +40,6 @@ def quickstart(
 
     from rich.console import Console
 
-    from mptctl.errors import Stopped
     from mptctl.files import write_atomically
     from mptctl.inference.predict import image_reader
     from mptctl.report.documents.flips_page import render_html
@@ -76,7 +76,6 @@ def quickstart(
 
 def _refuse_page(page: Path, *, overwrite: bool) -> None:
     """Refuse, before anything is trained, a page that must not be written over."""
-    from mptctl.errors import UsageError
     from mptctl.files.output_kinds import HTML
 
     if not os.path.lexists(page):

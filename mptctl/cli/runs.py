@@ -11,6 +11,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
+from mptctl.errors import UsageError
 
 if TYPE_CHECKING:
     from mptctl.models.run_list import RunList
@@ -34,8 +35,8 @@ def runs(
     that a study's seeds and an ensemble's members are listed. Every checkpoint is verified; a damaged one
     makes its run broken.
 
-    --clean frees disk: a finished run needs best.pt, and its other checkpoints only to be trained for longer by
-    --resume, which is then no longer possible.
+    --clean frees disk: a finished run needs best.pt, and its other checkpoints only to be trained for longer
+    by --resume, which is then no longer possible.
 
     Examples:
 
@@ -45,8 +46,6 @@ def runs(
 
         mptctl runs --clean
     """
-    from mptctl.errors import UsageError
-
     if not run_root.is_dir():
         raise UsageError(f"{run_root}: no such folder; name the one with the runs by --run-root")
     if yes and not clean:
@@ -65,7 +64,6 @@ def runs(
 
 
 def _clean(found: RunList, yes: bool) -> None:
-    from mptctl.errors import UsageError
     from mptctl.models.run_cleaning import find_spare_checkpoints, remove_spare_checkpoints
 
     spare = find_spare_checkpoints(found)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
-from mptctl.errors import visible
+from mptctl.errors import UsageError, visible
 from mptctl.names import OnBad, Order, Source, Verify
-
-if TYPE_CHECKING:
-    pass
-
-# Classes that the table names of each side; --json names all.
-SHOWN_CLASSES = 5
 
 
 @prints({"--json": "mptctl.data.split_summary:SplitSummary"})
@@ -27,12 +21,11 @@ def split(
         typer.Argument(
             metavar="SOURCE",
             help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or "
-            "imagefolder (train/ and val/ with one folder per class; with test/ too, val/ is the validation part).",
+            "imagefolder (train/ and val/ with one folder per class; with test/ too, val/ is the validation "
+            "part).",
         ),
     ],
-    data_root: Annotated[
-        Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")
-    ] = None,
+    data_root: opt.DataRoot = None,
     old_fraction: Annotated[
         float,
         typer.Option(
@@ -66,8 +59,8 @@ def split(
         typer.Option(
             "--val-fraction",
             metavar="PART",
-            help="Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2; with test/ "
-            "beside val/ none)",
+            help="Part of each class's training pictures to hold out. (default: 0.1; of characters 0.2; with "
+            "test/ beside val/ none)",
         ),
     ] = None,
     verify: Annotated[
@@ -109,15 +102,14 @@ def split(
     from mptctl.data.split import make_split
     from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import summarise
-    from mptctl.errors import UsageError
     from mptctl.files import read_names
     from mptctl.models.lock import held_below
     from mptctl.report.media.progress_bars import progress_bars
 
     if overwrite and (held := held_below(run_root)):
         raise UsageError(
-            f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for it, or "
-            "use another --run-root"
+            f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for "
+            "it, or use another --run-root"
         )
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")

@@ -14,8 +14,8 @@ import typer
 
 # What a program reads that called this one: an output that is cut short would be taken for the whole.
 READ_BY_PROGRAMS = {"--json", "--print-recipe", "-"}
-# What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins, blanks
-# before it or not, and `##[` anywhere.
+# What the runner of a GitHub workflow obeys (actions/runner, ActionCommand.cs): `::` where a line begins,
+# blanks before it or not, and `##[` anywhere.
 COMMAND = re.compile(r"(?P<blanks>(?:\A|[\r\n])\s*)(?P<first>:)(?=:)|(?P<hash>#)(?=#\[)")
 
 
@@ -78,8 +78,8 @@ def write_commands(text: str) -> None:
 def take_what_comes() -> None:
     """Put streams in the place of standard output and error that no write to them can fail.
 
-    What their encoding does not have is written as ``\\uNNNN``. A stream that is closed stays so: its number goes to
-    the null device, so that no file that is opened later gets it.
+    What their encoding does not have is written as ``\\uNNNN``. A stream that is closed stays so: its number
+    goes to the null device, so that no file that is opened later gets it.
     """
     sys.stdout = _stream(sys.stdout, 1)
     sys.stderr = _stream(sys.stderr, 2)

@@ -11,6 +11,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
+from mptctl.errors import UsageError
 
 if TYPE_CHECKING:
     from mptctl.studies.study import StudyRequest
@@ -34,9 +35,7 @@ def study(
         Path | None,
         typer.Option("--run-root", metavar="DIR", help="Runs lie in DIR/SEED/RUN. (default: runs/STUDY)"),
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")
-    ] = None,
+    data_root: opt.DataRoot = None,
     results: Annotated[
         Path | None,
         typer.Option(
@@ -51,33 +50,16 @@ def study(
             "--parallel",
             metavar="N",
             min=1,
-            help="Most runs at once; they share the cores. (default: one a GPU, or one a core where there is none)",
+            help="Most runs at once; they share the cores. (default: one a GPU, or one a core where there is "
+            "none)",
         ),
     ] = None,
-    lockstep: Annotated[
-        int,
-        typer.Option(
-            "--lockstep",
-            metavar="N",
-            min=1,
-            help="Trials or updates that one process trains in turn, on the same batches and teacher predictions.",
-        ),
-    ] = 1,
-    ray_address: Annotated[
-        str | None,
-        typer.Option(
-            "--ray-address",
-            metavar="ADDRESS",
-            help="A Ray cluster that sees the same files. (default: this machine alone)",
-        ),
-    ] = None,
+    lockstep: opt.Lockstep = 1,
+    ray_address: opt.RayAddress = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE.html", help="Write one HTML page.")
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check everything, say what would be done, write nothing."),
-    ] = False,
+    dry_run: opt.DryRun = False,
     as_json: opt.Json = False,
 ) -> None:
     """Train what a table of methods and seeds still lacks.
@@ -123,7 +105,6 @@ def study(
 
 
 def _seeds(text: str) -> list[int]:
-    from mptctl.errors import UsageError
     from mptctl.studies.study_file import checked_seeds
 
     try:

@@ -6,19 +6,17 @@ from typing import Annotated
 
 import typer
 
-from mptctl.cli import options as opt
-from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
-from mptctl.names import METHOD_NAMES, Role
+from mptctl.cli.flag_records import with_flags
+from mptctl.cli.training_flags import TrainingFlags, UpdateFlags, prints_run
+from mptctl.names import METHOD_NAMES
 
-# Those of train-mpt are taken too, and not advertised.
+# The methods of train-mpt are taken too, and not advertised.
 BASELINES = [name for name in METHOD_NAMES if name not in ("mpt-kl", "mpt-lm")]
 
 
 @prints_run
-@training_flags()
+@with_flags
 def train_baseline(
-    flags: TrainingFlags,
     method: Annotated[
         str,
         typer.Argument(metavar="METHOD", help=f"{', '.join(BASELINES[:-1])} or {BASELINES[-1]}."),
@@ -28,14 +26,12 @@ def train_baseline(
         typer.Option(
             "--k",
             help="Bias k, added to the new classes' logits in training; for mpt-kl-noref, mpt-lm-noref and "
-            "mpt-nodistill. "
-            "(default: the recipe's)",
+            "mpt-nodistill. (default: the recipe's)",
         ),
     ] = None,
-    old: opt.Old = "old",
-    ref: opt.Refs = None,
-    cache_teachers: opt.CacheTeachers = False,
-    log: opt.Log = None,
+    *,
+    update: UpdateFlags,
+    flags: TrainingFlags,
 ) -> None:
     """Train the update with a rival method, or plainly.
 
@@ -48,20 +44,6 @@ def train_baseline(
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers
     """
-    inputs = read_inputs(flags, method)
-    from mptctl.errors import UsageError
-    from mptctl.methods.rows import ROWS
-    from mptctl.recipe import validate_method
+    from mptctl.cli.runners.train import train_rival
 
-    row = ROWS[validate_method({"name": method}).name]
-    if k is not None and not row.bias:
-        raise UsageError(f"--k {k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill")
-    run_training(
-        inputs,
-        method_keys(method, k, cache_teachers),
-        name=method,
-        old=old,
-        refs=(ref or ["ref"]) if Role.REF in row.teachers else ref,
-        needs_old=Role.OLD in row.teachers,
-        log=log,
-    )
+    train_rival(flags, update, method, k)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
-from mptctl.cli.budget import budget_keys
-from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import method_keys, prints_run, read_inputs, run_training
-from mptctl.names import Distance, MethodName
-
-if TYPE_CHECKING:
-    from mptctl.recipe import Recipe
+from mptctl.cli.flag_records import with_flags
+from mptctl.cli.training_flags import TrainingFlags, UpdateFlags, prints_run
+from mptctl.names import Distance
 
 
 @prints_run
-@training_flags()
+@with_flags
 def train_mpt(
-    flags: TrainingFlags,
     distance: Annotated[
         Distance | None,
         typer.Option(
@@ -35,24 +30,13 @@ def train_mpt(
     ] = None,
     max_nfr: Annotated[
         float | None,
-        typer.Option(
-            "--max-nfr",
-            metavar="PCT",
-            help="Largest NFR, in place of --k: k is adjusted in training so that NFR stays within it.",
-        ),
+        opt.max_nfr("Largest NFR, in place of --k: k is adjusted in training so that NFR stays within it."),
     ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--confidence",
-            help="Level of the two-sided interval of NFR whose upper end must keep --max-nfr. (default: 0.95)",
-        ),
-    ] = None,
+    confidence: Annotated[float | None, opt.confidence()] = None,
     noise_floor: opt.NoiseFloor = None,
-    old: opt.Old = "old",
-    ref: opt.Refs = None,
-    cache_teachers: opt.CacheTeachers = False,
-    log: opt.Log = None,
+    *,
+    update: UpdateFlags,
+    flags: TrainingFlags,
 ) -> None:
     """Train the update with margin preserving training.
 
@@ -74,18 +58,6 @@ def train_mpt(
 
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    inputs = read_inputs(flags, method_with(distance))
-    method = method_with(distance, inputs.recipe)
-    keys = method_keys(method, k, cache_teachers)
-    keys |= budget_keys(max_nfr, confidence, k, inputs.recipe.method)
-    run_training(inputs, keys, name=method, old=old, refs=ref or ["ref"], noise_floor=noise_floor, log=log)
+    from mptctl.cli.runners.train import BudgetOrK, train_mpt_update
 
-
-def method_with(distance: Distance | None, recipe: Recipe | None = None) -> MethodName:
-    """The method with a distance: that of the flag, or of the recipe's own method, or kl.
-
-    So a recipe that was tuned needs no flag.
-    """
-    from mptctl.methods.rows import distance_of, mpt_method
-
-    return mpt_method(distance or (recipe and distance_of(recipe.method.name)) or "kl")
+    train_mpt_update(flags, update, distance, BudgetOrK(k, max_nfr, confidence, noise_floor))

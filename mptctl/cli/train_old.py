@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from mptctl.cli import options as opt
-from mptctl.cli.training_flags import TrainingFlags, training_flags
-from mptctl.cli.training_verbs import prints_run, read_inputs, run_training
+from mptctl.cli.flag_records import with_flags
+from mptctl.cli.training_flags import IndependentFlags, prints_run
 
 
 @prints_run
-@training_flags(seed=opt.IndependentSeed)
-def train_old(flags: TrainingFlags, log: opt.Log = None) -> None:
+@with_flags
+def train_old(log: opt.Log = None, *, flags: IndependentFlags) -> None:
     """Train the old model, on the old classes alone.
 
     Writes the run folder `old`, which train-mpt and train-baseline take as their --old.
@@ -20,15 +20,6 @@ def train_old(flags: TrainingFlags, log: opt.Log = None) -> None:
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30
     """
-    # Here, because it takes seconds to import.
-    from mptctl.training.request import OLD_SEED_OFFSET
+    from mptctl.cli.runners.train import train_old_model
 
-    run_training(
-        read_inputs(flags, "old"),
-        {"method.name": "no-treatment", "method.init": "fresh"},
-        name="old",
-        only_old_classes=True,
-        seed_offset=OLD_SEED_OFFSET,
-        then="train-ref",
-        log=log,
-    )
+    train_old_model(flags, log)

@@ -1,22 +1,21 @@
-"""Flags that every verb that trains has, declared once."""
+"""Flags of the verbs that train."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, get_type_hints
 
 from mptctl.cli import options as opt
+from mptctl.cli.json_models import prints
 
-P = ParamSpec("P")
+prints_run = prints(
+    {"--json": "mptctl.training.observer:TrainSummary", "--dry-run --json": "mptctl.training.dry_run:DryRun"}
+)
 
 
 @dataclass(frozen=True)
 class TrainingFlags:
-    """The flags, as they were given."""
+    """Flags that every verb that trains has."""
 
     run_root: opt.RunRoot = Path("runs")
     recipe: opt.RecipeName = None
@@ -31,32 +30,18 @@ class TrainingFlags:
     as_json: opt.Json = False
 
 
-def training_flags(
-    **otherwise: Any,
-) -> Callable[[Callable[Concatenate[TrainingFlags, P], None]], Callable[..., None]]:
-    """Give a verb the training flags, after its own ones; it gets them as its first argument.
+@dataclass(frozen=True)
+class IndependentFlags(TrainingFlags):
+    """The same for a model whose seed is another one than the update's."""
 
-    Args:
-        otherwise: by the name of a flag, its declaration where this verb's differs.
-    """
-    hints = get_type_hints(TrainingFlags, include_extras=True) | otherwise
-    shared = [
-        inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
-        )
-        for field in fields(TrainingFlags)
-    ]
+    seed: opt.IndependentSeed = None
 
-    def decorate(verb: Callable[Concatenate[TrainingFlags, P], None]) -> Callable[..., None]:
-        own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
 
-        @functools.wraps(verb)
-        def with_flags(**given: Any) -> None:
-            flags = TrainingFlags(**{field.name: given.pop(field.name) for field in fields(TrainingFlags)})
-            verb(flags, **given)  # type: ignore[call-arg]  # what is left are the verb's own
+@dataclass(frozen=True)
+class UpdateFlags:
+    """The teachers of an update, and where it is logged."""
 
-        parameters = [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *shared]
-        with_flags.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
-        return with_flags
-
-    return decorate
+    old: opt.Old = "old"
+    ref: opt.Refs = None
+    cache_teachers: opt.CacheTeachers = False
+    log: opt.Log = None

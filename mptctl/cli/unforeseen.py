@@ -17,8 +17,8 @@ from mptctl.errors import DataError, StorageError, UsageError, one_line
 # What a file or a folder can be refused with anywhere, which is no fault of the program.
 NOT_READ = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG)
 NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-# What libraries say that have an exception of their own, or none, for memory that ran out; the last is what the
-# system's loader says of a library that there is no room for.
+# What libraries say that have an exception of their own, or none, for memory that ran out; the last is what
+# the system's loader says of a library that there is no room for.
 NO_MEMORY = (
     *("can't allocate memory", "out of memory", "bad_alloc", "Cannot allocate memory"),
     "failed to map segment from shared object",
@@ -28,7 +28,7 @@ LEFT_OUT = ("torch", "torchvision", "nvidia", "ray", "optuna", "tensorboardX")
 
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:
-    """What to say of an exception that is none of ours, and the exit code.
+    """The message on an exception that is none of ours, and the exit code.
 
     Args:
         error: that nobody caught.
@@ -38,8 +38,8 @@ def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in LEFT_OUT:
         module = str(error.name).partition(".")[0]
         return (
-            f"{' '.join(words[:1])}: needs {module}, which is not installed (requirements-gate.txt leaves it out); "
-            "install all of mptctl with pip install, without --no-deps",
+            f"{' '.join(words[:1])}: needs {module}, which is not installed (requirements-gate.txt leaves it "
+            "out); install all of mptctl with pip install, without --no-deps",
             UsageError.exit_code,
         )
     if isinstance(error, MemoryError) or any(sign in said for sign in NO_MEMORY):
@@ -76,7 +76,7 @@ def _write_down(error: Exception, words: Sequence[str]) -> Path:
 
 
 def _run_root(words: Sequence[str]) -> Path:
-    """What ``--run-root`` names; where the command line cannot be trusted, this is still where runs are."""
+    """The folder that ``--run-root`` names, also on a command line that is wrong otherwise."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word == "--run-root" and after:
             return Path(after)

@@ -23,7 +23,7 @@ ALSO_CALLED = {
 
 
 def explain(error: typer.TyperException, words: Sequence[str]) -> str:
-    """One line on wrong verbs, flags and values.
+    """Say in one line what is wrong with a verb, a flag or a value.
 
     Args:
         error: what typer found wrong.
@@ -77,7 +77,7 @@ def _meant_flag(unknown: str, flags: Sequence[str], words: Sequence[str]) -> str
 
 
 def _last_value_of(flag: str, words: Sequence[str]) -> str:
-    """The value of a flag that takes one, of which the last counts; it may begin with a minus, as a number does."""
+    """The last value given to a flag; it may begin with a minus, as a number does."""
     given = [
         after if word == flag else word.partition("=")[2]
         for word, after in zip(words, [*words[1:], ""], strict=True)

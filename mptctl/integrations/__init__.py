@@ -1,4 +1,4 @@
-"""What other Python programs use: arrays compared, models loaded, and flips watched in training loops of theirs."""
+"""For other Python programs: arrays compared, models loaded, flips watched in training loops."""
 
 from mptctl.integrations.flip_monitor import FlipMonitor
 

@@ -33,26 +33,27 @@ def evaluate(
     causes: bool = False,
     validation: tuple[Any, Any] | None = None,
 ) -> Report:
-    """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does of files.
+    """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
-    Arrays are lists or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels, answers and
-    class names are integers or text; 3 and "3" are one class.
+    Arrays are lists or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels,
+    answers and class names are integers or text; 3 and "3" are one class.
 
     Args:
         labels: (N,) true classes.
         old, new: (N,) answers, or (N, C) logits, of which the first maximum of a row is the answer.
         ids: (N,) what the samples are called; default: their places, from 0.
-        classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its columns.
-            Without it, columns are the classes 0 to C - 1.
+        classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its
+            columns. Without it, columns are the classes 0 to C - 1.
         old_classes: the classes that count as old; where `old` is logits of as many columns, in their order.
-            ``"all"``: all labels. Default: those that the old model can answer, or all labels, with a warning; then
-            a gate has to pass without the labels that the old model never answers, too.
+            ``"all"``: all labels. Default: those that the old model can answer, or all labels, with a
+            warning; then a gate has to pass without the labels that the old model never answers, too.
         noise_floor: (N,) or (N, C) of another training of the old model; what it flips is chance.
         baseline: (N,) or (N, C) of a plain update, shifted to the error of `new` on these samples.
         nfr_margin: a fraction; is NFR below it?
         causes: give each flip its cause, where both models give logits.
-        validation: (M,) labels and (M, C) logits of the new model on samples that it was not trained on and that are
-            not in this test set: with them the cause "bias" is told from others. Given, `causes` is on.
+        validation: (M,) labels and (M, C) logits of the new model on samples that it was not trained on and
+            that are not in this test set: with them the cause "bias" is told from others. Given, `causes` is
+            on.
 
     Raises:
         DataError: arrays that cannot be read, are of unequal length, or contradict each other.

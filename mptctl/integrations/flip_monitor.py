@@ -35,18 +35,18 @@ IGNORED = "-100"
 
 
 class FlipMonitor:
-    """Counts flips in any training loop: `update` for each batch, `finish` after the last; or call it with all.
+    """Counts flips in any training loop: `update` for each batch, `finish` after the last, or one call.
 
     Where torch.distributed runs, `finish` puts the answers of all processes together; they need ids for that.
 
     Args:
-        labels: (N,) true classes of the validation samples, in a list or an array of any library: text, or integers
-            from 0. A sample whose label is -100 counts nowhere, as in torch's losses.
+        labels: (N,) true classes of the validation samples, in a list or an array of any library: text, or
+            integers from 0. A sample whose label is -100 counts nowhere, as in torch's losses.
         old: (N,) the old model's answers to them, or (N, C_old) its logits.
         ids: (N,) names of the samples; default: their places, from 0.
         classes: the classes of the model in training, in the order of its logits; default: numbers from 0.
-        old_classes: labels that count as old; where `old` is logits of as many columns, in their order. Default: what
-            the columns of `old` stand for, or all labels.
+        old_classes: labels that count as old; where `old` is logits of as many columns, in their order.
+            Default: what the columns of `old` stand for, or all labels.
         say: called with one line after each validation, in the first process alone; None: nothing is said.
 
     Attributes:
@@ -77,7 +77,7 @@ class FlipMonitor:
     def from_file(
         cls, path: str | Path, *, classes: Any = None, old_classes: Any = None, say: Say = print
     ) -> FlipMonitor:
-        """Take labels, ids and old answers from a predictions file, such as ``evaluate --save-predictions`` writes.
+        """Take labels, ids and old answers from a file, such as ``evaluate --save-predictions`` writes.
 
         Raises:
             UsageError, DataError, NonFiniteError, StorageError: as for `mptctl evaluate`.
@@ -110,7 +110,7 @@ class FlipMonitor:
         self.reset()
 
     def __call__(self, new: Any, ids: Any = None) -> FlipReport:
-        """One whole validation at once; see `update` and `finish`."""
+        """Take a whole validation at once; see `update` and `finish`."""
         self.reset()
         self.update(new, ids)
         return self.finish()
@@ -124,8 +124,8 @@ class FlipMonitor:
 
         Args:
             new: (B,) answers or (B, C) logits, in a list or an array of any library, on any device.
-            ids: (B,) which samples these are; a sample that is there twice counts once. Without them the batches
-                stand in the stored order.
+            ids: (B,) which samples these are; a sample that is there twice counts once. Without them the
+                batches stand in the stored order.
 
         Raises:
             DataError: an id that is not stored, or more answers than samples.
@@ -144,8 +144,8 @@ class FlipMonitor:
             begin = len(self._answers)
             if begin + len(answers) > len(self._place):
                 raise DataError(
-                    f"new: {begin + len(answers)} predictions for {len(self._place)} stored samples; call finish after "
-                    "each validation, or give ids"
+                    f"new: {begin + len(answers)} predictions for {len(self._place)} stored samples; call "
+                    "finish after each validation, or give ids"
                 )
             places = list(range(begin, begin + len(answers)))
         else:
@@ -153,8 +153,8 @@ class FlipMonitor:
                 raise DataError(f"new: {len(answers)} rows for {len(names)} ids; give one for each")
             if strange := [name for name in names if name not in self._place]:
                 raise DataError(
-                    f"new: id {first(strange)} is none of the {len(self._place)} stored ones; validate on the same "
-                    "samples"
+                    f"new: id {first(strange)} is none of the {len(self._place)} stored ones; validate on "
+                    "the same samples"
                 )
             places = [self._place[name] for name in names]
         self._answers.update(zip(places, answers.tolist(), strict=True))
@@ -171,8 +171,8 @@ class FlipMonitor:
         missing = [name for name in old.ids.tolist() if self._place[name] not in found]
         if missing:
             raise DataError(
-                f"new: {len(missing)} of {len(old)} samples have no prediction ({first(missing)}); validate on "
-                "all of them, and in several processes give ids"
+                f"new: {len(missing)} of {len(old)} samples have no prediction ({first(missing)}); validate "
+                "on all of them, and in several processes give ids"
             )
         answers = np.array([found[self._place[name]] for name in old.ids.tolist()], dtype=np.str_)
         new = build_predictions("new", old.ids, old.labels, answers, None, self._classes)
@@ -191,15 +191,15 @@ class FlipMonitor:
         )
 
     def metrics(self) -> dict[str, float]:
-        """The last validation as numbers for a log: fractions, n/a is left out. DataError before the first one."""
+        """The last validation as fractions for a log, without n/a. DataError before the first one."""
         return flip_metrics(self._last())
 
     def compute_metrics(self, prediction: Any) -> dict[str, float]:
         """For `compute_metrics` of a trainer of Hugging Face: one validation, whose order is the stored one.
 
         Args:
-            prediction: its `predictions` are logits (N, C), or a tuple that begins with them; its `label_ids` are
-                columns of the logits, or -100.
+            prediction: its `predictions` are logits (N, C), or a tuple that begins with them; its `label_ids`
+                are columns of the logits, or -100.
 
         Raises:
             DataError: labels that are no column, or not the stored ones, so that the order is another one.
@@ -227,13 +227,14 @@ class FlipMonitor:
         if classes is None:
             if self._largest >= logits.shape[1]:
                 raise DataError(
-                    f"labels: {self._largest} is no column of the logits, 0..{logits.shape[1] - 1}; count labels from "
-                    "0, mark samples to be ignored by -100, or give classes"
+                    f"labels: {self._largest} is no column of the logits, 0..{logits.shape[1] - 1}; count "
+                    "labels from 0, mark samples to be ignored by -100, or give classes"
                 )
             return column.astype(np.str_)
         if len(classes) != logits.shape[1]:
             raise DataError(
-                f"new: logits of {logits.shape[1]} columns for {len(classes)} `classes`; name each column once"
+                f"new: logits of {logits.shape[1]} columns for {len(classes)} `classes`; name each column "
+                "once"
             )
         return np.array(classes, dtype=np.str_)[column]
 
@@ -243,8 +244,8 @@ class FlipMonitor:
         names = self._classes
         if names is not None and (beyond := columns[columns >= len(names)].tolist()):
             raise DataError(
-                f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, 0..{len(names) - 1} "
-                f"({first(map(str, beyond))}); give `classes`, the label of each column"
+                f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, "
+                f"0..{len(names) - 1} ({first(map(str, beyond))}); give `classes`, the label of each column"
             )
         told = [IGNORED if i == -100 else str(i) if names is None else names[i] for i in columns.tolist()]
         counted = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
@@ -252,13 +253,13 @@ class FlipMonitor:
         wrong = sum(a != b for a, b in zip(told, stored, strict=False)) + abs(len(told) - len(stored))
         if wrong:
             raise DataError(
-                f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate on the "
-                "same samples in the same order"
+                f"label_ids: {wrong} of {len(stored)} are not the stored labels of these samples; validate "
+                "on the same samples in the same order"
             )
 
 
 def _check_sound(labels: Any) -> None:
-    """DataError where the labels of a training loop are neither text nor numbers as `_sound_numbers` takes them."""
+    """DataError where labels are neither text nor numbers that `_sound_numbers` takes."""
     values = as_array(labels, "labels", (1, 2))
     if not all(isinstance(value, str | bytes) for value in values[:1].tolist()):
         _sound_numbers(values, "labels")
@@ -277,8 +278,8 @@ def _sound_numbers(values: NDArray[Any], name: str) -> NDArray[np.int64]:
         )
     if wrong := [v for v in given if v < 0 and v != -100]:
         raise DataError(
-            f"{name}: {len(wrong)} of {len(given)} are negative ({first(map(str, wrong))}); count from 0, or mark "
-            "samples to be ignored by -100"
+            f"{name}: {len(wrong)} of {len(given)} are negative ({first(map(str, wrong))}); count from 0, or "
+            "mark samples to be ignored by -100"
         )
     return np.array(given, dtype=np.int64)
 

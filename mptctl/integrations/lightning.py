@@ -22,15 +22,16 @@ def _callback() -> Any:
 
 
 class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning is there
-    """After each validation of a trainer, count flips, say them, and log them under `nfr`, `negative_flips`, ...
+    """Counts flips after each validation of a trainer, and logs them under `nfr`, `negative_flips`, ...
 
     The trainer's sanity check is passed over.
 
     Args:
         monitor: with the stored answers.
-        answers: of what `validation_step` returned and its batch, the (B, C) logits or (B,) answers; default: what it
-            returned, or its `logits`, `preds` or `pred`.
-        ids: of the same, the (B,) names of the samples; needed in several processes. Default: the stored order.
+        answers: of what `validation_step` returned and its batch, the (B, C) logits or (B,) answers; default:
+            what it returned, or its `logits`, `preds` or `pred`.
+        ids: of the same, the (B,) names of the samples; needed in several processes. Default: the stored
+            order.
         prefix: before each name in the log, such as ``val/``.
     """
 
@@ -68,17 +69,18 @@ class FlipCallback(_callback()):  # type: ignore[misc]  # known when Lightning i
 
 
 def _returned(outputs: Any, batch: Any) -> Any:
-    """What `validation_step` returned, or what it holds under a usual name."""
+    """The answers that `validation_step` returned, itself or under a usual name."""
     if not isinstance(outputs, dict):
         if outputs is None or getattr(outputs, "ndim", 1) == 0:
             raise UsageError(
-                "FlipCallback: validation_step returned no predictions; let it return the logits, or give answers="
+                "FlipCallback: validation_step returned no predictions; let it return the logits, or give "
+                "answers="
             )
         return outputs
     found = [name for name in ("logits", "preds", "pred") if name in outputs]
     if not found:
         raise UsageError(
-            f"FlipCallback: validation_step returned {', '.join(map(str, outputs))}, and none of logits, preds, pred; "
-            "give answers="
+            f"FlipCallback: validation_step returned {', '.join(map(str, outputs))}, and none of logits, "
+            "preds, pred; give answers="
         )
     return outputs[found[0]]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from mptctl.data.image_folder import class_folders
 from mptctl.data.own_split import extend_split
@@ -15,6 +19,7 @@ from mptctl.data.split import Split
 from mptctl.data.unlabelled import unlabelled_split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
+from mptctl.files import Model
 from mptctl.inference.named_models import named_checkpoints
 from mptctl.inference.predict import compute_features
 from mptctl.machine.facts import git_commit, versions
@@ -23,17 +28,33 @@ from mptctl.models.heads import add_rows, find_classifier
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
-from mptctl.release.add_report import AddReport
-from mptctl.release.imprinting import imprint, smallest_constant
 from mptctl.release.new_run import refuse_unfit, write_run
 
 # Part of the right answers on validation samples that new classes may take over.
 LIMIT = 0.01
+# How far the constant stays from the next sample that it keeps, where there is room: more than rounding.
+ROOM = 1e-4
+
+
+class AddReport(Model):
+    """The classes that were added, and their cost on validation samples."""
+
+    run: str = Field(description="the run folder that was written")
+    best: str = Field(description="the checkpoint that evaluate takes")
+    classes: dict[str, int] = Field(description="the new classes, and of how many pictures each was made")
+    constant: float = Field(description="what was taken off their logits; below 0 it was added")
+    flips: int = Field(description="right predictions on validation samples that a new class took over")
+    right: int = Field(description="right predictions there of the run as it was")
+    limit: float = Field(description="part of the right predictions that may flip")
+    new_right: int = Field(description="validation samples of the new classes that are now answered right")
+    new_samples: int = Field(description="validation samples of the new classes; 0 for one of no split")
+    own_split: bool = Field(description="the run has a split of its own, since the run root's lacks a class")
+    warnings: list[str] = Field(description="what a reader of the numbers should know")
 
 
 @dataclass(frozen=True)
 class AddRequest:
-    """What `fewshot --add` is asked to do.
+    """The classes that `fewshot --add` adds, and to which run.
 
     Attributes:
         run: the run to begin with: its name, its folder or a checkpoint of it.
@@ -65,8 +86,10 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
 
     Raises:
         CheckpointError: no such run, or one of another split.
-        UsageError: no validation part, a run that is not finished, a class that it knows, or a name that is taken.
-        DataError: no class folder, one without pictures, damaged ones, or no right answer on validation samples.
+        UsageError: no validation part, a run that is not finished, a class that it knows, or a name that is
+            taken.
+        DataError: no class folder, one without pictures, damaged ones, or no right answer on validation
+            samples.
         StorageError: the folder cannot be written.
     """
     checkpoints, split = named_checkpoints([request.run], session.run_root)
@@ -112,6 +135,38 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
     meta = _meta(checkpoint, own, split, (*known, *names), counts)
     notes = write_run(run, existing, meta, model, own or split)
     return report.model_copy(update={"warnings": [*report.warnings, *notes]})
+
+
+def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
+    """Computes the mean direction of features of each class, as long as old rows are on average.
+
+    Source: Qi et al., CVPR 2018.
+
+    Args:
+        features: of each new class, (pictures, D).
+        old_rows: (C_old, D) weights of the classifier.
+
+    Returns:
+        (new classes, D).
+    """
+    means = torch.stack([F.normalize(each, dim=1).mean(dim=0) for each in features])
+    rows: Tensor = F.normalize(means, dim=1) * old_rows.norm(dim=1).mean()
+    return rows
+
+
+def smallest_constant(lead: NDArray[np.float64], limit: float) -> float:
+    """The smallest constant at which at most a part of the samples is lost: those whose lead is above it.
+
+    Args:
+        lead: (n,) of samples that were right, n > 0: the largest new logit minus the right one.
+        limit: the part, 0 to below 1.
+    """
+    falling = np.sort(lead)[::-1]
+    constant = float(falling[int(limit * len(lead) + 1e-9)])
+    above = falling[falling > constant]
+    # The same samples are lost, and none of them by rounding.
+    room = ROOM * (1 + abs(constant))
+    return constant + (min(room, float(above[-1] - constant) / 2) if len(above) else room)
 
 
 def _new_names(pictures: Path, known: tuple[str, ...], split: Split) -> list[str]:
@@ -180,7 +235,7 @@ def _constant(
 def _counts(
     before: Tensor, after: Tensor, labels: list[str], names: tuple[str, ...], num_known: int
 ) -> dict[str, int]:
-    """What validation samples say of the run before and after."""
+    """Counts of validation samples before and after."""
     place = {name: number for number, name in enumerate(names)}
     truth = torch.tensor([place.get(label, -1) for label in labels])
     was, now = before.argmax(dim=1) == truth, after.argmax(dim=1) == truth
@@ -199,7 +254,7 @@ def _counts(
 def _meta(
     checkpoint: Checkpoint, own: Split | None, split: Split, names: tuple[str, ...], counts: dict[str, int]
 ) -> CheckpointMeta:
-    """What the new run's checkpoint says of itself: the run that it was made from is its old model."""
+    """The record of the new run's checkpoint; its old model is the run that it was made from."""
     metrics: dict[str, float | None] = {
         "val_error": counts["val_errors"] / counts["val_samples"],
         "val_nfr": counts["val_flips"] / counts["val_samples_old"],

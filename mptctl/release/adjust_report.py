@@ -1,7 +1,8 @@
-"""What `adjust` came to: the object that it prints with ``--json``."""
+"""A request to `adjust`, and its result: the object that it prints with ``--json``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -9,9 +10,41 @@ from pydantic import Field
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.files import Model
 
+# Of the name of an adjusted run that is given none.
+SUFFIX = "-adjusted"
+
+
+@dataclass(frozen=True)
+class AdjustRequest:
+    """A run to adjust, and the budget.
+
+    Attributes:
+        new: the run to adjust: its name, its folder or a checkpoint of it.
+        old: the old model; None for a temperature alone.
+        budget: what a bias has to keep to; None: no bias is taken off.
+        noise_floor: another training of the old model; a budget below what it flips brings a warning.
+        temperature: fit one.
+        name: of the run folder below the run root; None: that of `new` with a suffix.
+        overwrite: throw away the run that is in the folder.
+    """
+
+    new: str
+    old: str | None = None
+    budget: Budget | None = None
+    temperature: bool = False
+    name: str | None = None
+    overwrite: bool = False
+    noise_floor: str | None = None
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Models that are asked, by role."""
+        named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
+        return {role: name for role, name in named.items() if name is not None}
+
 
 class Chosen(Model):
-    """What was folded into the classifier."""
+    """The shifts and the temperature that were folded into the classifier."""
 
     kind: Literal["none", "bias", "per-class"] = Field(
         description="bias: one shift for all new classes; per-class: one for each; none: no shift"
@@ -28,7 +61,8 @@ class AdjustFigures(Model):
 
     nfr: float | None = Field(description="negative flips / samples of old classes (Eq. 7)")
     bound: float | None = Field(
-        description="upper end of the exact interval of NFR; where --max-nfr chose, it holds at the confidence"
+        description="upper end of the exact interval of NFR; where --max-nfr chose, it holds at the "
+        "confidence"
     )
     er_all: float = Field(description="error on all classes")
     flips: int | None = Field(description="negative flips")
@@ -39,7 +73,7 @@ class AdjustFigures(Model):
 
 
 class AdjustReport(Model):
-    """What was chosen, what it does on validation samples, and where it was written."""
+    """The choice, its rates on validation samples, and the run that was written."""
 
     chosen: Chosen = Field(description="what was folded into the classifier")
     validation: AdjustFigures = Field(description="of the adjusted model, on the samples that chose")
@@ -48,8 +82,8 @@ class AdjustReport(Model):
     max_er_increase: float | None = Field(description="the limit on the rise of the error, a fraction")
     confidence: float = Field(description="level of the two-sided interval whose upper end is the bound")
     epochs: int = Field(
-        description="epochs of the training, of which the same samples chose one; with max_nfr each has an equal part "
-        "of what the confidence leaves"
+        description="epochs of the training, of which the same samples chose one; with max_nfr each has an "
+        "equal part of what the confidence leaves"
     )
     run: str = Field(description="the run folder that was written")
     best: str = Field(description="the checkpoint that evaluate takes")

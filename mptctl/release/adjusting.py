@@ -1,4 +1,4 @@
-"""From a trained run to one whose model keeps a budget: a bias and a temperature, folded into its classifier."""
+"""A trained run made to keep a budget: a bias and a temperature are folded into its classifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.bias.choice import BiasChoice, Budget, choose_bias, near_the_least
+from mptctl.evaluation.bias.choice import BiasChoice, choose_bias, near_the_least
 from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, held_out
 from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
 from mptctl.evaluation.calibration.temperature import fit_temperature
@@ -28,46 +28,15 @@ from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
 from mptctl.models.records import Adjustment
 from mptctl.models.run_folder import RunDir, find_checkpoint
 from mptctl.names import Session
-from mptctl.release.adjust_report import AdjustReport, Chosen, limits_of
+from mptctl.release.adjust_report import SUFFIX, AdjustReport, AdjustRequest, Chosen, limits_of
 from mptctl.release.chance_flips import below_chance
 from mptctl.release.measured import figures, metrics
 from mptctl.release.new_run import refuse_unfit, write_run
 
-SUFFIX = "-adjusted"
-
-
-@dataclass(frozen=True)
-class AdjustRequest:
-    """What `adjust` is asked to do.
-
-    Attributes:
-        new: the run to adjust: its name, its folder or a checkpoint of it.
-        old: the old model; None for a temperature alone.
-        budget: what a bias has to keep to; None: no bias is taken off.
-        noise_floor: another training of the old model; a budget below what it flips brings a warning.
-        temperature: fit one.
-        name: of the run folder below the run root; None: that of `new` with a suffix.
-        overwrite: throw away the run that is in the folder.
-    """
-
-    new: str
-    old: str | None = None
-    budget: Budget | None = None
-    temperature: bool = False
-    name: str | None = None
-    overwrite: bool = False
-    noise_floor: str | None = None
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Models that are asked, by role."""
-        named = {"old": self.old, "new": self.new, "noise_floor": self.noise_floor}
-        return {role: name for role, name in named.items() if name is not None}
-
 
 @dataclass(frozen=True)
 class Adjusted:
-    """What came of it.
+    """The result of `adjust`.
 
     Attributes:
         report: for programs.
@@ -89,25 +58,24 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
 
     Args:
         request: what was asked for.
-        session: where runs and the split are (a run of another root, named by its path, brings its own), and where the
-            models compute.
+        session: where runs and the split are (a run of another root, named by its path, brings its own), and
+            where the models compute.
 
     Raises:
-        UsageError: nothing to do, no old model for a budget, one that is the new model, no validation part, a run that
-            is not finished or was adjusted before, a name that is taken, or a classifier without a bias.
+        UsageError: nothing to do, no old model for a budget, one that is the new model, no validation part, a
+            run that is not finished or was adjusted before, a name that is taken, or a classifier without a
+            bias.
         CheckpointError: no such run, or one of another split.
-        DataError: what `load_predictions` says of the models, no validation picture of an old class, or no temperature
-            that fits best.
+        DataError: what `load_predictions` says of the models, no validation picture of an old class, or no
+            temperature that fits best.
         GateFailed: no bias meets the budget; nothing is written.
         StorageError: the folder cannot be written.
     """
     _refuse_contradictions(request)
     path = find_checkpoint(request.new, session.run_root)
-    teachers = (
-        []
-        if request.old is None or _is_file(request.old)
-        else [find_checkpoint(request.old, session.run_root)]
-    )
+    teachers = []
+    if request.old is not None and not _is_file(request.old):
+        teachers.append(find_checkpoint(request.old, session.run_root))
     split = split_of([path, *teachers], session.run_root)
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
@@ -123,20 +91,14 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
         _refuse_no_comparison(found, answers)
     remarks += below_chance(request.budget, answers)
     samples = held_out(answers)
-    epochs, choice = count_candidates(checkpoint), None
-    if request.budget is not None:
-        budget = replace(request.budget, epochs=epochs)
-        choice = choose_bias(samples, budget)
-        near = near_the_least(choice, budget)
-        remarks += [] if near is None else [near]
-    biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
-    temperature = _temperature(samples, biases) if request.temperature else 1.0
-
+    selection = _select(request, checkpoint, samples)
+    remarks += selection.warnings
     model = load_model(checkpoint)
-    fold_into_head(model, checkpoint.meta.recipe.model.arch, torch.from_numpy(biases), temperature)
-    report = _report(request, run, choice, samples, biases, temperature, remarks, checkpoint, epochs)
-    adjustment = _adjustment(request, path, checkpoint, report)
-    after = metrics(samples, biases, known_old=request.old is not None)
+    biases = torch.from_numpy(selection.biases)
+    fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
+    report = _report(request, run, checkpoint, selection, remarks)
+    adjustment = _adjustment(request, checkpoint, report)
+    after = metrics(samples, selection.biases, known_old=request.old is not None)
     meta = checkpoint.meta.model_copy(
         update={
             "adjustment": adjustment,
@@ -150,15 +112,49 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
     notes = write_run(run, existing, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
-    mixture = None if choice is None else _mixture(answers, samples)
-    return Adjusted(report, run, choice, mixture, split.file.class_labels)
+    mixture = None if selection.choice is None else _mixture(answers, samples)
+    return Adjusted(report, run, selection.choice, mixture, split.file.class_labels)
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The biases and the temperature that validation samples chose.
+
+    Attributes:
+        samples: the validation part.
+        epochs: of the training, of which the same samples chose one.
+        choice: the biases and what else was looked at; None without a budget.
+        biases: (C,) taken off each logit.
+        temperature: the logits are divided by it afterwards.
+        warnings: on a budget that is hardly kept.
+    """
+
+    samples: HeldOut
+    epochs: int
+    choice: BiasChoice | None
+    biases: FloatArray
+    temperature: float
+    warnings: list[str]
+
+
+def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: HeldOut) -> _Selection:
+    """Choose biases where there is a budget, and then the temperature that is asked for."""
+    epochs, choice, near = count_candidates(checkpoint), None, None
+    if request.budget is not None:
+        budget = replace(request.budget, epochs=epochs)
+        choice = choose_bias(samples, budget)
+        near = near_the_least(choice, budget)
+    biases = np.zeros(samples.logits.shape[1]) if choice is None else choice.biases
+    temperature = _temperature(samples, biases) if request.temperature else 1.0
+    return _Selection(samples, epochs, choice, biases, temperature, [] if near is None else [near])
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
-    """The epochs of a training of which validation samples chose one, to be this checkpoint; 1 where they chose none.
+    """The number of epochs of which validation samples chose this checkpoint's; 1 where they chose none.
 
-    They choose ``best.pt``, and not ``last.pt`` or ``previous.pt``, which hold what `--resume` needs, nor a model that
-    was trained elsewhere. Where no log lies beside the checkpoint, the recipe says how many epochs there were at most.
+    They choose ``best.pt``, and not ``last.pt`` or ``previous.pt``, which hold what `--resume` needs, nor a
+    model that was trained elsewhere. Where no log lies beside the checkpoint, the recipe says how many epochs
+    there were at most.
     """
     recipe = checkpoint.meta.recipe
     if checkpoint.training is not None or checkpoint.meta.origin == "imported":
@@ -197,8 +193,8 @@ def _refuse_second_choice(request: AdjustRequest, checkpoint: Checkpoint) -> Non
     before = checkpoint.meta.adjustment
     if before is not None and request.budget is not None:
         raise UsageError(
-            f"{checkpoint.path}: was adjusted before, and a second choice on the same pictures keeps no bound; "
-            f"adjust {before.adjusted}"
+            f"{checkpoint.path}: was adjusted before, and a second choice on the same pictures keeps no "
+            f"bound; adjust {before.adjusted}"
         )
 
 
@@ -214,7 +210,7 @@ def _answers(found: NamedModels, split: Split) -> tuple[PairedAnswers, list[str]
 
 
 def _refuse_no_comparison(found: NamedModels, answers: PairedAnswers) -> None:
-    """Refuse models between which flips say nothing: one model twice, or one whose training is not finished."""
+    """Refuse models between which flips say nothing: one model twice, or one of an unfinished run."""
     if found.identical or same_content(answers.pairing):
         raise UsageError(f"--old: {IDENTICAL}; name the model that is in production")
     for sentence in found.unfinished:
@@ -233,18 +229,11 @@ def _temperature(samples: HeldOut, biases: FloatArray) -> float:
 
 
 def _report(
-    request: AdjustRequest,
-    run: RunDir,
-    choice: BiasChoice | None,
-    samples: HeldOut,
-    biases: FloatArray,
-    temperature: float,
-    warnings: list[str],
-    checkpoint: Checkpoint,
-    epochs: int,
+    request: AdjustRequest, run: RunDir, checkpoint: Checkpoint, selection: _Selection, warnings: list[str]
 ) -> AdjustReport:
+    choice, biases = selection.choice, selection.biases
     kind = "none" if choice is None else choice.kind
-    judged = samples if choice is None else choice.walk.samples
+    judged = selection.samples if choice is None else choice.walk.samples
     level = 0.95 if choice is None else choice.level
     known_old = request.old is not None
     names = [name for name, taken in zip(checkpoint.meta.class_names, biases, strict=True) if taken]
@@ -252,28 +241,26 @@ def _report(
         kind=kind,
         bias=None if kind == "per-class" else float(biases.max(initial=0.0)),
         biases=dict(zip(names, map(float, biases[biases != 0]), strict=True)),
-        temperature=temperature,
+        temperature=selection.temperature,
     )
     confidence = 0.95 if request.budget is None else request.budget.confidence
     return AdjustReport(
         chosen=chosen,
-        validation=figures(judged, biases, temperature, level, known_old=known_old),
+        validation=figures(judged, biases, selection.temperature, level, known_old=known_old),
         before=figures(judged, np.zeros_like(biases), 1.0, level, known_old=known_old),
         **limits_of(request.budget),
         confidence=confidence,
-        epochs=epochs,
+        epochs=selection.epochs,
         run=str(run.path),
         best=str(run.best),
         warnings=warnings,
     )
 
 
-def _adjustment(
-    request: AdjustRequest, path: Path, checkpoint: Checkpoint, report: AdjustReport
-) -> Adjustment:
+def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport) -> Adjustment:
     after = report.validation
     return Adjustment(
-        adjusted=path.resolve().parent.name,
+        adjusted=checkpoint.path.resolve().parent.name,
         digest=checkpoint.digest,
         old=None if request.old is None else Path(request.old).name,
         kind=report.chosen.kind,

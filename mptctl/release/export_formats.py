@@ -106,7 +106,8 @@ def write_onnx(wanted: ToWrite) -> ExportMeta:
         What it says of itself.
 
     Raises:
-        UsageError: what writes it is not installed, the network cannot be exported, or it is larger than 2 GB.
+        UsageError: what writes it is not installed, the network cannot be exported, or it is larger than 2
+            GB.
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         require_extra(package, "export", "--format onnx")
@@ -148,7 +149,7 @@ def any_number() -> dict[int, Any]:
 
 
 def _rounded(proto: Any, pictures: Tensor, see: Any, path: Path) -> Any:
-    """The model in int8, weights by channel; the ranges of what lies between are those that the pictures have."""
+    """The model in int8, weights by channel; activations take the ranges that they have on the pictures."""
     import onnx
     from onnxruntime import quantization as ort
 

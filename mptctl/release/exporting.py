@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 
 from mptctl.data.classes import label_map
@@ -16,7 +17,7 @@ from mptctl.data.pictures import Normalisation, channels_first, resize_and_crop
 from mptctl.data.split import Split
 from mptctl.errors import DataError, GateFailed, NonFiniteError, UsageError
 from mptctl.evaluation.pairing.paired_answers import flip_counts
-from mptctl.files import output_file, scratch_folder, write_atomically
+from mptctl.files import Model, output_file, scratch_folder, write_atomically
 from mptctl.inference.named_models import named_checkpoints
 from mptctl.inference.predict import compute_outputs, load_onto
 from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
@@ -25,19 +26,37 @@ from mptctl.models.programs import PROGRAMS
 from mptctl.names import ExportFormat, Quantization, Session
 from mptctl.recipe import DataRecipe
 from mptctl.release.export_formats import FORMATS, ToWrite
-from mptctl.release.export_report import ExportReport
 from mptctl.release.new_run import refuse_unfit
 
-# Largest difference of two logits. Two programs that add the same float32 numbers in another order were seen to
-# differ by far less; a wrong normalisation or a layer in training mode by far more.
+# Largest difference of two logits. Two programs that add the same float32 numbers in another order were seen
+# to differ by far less; a wrong normalisation or a layer in training mode by far more.
 TOLERANCE = 1e-3
 # Training pictures by which int8 chooses its ranges.
 CALIBRATION = 256
 
 
+class ExportReport(Model):
+    """The export, and the differences of its predictions from the checkpoint's on validation pictures."""
+
+    run: str = Field(description="the checkpoint")
+    file: str = Field(description="what was written")
+    described: str = Field(description="the JSON beside it: classes, pictures, split")
+    format: ExportFormat = Field(description="of the file")
+    quantized: Quantization | None = Field(description="to what its numbers were rounded")
+    bytes: int = Field(description="size of the file")
+    pictures: int = Field(description="validation pictures that both answered")
+    max_difference: float = Field(description="largest difference of two logits")
+    tolerance: float | None = Field(description="that it was to keep; null where none was set")
+    answers_differ: int = Field(description="pictures that the two answer differently")
+    right_before: int = Field(description="pictures that the checkpoint answers right")
+    right_after: int = Field(description="pictures that the export answers right")
+    negative_flips: int = Field(description="right before, wrong after")
+    positive_flips: int = Field(description="wrong before, right after")
+
+
 @dataclass(frozen=True)
 class ExportRequest:
-    """What `export` is asked to do.
+    """An export that somebody asked for.
 
     Attributes:
         run: the run: its name, its folder or a checkpoint of it.
@@ -56,7 +75,7 @@ class ExportRequest:
     quantize: Quantization | None = None
 
     def file(self, checkpoint: Path) -> Path:
-        """Where the export of a checkpoint goes."""
+        """The path that the export of a checkpoint goes to."""
         if self.out is not None:
             return self.out.expanduser()
         rounded = f"-{self.quantize}" if self.quantize else ""
@@ -84,8 +103,8 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
         session: where runs and the split are; both models compute on the CPU.
 
     Raises:
-        UsageError: flags that do not go together, a format whose packages are not installed, a network that cannot
-            be exported, no validation part, or a run that is not finished.
+        UsageError: flags that do not go together, a format whose packages are not installed, a network that
+            cannot be exported, no validation part, or a run that is not finished.
         CheckpointError: no such run, or one of another split.
         GateFailed: the answers differ by more than the tolerance; nothing is written.
         NonFiniteError: the export answers NaN; nothing is written.
@@ -204,7 +223,8 @@ def _compare(
     before, after = logits["checkpoint"], logits["export"]
     if bad := int((~np.isfinite(after)).any(axis=1).sum()):
         raise NonFiniteError(
-            f"{target.name}: {bad} of {len(after)} predictions are not finite; not written; export without --quantize"
+            f"{target.name}: {bad} of {len(after)} predictions are not finite; not written; export without "
+            "--quantize"
         )
     answers_before, answers_after = before.argmax(axis=1), after.argmax(axis=1)
     truth = label_map(split.classes.names, checkpoint.meta.class_names)[split.labels[split.indices("val")]]
@@ -237,6 +257,7 @@ def _largest_difference(before: NDArray[np.float32], after: NDArray[np.float32])
 def _refuse_difference(report: ExportReport) -> None:
     if report.tolerance is not None and not report.max_difference <= report.tolerance:
         raise GateFailed(
-            f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the checkpoint's, "
-            f"--tolerance is {report.tolerance:g}; {report.answers_differ} of {report.pictures} predictions differ"
+            f"{report.file}: not written: logits differ by up to {report.max_difference:.3g} from the "
+            f"checkpoint's, --tolerance is {report.tolerance:g}; {report.answers_differ} of "
+            f"{report.pictures} predictions differ"
         )

@@ -1,4 +1,4 @@
-"""What a bias and a temperature do to validation samples: for the report, and for the checkpoint."""
+"""Rates on validation samples with a bias and a temperature: for the report, and for the checkpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def figures(
 
 
 def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | int | None]:
-    """What a checkpoint and its metrics say of the whole validation part, by the names that a trained run has.
+    """Counts and rates on the whole validation part, by the names that a trained run has.
 
     Args:
         samples: the validation part.

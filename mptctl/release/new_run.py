@@ -1,4 +1,4 @@
-"""A run that was made from another one without training: from which it may be, and how its folder is written."""
+"""A run made from another one without training: refusals, and the writing of its folder."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def refuse_unfit(checkpoint: Checkpoint, split: Split) -> None:
     meta = checkpoint.meta
     if meta.split_fingerprint not in (None, split.fingerprint):
         raise CheckpointError(
-            f"{checkpoint.path}: was trained on the split {str(meta.split_fingerprint)[:12]}, that of {split.run_root} "
-            f"is {split.fingerprint[:12]}: its validation pictures may have trained it; use its own split, "
-            "with --run-root"
+            f"{checkpoint.path}: was trained on the split {str(meta.split_fingerprint)[:12]}, that of "
+            f"{split.run_root} is {split.fingerprint[:12]}: its validation pictures may have trained it; use "
+            "its own split, with --run-root"
         )
     if not len(split.indices("val")):
         raise UsageError(

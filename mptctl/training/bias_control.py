@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
 from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.evaluation.statistics import most_within, upper_bounds
 from mptctl.methods.rows import budget_of, last_quarter
 from mptctl.models.metrics_log import read_metrics
 from mptctl.models.records import BiasEpoch, BiasPath
@@ -125,16 +122,8 @@ def bias_control(
         )
     # As `adjust` will hold it: the better of two walks, over the best of the last epochs.
     candidates = epochs - last_quarter(epochs)
-    level = Budget(limit, confidence=recipe.confidence, epochs=candidates).level(walks=2)
-    most = most_within(limit, samples_old, level)
-    if most < 0:
-        [bound] = upper_bounds(np.zeros(1, dtype=np.int64), samples_old, level)
-        raise UsageError(
-            f"{budget}: {samples_old:,} validation pictures of old classes cannot show it: without a single "
-            "flip the "
-            f"bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"
-        )
-    return BiasControl(recipe.k, most, epochs)
+    kept = Budget(limit, confidence=recipe.confidence, epochs=candidates)
+    return BiasControl(recipe.k, kept.most_flips(samples_old, walks=2), epochs)
 
 
 def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mptctl.data.split import Split
@@ -75,7 +75,8 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     """Settings of every trial, after everything about the request that can be wrong was looked at.
 
     Raises:
-        UsageError: no validation part, a setting that is not valid, or a folder that holds a teacher of the search.
+        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a folder that
+            holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
     if request.recipe.method.max_nfr is not None:
@@ -93,12 +94,17 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         )
     split = request.split
     rows = split.indices("val")
-    if not len(rows) or not (split.labels[rows] < split.classes.num_old).any():
+    samples_old = int((split.labels[rows] < split.classes.num_old).sum())
+    if not samples_old:
         raise UsageError(
             f"{split.run_root}: its split holds out no validation sample of an old class, and tune never looks at the "
             "test set; run mptctl split again with --val-fraction 0.1 --overwrite"
         )
     points = request.points()
+    if points is not None and request.budget.max_nfr is not None:
+        others = [tuple((name, value) for name, value in each.items() if name != "k") for each in points]
+        epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
+        replace(request.budget, epochs=epochs).most_flips(samples_old, walks=len(set(others)))
     ends: list[TrialSettings] = [
         {axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)
     ]

@@ -17,9 +17,9 @@ from mptctl.bench.opponents import PictureFiles
 from mptctl.bench.runners import ROWS
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
-from mptctl.errors import DataError, UsageError
+from mptctl.errors import DataError
 from mptctl.recipe import DataRecipe, load_recipe
-from tests.common import smooth_picture
+from tests.common import CommandLine, smooth_picture
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +119,12 @@ def test_json_is_one_object_and_tuning_gives_lines_to_paste(
     assert "data:\n  threads: " in text
 
 
-def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path) -> None:
-    recipe = load_recipe("imagenet")
-    with pytest.raises(UsageError, match="--rows fast"):
-        bench_loader(recipe, rows=("fast",))
+def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, mptctl: CommandLine) -> None:
+    done = mptctl("bench", "loader", "--rows", "fast")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("mptctl: --rows fast: unknown; valid: resident")
     with pytest.raises(DataError, match="train/"):
-        bench_loader(recipe, data_root=tmp_path)
+        bench_loader(load_recipe("imagenet"), data_root=tmp_path)
 
 
 def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> None:

@@ -15,7 +15,7 @@ from mptctl.bench import ways_to_train as ways_module
 from mptctl.bench.published_loop import PublishedLoop, published_loss
 from mptctl.bench.step import Seconds, StepBench, _time, bench_step, step_ratios
 from mptctl.bench.ways_to_train import LOCKSTEP, STEP_ROWS, ways_to_train
-from mptctl.cli.bench_step import print_step_bench
+from mptctl.cli.runners.bench_tables import print_step
 from mptctl.errors import UsageError
 from mptctl.methods.table import build_method
 from mptctl.teachers.ensemble import Teacher
@@ -169,7 +169,7 @@ def test_a_method_without_teachers_is_refused() -> None:
         (("--rows", "ours,studnet"), "--rows studnet: unknown; did you mean student?"),
         (("--rows", "ours,"), "--rows '': unknown; valid: student, floor, published, ours, ours-cached"),
         (("--precision", "fp16"), "--precision fp16: unknown; did you mean bf16?"),
-        (("--clock", "wal"), "--clock wal: unknown; did you mean wall?"),
+        (("--clock", "wal"), "--clock: no such value: 'wal'; did you mean wall?"),
         (("--set", "method.name=mpt-nodistill"), "method.name mpt-nodistill: has no teachers"),
     ],
 )
@@ -204,5 +204,5 @@ def test_the_screen_has_rows_ratios_and_a_sentence(
     # Convolutions in TF32 are on a GPU alone, and are said there.
     assert (found["tf32"], "TF32" in out.stdout) == (False, False)
     on_a_gpu = StepBench.model_validate({**found, "tf32": True})
-    print_step_bench(on_a_gpu)
+    print_step(on_a_gpu)
     assert ", fp32 with convolutions in TF32\n" in capsys.readouterr().out

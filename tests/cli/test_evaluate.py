@@ -115,7 +115,6 @@ def test_old_classes_that_the_new_file_lacks_are_named(call: Call) -> None:
         ("old.npz", "new.npz", "--confidence", "95"),
         ("old.npz", "new.npz", "--confidence", "1e-9"),
         ("old.npz", "new.npz", "--confidence", "nan"),
-        ("old.npz", "new.npz", "--margin", "0"),
         ("old.npz", "new.npz", "--nfr-margin", "0"),
         ("old.npz", "new.npz", "--old-classes", "nowhere.txt"),
         ("old.npz", "new.npz", "--sort", "size"),
@@ -268,13 +267,9 @@ def test_noise_floor_and_baseline(call: Call) -> None:
     assert [curve["name"] for curve in page["bias_sweep"]][-1] == "b.npz"
 
 
-@pytest.mark.parametrize("flag", ["--nfr-margin", "--margin"])
-def test_margin_of_equivalence_under_its_name_and_the_former_one(call: Call, flag: str) -> None:
-    done = call("old.npz", "new.npz", flag, "2")
+def test_margin_of_equivalence(call: Call) -> None:
+    done = call("old.npz", "new.npz", "--nfr-margin", "2")
     assert "NFR below 2 %: no, by the 95 % interval." in done.out
-    words = call("--help").out.split()
-    assert "--nfr-margin" in words
-    assert "--margin" not in words
 
 
 def test_help_names_every_format_that_can_be_read(call: Call) -> None:
@@ -288,9 +283,3 @@ def test_rows_and_order_of_the_classes(call: Call) -> None:
     by_rate = call("old.npz", "new.npz", "--sort", "nfr", "--rows", "0").out
     assert by_name.index("\n0  ") < by_name.index("\n1  ")
     assert by_rate.index("\n1  ") < by_rate.index("\n0  ")  # 1 of 2 against 1 of 4
-
-
-def test_the_seed_of_the_former_bootstrap_is_still_taken(call: Call) -> None:
-    one, two = (call("old.npz", "new.npz", "--seed", seed, "--json") for seed in ("1", "2"))
-    assert (one.code, one.out) == (0, two.out)
-    assert "--seed" not in call("--help").out

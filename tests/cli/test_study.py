@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.cli.training_verbs import describe
+from mptctl.cli.runners.train import describe
 from mptctl.data.split import make_split
 from mptctl.training.dry_run import DryRun
 from mptctl.training.observer import Observer

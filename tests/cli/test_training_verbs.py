@@ -15,8 +15,8 @@ import yaml
 
 from mptctl.cli.app import app
 from mptctl.cli.docs_page import verbs
+from mptctl.cli.messages import resume_command
 from mptctl.cli.training_flags import TrainingFlags
-from mptctl.cli.training_verbs import resume_command
 from mptctl.data.split import Split, make_split
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.networks import build_model

@@ -95,6 +95,10 @@ def test_without_a_validation_part_it_refuses(mptctl: CommandLine, runs: Path) -
         (["--set", "runtime.cache_limit_gb=0.00001"], "cache_limit_gb"),
         (["--resume"], "nothing to resume"),
         (["--max-er-increase", "101"], "max-er-increase"),
+        (
+            ["--max-nfr", "0"],
+            "validation pictures of old classes cannot show it: without a single flip the bound is",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(

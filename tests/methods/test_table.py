@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
-from mptctl.cli.train_mpt import method_with
+from mptctl.cli.runners.train import method_with
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.methods.autograd import AutogradMethod

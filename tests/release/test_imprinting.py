@@ -9,7 +9,7 @@ import torch
 from mptctl.models.heads import add_rows
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe
-from mptctl.release.imprinting import imprint, smallest_constant
+from mptctl.release.adding import imprint, smallest_constant
 
 
 def test_a_row_points_where_the_pictures_do_and_is_as_long_as_old_rows_are() -> None:

@@ -8,10 +8,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from mptctl.errors import GateFailed
 from mptctl.machine.cluster import INNER
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.recipe import load_recipe
+from mptctl.report.documents.tune import tune_document
+from mptctl.report.media.terminal import print_document
+from mptctl.tune.sweep import refuse_if_none
 from mptctl.tune.tune_report import TuneReport
 from tests.forked import Forked, mptctl_process
 from tests.tune.conftest import finished, rays_of, search, validations, wait_for
@@ -180,11 +185,20 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
         for t in found.trials
     )
     assert "(at most " in (runs / "tune" / "best.yaml").read_text().splitlines()[0]
+    # A budget that not even a trial without a flip could show to be kept is refused before anything else.
     none = searched_again(runs, "--max-nfr", "0.001")
-    assert none.returncode == 3
-    assert "--max-nfr 0.001: no trial is shown to keep it" in none.stderr.splitlines()[-1]
-    assert "No choice: no whole trial keeps the budget." in none.stdout
-    assert not (runs / "tune" / "best.yaml").exists()
+    assert none.returncode == 2
+    assert "cannot show it: without a single flip the bound is" in none.stderr.splitlines()[-1]
+    assert (runs / "tune" / "best.yaml").exists()
+    over = found.model_copy(update={"max_nfr": 0.001})
+    with pytest.raises(
+        GateFailed, match=r"^--max-nfr 0.1: no trial is shown to keep it with 95 % confidence"
+    ):
+        refuse_if_none(over)
+    console = Console(width=80)
+    with console.capture() as shown:
+        print_document(tune_document(over), console)
+    assert "No choice: no whole trial keeps the budget." in shown.get()
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from mptctl.errors import DataError, GateFailed
+from mptctl.errors import DataError, GateFailed, UsageError
 from mptctl.evaluation.bias.class_biases import fit_class_biases
 from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, IntArray
 from mptctl.evaluation.bias.sweep import BiasSteps
 from mptctl.evaluation.decision import ROUNDING
-from mptctl.evaluation.statistics import most_within, upper_bounds
+from mptctl.evaluation.statistics import exact_interval, most_within, upper_bounds
 
 # Chosen: the part of validation parts that meet a budget below which it is near the least that can be reached.
 OFTEN = 0.8
@@ -49,6 +49,30 @@ class Budget:
         0.995
         """
         return 1 - (1 - self.confidence) / (walks * self.epochs)
+
+    def most_flips(self, samples: int, walks: int) -> int:
+        """Computes the most flips with which the limit on NFR is shown to be kept.
+
+        Args:
+            samples: validation samples of old classes, at least one.
+            walks: as for `level`.
+
+        Raises:
+            UsageError: not even none would show it.
+
+        >>> Budget(max_nfr=0.02).most_flips(1000, walks=1)
+        11
+        """
+        assert self.max_nfr is not None
+        level = self.level(walks)
+        most = most_within(self.max_nfr + ROUNDING, samples, level)
+        if most < 0:
+            bound = exact_interval(0, samples, level)[1]
+            raise UsageError(
+                f"--max-nfr {100 * self.max_nfr:g}: {samples:,} validation pictures of old classes cannot show it: "
+                f"without a single flip the bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"
+            )
+        return most
 
 
 @dataclass(frozen=True)

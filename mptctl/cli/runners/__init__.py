@@ -1,0 +1,1 @@
+"""The work of the verbs that do more than parse, call and show."""

@@ -1,0 +1,68 @@
+"""The work of `mptctl adjust`, which also ends a training with a budget of flips."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from mptctl.cli.messages import warn
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.errors import UsageError
+from mptctl.models.run_folder import find_checkpoint
+from mptctl.names import Session
+from mptctl.release.adjust_report import AdjustRequest
+from mptctl.report.documents.adjust import describe_adjustment
+from mptctl.report.media.progress_bars import showing_progress
+
+if TYPE_CHECKING:
+    from mptctl.release.adjusting import Adjusted
+
+FIGURE = "adjust.svg"
+
+
+def adjust_and_show(request: AdjustRequest, session: Session, figure: Path | None, as_json: bool) -> None:
+    """Adjust a run, and print what was chosen.
+
+    Args:
+        request: what was asked for.
+        session: where runs are and where models compute.
+        figure: where the figure goes; None: into the new run's folder.
+        as_json: print JSON.
+
+    Raises:
+        UsageError: a figure that cannot be drawn, or would destroy what is read.
+        MptctlError: as `mptctl.release.adjusting.adjust`.
+    """
+    outputs = Outputs()
+    outputs.figure("--figure", figure)
+    if figure is not None and request.budget is None:
+        raise UsageError("--figure: shows flips against error; give --max-nfr or --max-er-increase, too")
+    outputs.check(read_for_models(request.names.values(), session.run_root), prints=as_json)
+    # Before torch, which takes seconds to import: that a model is not there is to be said at once.
+    for run in request.names.values():
+        find_checkpoint(run, session.run_root)
+    adjusted = adjust_and_draw(request, session, figure)
+    if as_json:
+        typer.echo(adjusted.report.model_dump_json())
+        return
+    lines = describe_adjustment(adjusted.report, adjusted.class_labels)
+    typer.echo("\n".join([*lines, adjusted.report.best]))
+
+
+def adjust_and_draw(request: AdjustRequest, session: Session, figure: Path | None = None) -> Adjusted:
+    """Adjust a run, draw what was chosen from, and print warnings; see `adjust_and_show`."""
+    from mptctl.release.adjusting import adjust
+
+    with showing_progress(session) as session:
+        adjusted = adjust(request, session)
+    if adjusted.choice is not None:
+        from mptctl.report.figures.adjust import draw_adjustment
+        from mptctl.report.media.svg import save_figure
+
+        path = figure or adjusted.folder.path / FIGURE
+        save_figure(draw_adjustment(adjusted.report, adjusted.choice, adjusted.mixture), path)
+        typer.echo(f"wrote {path}", err=True)
+    warn(adjusted.report.warnings)
+    return adjusted

@@ -1,0 +1,102 @@
+"""The work of `mptctl train-ensemble`: train the members that are not there, or name them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from mptctl.cli.runners.train import Inputs, describe, read_inputs
+from mptctl.cli.training_flags import TrainingFlags
+from mptctl.errors import some
+from mptctl.machine.facts import rank
+from mptctl.models.ownership import run_folder
+from mptctl.names import TrackerName
+from mptctl.report.trackers.tracker import require_trackers
+from mptctl.training.request import ENSEMBLE_SEED_OFFSET, RunRequest, refuse_too_short
+
+if TYPE_CHECKING:
+    from mptctl.training.ensemble import Member
+
+ENSEMBLE = "ensemble"
+
+
+def train_members(flags: TrainingFlags, size: int, log: list[TrackerName] | None) -> None:
+    """Train references until there are so many members.
+
+    Args:
+        flags: as they were given.
+        size: of the ensemble.
+        log: trackers.
+
+    Raises:
+        MptctlError: as `read_inputs` and `plan_ensemble`, and what a run raises.
+    """
+    trackers = require_trackers(log)
+    inputs = read_inputs(flags, ENSEMBLE, member="0")
+    recipe = inputs.with_keys({"method.name": "no-treatment"}, ENSEMBLE_SEED_OFFSET)
+    folder = run_folder(flags.run_root, flags.name or ENSEMBLE)
+    if flags.print_recipe:
+        typer.echo(recipe.to_yaml(), nl=False)
+        return
+    refuse_too_short(recipe, inputs.split, len(inputs.split.classes.names))
+    request = RunRequest(
+        recipe=recipe,
+        split=inputs.split,
+        folder=folder,
+        resume=flags.resume,
+        overwrite=flags.overwrite,
+    )
+    # Here, because it takes seconds to import.
+    from mptctl.training.ensemble import plan_ensemble
+
+    members = plan_ensemble(request, size)
+    if flags.dry_run:
+        _say_what_would_be_done(inputs, request, members)
+    else:
+        _train(request, members, trackers, flags.as_json)
+
+
+def _train(request: RunRequest, members: list[Member], trackers: list[TrackerName], as_json: bool) -> None:
+    from mptctl.report.trackers.logged_run import observed
+    from mptctl.training.ensemble import EnsembleSummary, members_beyond, summarize
+    from mptctl.training.train import train
+
+    for member in members:
+        if member.state != "kept":
+            train(member.request, observed(member.request, trackers))
+        elif rank() == 0:
+            typer.echo(f"{member.request.folder}: finished before, left as it is", err=True)
+    if rank() != 0:
+        return
+    if beyond := members_beyond(request.folder, len(members)):
+        is_there = "is there too, and is" if len(beyond) == 1 else "are there too, and are"
+        typer.echo(
+            f"{request.folder}: {some(beyond)} {is_there} among the members that --ref names", err=True
+        )
+    summary = EnsembleSummary(run=str(request.folder), members=summarize(members, trained=True))
+    if as_json:
+        typer.echo(summary.model_dump_json())
+    else:
+        typer.echo("\n".join(member.best for member in summary.members))
+
+
+def _say_what_would_be_done(inputs: Inputs, request: RunRequest, members: list[Member]) -> None:
+    from mptctl.training.dry_run import dry_run
+    from mptctl.training.ensemble import EnsembleDryRun, summarize
+
+    first = next(
+        (inputs.named(dry_run(member.request)) for member in members if member.state != "kept"), None
+    )
+    plan = EnsembleDryRun(run=str(request.folder), members=summarize(members, trained=False), first=first)
+    if inputs.flags.as_json:
+        typer.echo(plan.model_dump_json())
+        return
+    by_state: dict[str, list[str]] = {}
+    for member in members:
+        by_state.setdefault(member.state, []).append(member.request.folder.name)
+    states = "; ".join(f"{', '.join(names)} {state}" for state, names in by_state.items())
+    typer.echo(f"{request.folder}: {states}")
+    if first is not None:
+        typer.echo("\n".join(["the first that is not there:", *describe(first)]))
+    typer.echo("nothing was written")

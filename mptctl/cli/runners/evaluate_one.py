@@ -1,0 +1,61 @@
+"""The work of `mptctl evaluate MODEL`: one model by itself, its accuracy and its calibration."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.evaluate_flags import EvaluateFlags
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.show import show
+from mptctl.errors import UsageError
+from mptctl.evaluation.calibration.report import measure_calibration
+from mptctl.evaluation.reading.readers import is_predictions_file
+from mptctl.files import writing
+from mptctl.files.output_kinds import HTML
+from mptctl.inference.named_models import load_predictions
+from mptctl.names import Session
+from mptctl.report.media.progress_bars import showing_progress
+
+
+def evaluate_one(model: str, flags: EvaluateFlags) -> None:
+    """Measure one model, and show it.
+
+    Args:
+        model: run name, run folder, .pt file or predictions file.
+        flags: those for one model alone, and those for any number.
+
+    Raises:
+        UsageError: a temperature that there is nothing to fit on, or a validation part without a temperature.
+    """
+    fit, validation = flags.alone.temperature is not None, flags.alone.validation
+    if validation is not None and not fit:
+        raise UsageError("--validation: is what --temperature fit is fitted on; give both")
+    if fit and validation is None and is_predictions_file(Path(model).expanduser()):
+        raise UsageError(
+            f"--temperature fit: {model} holds no validation part; name a predictions file of held-out "
+            "samples with --validation FILE"
+        )
+    report = flags.output.report
+    outputs = Outputs()
+    outputs.file("--report", report, HTML)
+    outputs.check(read_for_models([model, validation], flags.run_root), prints=flags.as_json)
+    held_out = None
+    with showing_progress(Session(flags.run_root, flags.device)) as session:
+        found = load_predictions({"model": model}, session, part="test")
+        if fit:
+            of_validation = load_predictions({"model": validation or model}, session, part="val")
+            held_out = of_validation.models["model"]
+    result = measure_calibration(found.models["model"], held_out, found.warnings)
+    if report is not None:
+        from mptctl.report.documents.calibration import calibration_document
+        from mptctl.report.media.page import render_document
+        from mptctl.report.media.provenance import Gathering
+
+        with writing(report) as stream:
+            sources = Gathering(found, sys.argv).finish()
+            stream.write(render_document(calibration_document(result), sources).encode())
+        typer.echo(f"wrote {report}", err=True)
+    show(result, "calibration:calibration_document", flags.output.full, as_json=flags.as_json)

@@ -1,0 +1,64 @@
+"""The work of `mptctl gate init`: compare two models, and write the gate that they just keep to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+
+from mptctl.cli.evaluate_flags import ComparedFlags
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.runners.comparison import files_of, read_question
+from mptctl.errors import UsageError
+from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.gate.draft import draft_gate_file
+from mptctl.evaluation.gate.rules import today_in_utc
+from mptctl.evaluation.pairing.sanity import IDENTICAL
+from mptctl.evaluation.reading.workspace import workspace
+from mptctl.files import writing
+from mptctl.files.output_kinds import OutputKind
+from mptctl.inference.named_models import load_predictions
+from mptctl.inference.picture_sizes import lazy_picture_sizes
+from mptctl.names import Session
+from mptctl.report.media.progress_bars import showing_progress
+
+
+def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session: Session) -> None:
+    """Compare two models, and write a gate file whose limits they just keep to.
+
+    Args:
+        old, new: models in any form that `evaluate` takes.
+        flags: the classes and slices.
+        out: the file; one that is there is kept.
+        session: where runs are and where models compute.
+
+    Raises:
+        UsageError: a file that is there, flags without use, or one model twice.
+    """
+    if flags.metadata is not None and not flags.by:
+        raise UsageError("--metadata: is for --by; name a column of it, such as --by country")
+    if out.is_file() and out.stat().st_size:
+        raise UsageError(f"--out {out}: is there already; edit it, or name another file")
+    outputs = Outputs()
+    outputs.file("--out", out, OutputKind("draft", lambda path: False))
+    outputs.check([*read_for_models([old, new], session.run_root), *files_of(flags)])
+    question = read_question(flags)
+    with showing_progress(session) as session, workspace():
+        found = load_predictions({"old": old, "new": new}, session, part="test", renamed=question.renamed)
+        report = compare(
+            found.models["old"],
+            found.models["new"],
+            old_classes=question.old_classes,
+            class_map=question.class_map,
+            slicing=replace(
+                question.slicing_of(found.models), pictures=lazy_picture_sizes(found, session.progress)
+            ),
+            identical=found.identical,
+            unfinished=found.unfinished,
+        )
+    if report.identical:
+        raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")
+    with writing(out) as stream:
+        stream.write(draft_gate_file(report, today_in_utc()).encode())
+    typer.echo(f"wrote {out}", err=True)

@@ -1,0 +1,158 @@
+"""The work of `mptctl tune`: from flags to a search, and from its result to the terminal."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from mptctl.cli.messages import next_command
+from mptctl.cli.outputs import Outputs, read_for_models
+from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
+from mptctl.cli.runners.train import Inputs, describe, method_keys, method_with, read_inputs
+from mptctl.cli.show import show
+from mptctl.cli.training_flags import TrainingFlags
+from mptctl.cli.tune_flags import TuneFlags
+from mptctl.errors import UsageError
+from mptctl.evaluation.bias.choice import Budget
+from mptctl.files.output_kinds import SEARCH_FILES
+from mptctl.models.ownership import run_folder
+from mptctl.models.run_folder import find_checkpoint, find_references
+from mptctl.names import Session
+from mptctl.recipe import Recipe
+from mptctl.report.documents.tune import save_tune_figure, watching
+from mptctl.report.media.numbers import duration
+from mptctl.report.media.progress_bars import plain_line, throttled_log
+from mptctl.report.media.provenance import origin_of_search, provenance
+from mptctl.tune.request import TuneRequest
+from mptctl.tune.space import DEFAULT_K, Axis, parse_axis
+
+# Points of error that the choice may rise above the reference's where no flag says anything.
+MAX_ER_INCREASE = 0.5
+
+
+def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
+    """Print the recipe, say what would be done, or search.
+
+    Args:
+        flags, tuning: as they were given.
+
+    Raises:
+        GateFailed: no trial keeps the limit.
+        MptctlError: flags, a split, a recipe or teachers that cannot be used, and what a search raises.
+    """
+    if tuning.trials is not None and tuning.search == "grid":
+        raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
+    axes, budget = _axes(tuning), _budget(tuning)
+    inputs = read_inputs(flags)
+    refs = tuning.ref or ["ref"]
+    run_folder(flags.run_root, flags.name or "tune")
+    _check_outputs(flags, [tuning.old, *refs])
+    keys = method_keys(method_with(None, inputs.recipe))
+    recipe = inputs.with_keys(keys | {"runtime.cache_teachers": tuning.cache_teachers})
+    if flags.print_recipe:
+        typer.echo(recipe.to_yaml(), nl=False)
+        return
+    request = TuneRequest(
+        recipe=recipe,
+        split=inputs.split,
+        folder=run_folder(flags.run_root, flags.name or "tune"),
+        old=find_checkpoint(tuning.old, flags.run_root),
+        refs=find_references(refs, flags.run_root),
+        axes=axes,
+        search=tuning.search,
+        trials=tuning.trials or 8,
+        asha=tuning.asha,
+        budget=budget,
+        ray_address=tuning.ray_address,
+        cpus_per_trial=tuning.cpus_per_trial,
+        gpus_per_trial=_gpus_per_trial(recipe) if tuning.gpus_per_trial is None else tuning.gpus_per_trial,
+        max_concurrent=tuning.max_concurrent,
+        lockstep=tuning.lockstep,
+        resume=flags.resume,
+        overwrite=flags.overwrite,
+    )
+    if flags.dry_run:
+        _say_what_would_be_done(inputs, request)
+        return
+    session = Session(flags.run_root, recipe.runtime.device)
+    warn_of_chance(budget, tuning.old, tuning.noise_floor, session)
+    _search_and_print(request, flags.as_json)
+
+
+def _axes(tuning: TuneFlags) -> tuple[Axis, ...]:
+    """The axes that are searched; trials are named by the distance first."""
+    flags = {"distance": tuning.axes.distance} | vars(tuning.axes)
+    given = {name: text for name, text in flags.items() if text is not None}
+    given.setdefault("k", DEFAULT_K[tuning.search])
+    return tuple(parse_axis(name, given[name], tuning.search) for name in flags if name in given)
+
+
+def _budget(tuning: TuneFlags) -> Budget:
+    """The limit that the choice has to keep to; half a point of error without a flag."""
+    refuse_without_budget(tuning.max_nfr, tuning.confidence, tuning.noise_floor)
+    given = budget_of_flags(tuning.max_nfr, tuning.max_er_increase, tuning.confidence)
+    return Budget(max_er_increase=MAX_ER_INCREASE / 100) if given is None else given
+
+
+def _check_outputs(flags: TrainingFlags, models: list[str]) -> None:
+    """Refuse to write over the recipe that is read, or through a link, before anything is computed."""
+    outputs = Outputs()
+    outputs.folder("tune", flags.run_root / (flags.name or "tune"), SEARCH_FILES, lambda path: None)
+    inputs = read_for_models(models, flags.run_root)
+    outputs.check([*inputs, Path(flags.recipe).expanduser()] if flags.recipe else inputs)
+
+
+def _gpus_per_trial(recipe: Recipe) -> float:
+    """The GPUs of a trial where no flag says: one where the recipe computes on a GPU."""
+    from mptctl.machine.device import choose_device
+
+    return 1.0 if choose_device(recipe.runtime.device).type == "cuda" else 0.0
+
+
+def _search_and_print(request: TuneRequest, as_json: bool) -> None:
+    """Search, and write and print what was found; GateFailed where no trial keeps the limit."""
+    from mptctl.tune.sweep import refuse_if_none, sweep
+
+    console = Console(stderr=True)
+    say = partial(plain_line, console)
+    with watching(console) as on_update:
+        report = sweep(request, on_update, say, throttled_log(say))
+    written = save_tune_figure(report, request.folder, provenance(sys.argv, [origin_of_search(report)]))
+    show(report, "tune:tune_document", as_json=as_json)
+    if report.best_recipe is not None:
+        written.insert(0, Path(report.best_recipe))
+    for path in written:
+        typer.echo(f"wrote {path}", err=True)
+    refuse_if_none(report)
+    if report.best_recipe is not None and not as_json:
+        words = ["train-mpt", "--recipe", report.best_recipe]
+        typer.echo(next_command(words, request.split.run_root), err=True)
+
+
+def _say_what_would_be_done(inputs: Inputs, request: TuneRequest) -> None:
+    from mptctl.tune.dry_run import dry_run
+
+    plan = dry_run(request)
+    plan = plan.model_copy(update={"first": inputs.named(plan.first)})
+    if inputs.flags.as_json:
+        typer.echo(plan.model_dump_json())
+        return
+    if plan.names is None:
+        typer.echo(f"{plan.trials} trials, chosen as they go")
+    else:
+        typer.echo(f"{plan.trials} trials: {', '.join(plan.names)}")
+    if plan.lockstep > 1:
+        typer.echo(
+            f"{plan.lockstep} of them at a time go in lock-step in one process: about "
+            f"{duration(plan.process_seconds)} and {plan.process_mb:,.0f} MB of memory without pictures"
+        )
+    each = "process" if plan.lockstep > 1 else "of them"
+    typer.echo(
+        f"each {each} takes {plan.cpus_per_trial} CPU and {plan.gpus_per_trial:g} GPU, for "
+        f"{request.recipe.optim.epochs} epochs; the first of them:"
+    )
+    typer.echo("\n".join([*describe(plan.first), "nothing was written"]))
