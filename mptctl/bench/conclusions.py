@@ -34,7 +34,7 @@ def loader_sentence(found: LoaderBench) -> str:
 
 
 def bound_sentence(parts: LoaderParts, image_size: int) -> str:
-    """The slowest part of the threaded loader's work, the speed of each alone, and `pack` where it would help.
+    """The slowest part of the threaded loader's work, the speed of each alone, and `pack` where it helps.
 
     Args:
         parts: what was measured.

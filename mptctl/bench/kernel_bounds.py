@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -16,8 +17,11 @@ Binds = Literal["memory", "issue", "alu", "fma", "sfu"]
 
 
 class Gpu(NamedTuple):
-    """Multiprocessors, boost clock in Hz, bytes a second of a copy, and lanes a clock and multiprocessor of the units
-    for single-precision arithmetic, for comparisons and bits, and for special functions."""
+    """The speed of a GPU.
+
+    Multiprocessors, boost clock in Hz, bytes a second of a copy, and lanes a clock and multiprocessor of the
+    units for single-precision arithmetic, for comparisons and bits, and for special functions.
+    """
 
     name: str
     multiprocessors: int
@@ -51,8 +55,8 @@ KINDS = {
 
 
 class KernelRow(Model):
-    """The time of loss and gradient in one way at one size. What comes from machine code is null for ways that are not
-    ours, and for a GPU that is not one of the three."""
+    """The time of loss and gradient in one way at one size. What comes from machine code is null for ways
+    that are not ours, and for a GPU that is not one of the three."""
 
     name: str = Field(description="eager, compile (torch.compile), or ours")
     n: int = Field(description="rows")
@@ -88,7 +92,9 @@ class KernelRow(Model):
 
 
 def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
-    """Compile the row kernel of the MPT-KL loss and count. A launch of its own that adds up many rows is left out.
+    """Compile the row kernel of the MPT-KL loss and count.
+
+    A launch of its own that adds up many rows is left out.
 
     Args:
         n, c: rows and classes, half of them old.
@@ -140,7 +146,7 @@ def bound_row(n: int, c: int, dtype: str, arch: str) -> KernelRow:
         floor_us=round(times["memory"], 4),
         arch=arch,
         distance=settings.distance or "none",
-        rows_per_program=-(-n // launch.programs),
+        rows_per_program=math.ceil(n / launch.programs),
         num_warps=launch.options["num_warps"],
         registers=code.registers,
         spills=code.spills,

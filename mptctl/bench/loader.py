@@ -171,7 +171,7 @@ def _tune(
 
 
 def fastest(rates: dict[str, float], same_work: bool) -> str | None:
-    """The fastest of our loaders; one that keeps pictures in memory only where it augments as the others do."""
+    """The fastest of our loaders; those in memory count only where they augment as the others do."""
     names = [kind.name for kind in LOADERS if same_work or not kind.in_memory]
     ours = [name for name in rates if name in names]
     return max(ours, key=lambda name: rates[name]) if ours else None

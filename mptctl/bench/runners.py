@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -113,10 +114,14 @@ def make_runners(
         elif name == "readers-file" and not has_package("nvidia.dali"):
             skipped[name] = "DALI is not installed"
         else:
-            plan = LoadPlan(split, recipe.data, "train", recipe.optim.batch_size, 0, True, device)
-            runners.append(
-                _readers_file(name, plan) if name == "readers-file" else _best_dataloader(name, plan, say)
-            )
+            data = recipe.data
+            plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
+            if name == "readers-file":
+                start = partial(readers_file_stream, plan)
+                threads = data.threads or usable_cores()
+                runners.append(LoaderRunner(name, start, threads, data.augment, data.prefetch))
+            else:
+                runners.append(_best_dataloader(name, plan, say))
     return runners, skipped
 
 
@@ -138,13 +143,6 @@ def _our_runner(
     if kind.in_memory:
         return LoaderRunner(kind.name, start, None, augment)
     return LoaderRunner(kind.name, start, data.threads or usable_cores(), augment, data.prefetch)
-
-
-def _readers_file(name: str, plan: LoadPlan) -> LoaderRunner:
-    """DALI with its own reader, at the recipe's settings."""
-    threads = plan.data.threads or usable_cores()
-    start = partial(readers_file_stream, plan)
-    return LoaderRunner(name, start, threads, plan.data.augment, plan.data.prefetch)
 
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
@@ -203,7 +201,7 @@ def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
 def repeated(manifest: Manifest, least: int, scratch: Path) -> Split:
     """Name the training pictures often enough for an epoch of some length."""
     rows = np.flatnonzero(manifest.parts == TRAIN)
-    rows = np.tile(rows, -(-least // len(rows)))
+    rows = np.tile(rows, math.ceil(least / len(rows)))
     path_bytes, path_offsets = pack_paths([manifest.relative_path(i) for i in rows.tolist()])
     names = ("labels", "parts", "heights", "widths", "kinds", "sizes", "mtimes")
     columns = {name: getattr(manifest, name)[rows] for name in names}

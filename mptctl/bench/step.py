@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -142,7 +142,7 @@ def bench_step(
         batch_size=recipe.optim.batch_size,
         num_classes=num_classes,
         loss_backend=backend_for(torch.empty(1, num_classes, device=device)),
-        tf32=device.type == "cuda" and torch.backends.cudnn.conv.fp32_precision == "tf32",  # type: ignore[attr-defined]
+        tf32=device.type == "cuda" and _convolutions_in_tf32(),
         clock=clock,
         steps=steps,
         repeats=repeats,
@@ -160,6 +160,11 @@ def bench_step(
         skipped=skipped,
         ratios=step_ratios(seconds),
     )
+
+
+def _convolutions_in_tf32() -> bool:
+    convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]  # torch's stubs lack it
+    return bool(convolutions.fp32_precision == "tf32")
 
 
 def step_ratios(seconds: Seconds) -> list[StepRatios]:

@@ -94,6 +94,13 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
     return Batch(images, torch.randint(0, num_classes, (count,), device=device), torch.arange(count))
 
 
+def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:
+    model = build_model(recipe.model, num_classes, recipe.data.image_size)
+    model = place(model, device, channels_last=recipe.runtime.channels_last)
+    set_training_mode(model, recipe.model)
+    return model
+
+
 def _own_ways(
     recipe: Recipe,
     method: Method,
@@ -102,15 +109,10 @@ def _own_ways(
     scratch: Path,
     rows: Collection[str],
 ) -> dict[str, Way]:
-    """The ways that are built as a run builds them, on one student but for lock-step: memory serves all alike."""
+    """The ways that are built as a run builds them, on one student but for lock-step."""
     device = batch.images.device
     teachers = _Untrained(recipe, method, num_classes, device)
-    student = place(
-        build_model(recipe.model, num_classes, recipe.data.image_size),
-        device,
-        channels_last=recipe.runtime.channels_last,
-    )
-    set_training_mode(student, recipe.model)
+    student = _build_student(recipe, num_classes, device)
     optimizer = build_optimizer(recipe.optim, student)
 
     def alone() -> None:
@@ -129,11 +131,7 @@ def _own_ways(
     def ours(source: TeacherSource) -> Way:
         return _our_step(recipe, student, optimizer, method, source, batch)
 
-    ways: dict[str, Way] = {
-        "student": alone,
-        "floor": floor,
-        "ours": ours(teachers),
-    }
+    ways: dict[str, Way] = {"student": alone, "floor": floor, "ours": ours(teachers)}
     if "ours-cached" in rows:
         ways["ours-cached"] = ours(_Kept(recipe, method, batch, teachers, scratch))
     if "ours-lockstep" in rows:
@@ -146,9 +144,7 @@ def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: Teache
     known: KnownAnswers = {}
     steps = []
     for _ in range(LOCKSTEP):
-        model = build_model(recipe.model, num_classes, recipe.data.image_size)
-        model = place(model, batch.images.device, channels_last=recipe.runtime.channels_last)
-        set_training_mode(model, recipe.model)
+        model = _build_student(recipe, num_classes, batch.images.device)
         source = SharedTeachers(teachers, known)
         steps.append(_our_step(recipe, model, build_optimizer(recipe.optim, model), method, source, batch))
 

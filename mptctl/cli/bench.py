@@ -29,7 +29,7 @@ def evaluate(
     ] = "2GB",
     as_json: opt.Json = False,
 ) -> None:
-    """How fast predictions files are compared: evaluate, and DuckDB's bare join of the same files.
+    """Measure how fast predictions files are compared: evaluate, and DuckDB's bare join of the same files.
 
     The files are written to the temporary folder (TMPDIR) and removed; 10 million rows take 0.2 GB, and as
     much again may be spilled.
@@ -84,7 +84,7 @@ def loader(
     ] = False,
     as_json: opt.Json = False,
 ) -> None:
-    """How fast pictures come: our loaders, a torch DataLoader, and what the model can take.
+    """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
     Examples:
 
@@ -140,7 +140,7 @@ def kernel(
     device: opt.Device = None,
     as_json: opt.Json = False,
 ) -> None:
-    """How fast the loss and its gradient are on a GPU: eager PyTorch, torch.compile, and the fused kernel.
+    """Measure the loss and its gradient on a GPU: eager PyTorch, torch.compile, and the fused kernel.
 
     Without a GPU the fused kernel is compiled for some, and its machine code says what bounds it.
 
@@ -216,7 +216,7 @@ def step(
     device: opt.Device = None,
     as_json: opt.Json = False,
 ) -> None:
-    """How fast a training step is on pictures that are already there, beside its floor and a published loop.
+    """Measure a training step on pictures that are already there, beside its floor and a published loop.
 
     Rows are student, floor (student and its teachers' forward passes), published, ours, ours-cached and
     ours-lockstep.

@@ -191,7 +191,7 @@ def _folder_of(file: Path) -> list[Path]:
 
 
 def _is_system(path: Path) -> bool:
-    """Tells whether a path, such as /dev/stdout, names what a process was given; it may lead into any file."""
+    """Tells whether a path, such as /dev/stdout, names what a process was given."""
     return str(path).startswith(("/dev/", "/proc/"))
 
 

@@ -142,6 +142,9 @@ def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
 
     Source: Qi et al., CVPR 2018.
 
+    >>> imprint([torch.tensor([[0.0, 5.0], [0.0, 1.0]])], torch.tensor([[3.0, 4.0], [1.0, 0.0]]))
+    tensor([[0., 3.]])
+
     Args:
         features: of each new class, (pictures, D).
         old_rows: (C_old, D) weights of the classifier.
@@ -155,7 +158,12 @@ def imprint(features: Sequence[Tensor], old_rows: Tensor) -> Tensor:
 
 
 def smallest_constant(lead: NDArray[np.float64], limit: float) -> float:
-    """The smallest constant at which at most a part of the samples is lost: those whose lead is above it.
+    """Computes the smallest constant at which at most a part of the samples is lost.
+
+    A sample is lost whose lead is above the constant.
+
+    >>> round(smallest_constant(np.array([4.0, 1.0, -2.0, -3.0]), 0.25), 3)  # one of four is lost
+    1.0
 
     Args:
         lead: (n,) of samples that were right, n > 0: the largest new logit minus the right one.

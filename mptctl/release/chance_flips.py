@@ -12,7 +12,7 @@ from mptctl.names import Session
 
 
 def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
-    """Warnings where a budget is below what another training of the old model flips, or where that is no other.
+    """Warnings where a budget is below what another training of the old model flips, or where it is no other.
 
     Args:
         budget: what was asked for.

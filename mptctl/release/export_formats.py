@@ -1,4 +1,4 @@
-"""The formats that `export` writes: ONNX, programs of torch and safetensors, each with its description inside."""
+"""The formats that `export` writes: ONNX, programs of torch and safetensors, each described inside."""
 
 from __future__ import annotations
 

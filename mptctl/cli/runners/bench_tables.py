@@ -234,7 +234,7 @@ def print_step(found: StepBench) -> None:
 def _print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str], spare: Sequence[str] = ()
 ) -> None:
-    """Print columns: those of ``words`` begin at the left, numbers end at the right, and spare ones may go."""
+    """Print columns: those of ``words`` at the left, numbers at the right; spare ones may go."""
     order = {title: place for place, title in enumerate(spare, start=1)}
     made = [Column(title, words=title in words, spare=order.get(title, 0)) for title in columns]
     print_parts([Table(made, list(rows))], Console())

@@ -36,7 +36,7 @@ class Question:
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
     def slicing_of(self, models: Mapping[str, Predictions]) -> SliceRequest:
-        """The slices of some models; columns are looked for in --metadata, then in the files of OLD and NEW."""
+        """The slices of some models; --metadata has their columns, or else the files of OLD and NEW."""
         own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
         return replace(self.slicing, files=[*self.slicing.files, *own])
 
