@@ -20,7 +20,7 @@ from scipy.stats import beta
 
 from mptctl.errors import GateFailed, UsageError
 from mptctl.evaluation.bias.choice import Budget, choose_bias
-from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.statistics import most_within, rate
 from mptctl.models.records import BiasPath
 from mptctl.recipe.validation import validate_method
@@ -120,7 +120,9 @@ def calls_of(epochs: int, own: float, new: int) -> dict[str, Call]:
     }
 
 
-def made_up_epochs(epochs: int, own: float, new: int, lead: float = LEAD, seed: int = 0) -> list[HeldOut]:
+def made_up_epochs(
+    epochs: int, own: float, new: int, lead: float = LEAD, seed: int = 0
+) -> list[ValidationSamples]:
     """The logits of some epochs over one pool; new classes lead by too much.
 
     Args:
@@ -137,7 +139,7 @@ def made_up_epochs(epochs: int, own: float, new: int, lead: float = LEAD, seed: 
     signal = 2.5 * (np.arange(CLASSES) == truth[:, None]) + lead * is_new
     common = signal + np.sqrt(1 - own) * rng.normal(size=(POOL, CLASSES))
     return [
-        HeldOut(
+        ValidationSamples(
             logits=common + np.sqrt(own) * rng_of_own.normal(size=(POOL, CLASSES)),
             truth=truth, is_new=is_new, of_old=of_old, old_right=old_right,
         )
@@ -151,7 +153,7 @@ def count_calls(call: Call, budget: float, samples: int, draws: int) -> Calls:
     return Calls(draws, sum(broken is not None for broken in results), sum(bool(b) for b in results))
 
 
-def adjust_call(epochs: Sequence[HeldOut]) -> Call:
+def adjust_call(epochs: Sequence[ValidationSamples]) -> Call:
     """`adjust` of the epoch with the fewest errors on the samples that it then tests."""
     wrong = np.array([epoch.wrong(np.zeros(CLASSES)) for epoch in epochs])
 
@@ -162,7 +164,7 @@ def adjust_call(epochs: Sequence[HeldOut]) -> Call:
     return call
 
 
-def train_call(epochs: Sequence[HeldOut]) -> Call:
+def train_call(epochs: Sequence[ValidationSamples]) -> Call:
     """`train-mpt --max-nfr`: k follows the flips on the validation samples; the best of the last epochs is adjusted."""
 
     def call(rows: NDArray[np.int64], limit: float) -> bool | None:
@@ -210,7 +212,7 @@ def tune_call(epochs: int, own: float, new: int) -> Call:
     return call
 
 
-def _adjusted_breaks(model: HeldOut, rows: NDArray[np.int64], budget: Budget) -> bool | None:
+def _adjusted_breaks(model: ValidationSamples, rows: NDArray[np.int64], budget: Budget) -> bool | None:
     assert budget.max_nfr is not None
     try:
         choice = choose_bias(model.rows(rows), budget)
@@ -219,7 +221,7 @@ def _adjusted_breaks(model: HeldOut, rows: NDArray[np.int64], budget: Budget) ->
     return model.counts(choice.biases)[1] > budget.max_nfr * model.n_old
 
 
-def _rates(model: HeldOut) -> Rates:
+def _rates(model: ValidationSamples) -> Rates:
     wrong = model.wrong(np.zeros(CLASSES))
     return Rates(wrong, wrong & model.to_keep)
 

@@ -20,7 +20,7 @@ from mptctl.data.characters import CLASS_NAMES, TRAIN_PER_CLASS, draw_characters
 from mptctl.data.split import CHARACTERS_VAL_FRACTION
 from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget, choose_bias
-from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.inference.loaded import load_run
 from mptctl.names import Session
 
@@ -72,7 +72,7 @@ def main() -> int:
         for name in {given.plain, *given.updates}:
             answers = load_run(name, Session(root, "cpu")).predict(pictures)
             assert answers.classes == CLASS_NAMES, f"{name}: of other classes, or in another order"
-            pools[name] = HeldOut(
+            pools[name] = ValidationSamples(
                 logits=answers.logits.astype(np.float64),
                 truth=labels.astype(np.int64),
                 is_new=~np.isin(CLASS_NAMES, old.classes),
@@ -94,7 +94,7 @@ def main() -> int:
     return 0
 
 
-def coverage(pool: HeldOut, budget: Budget, per_class: int, draws: int) -> Coverage:
+def coverage(pool: ValidationSamples, budget: Budget, per_class: int, draws: int) -> Coverage:
     """Choose a bias on many validation parts, and look at each choice on the pool that they were drawn from.
 
     Args:
@@ -113,7 +113,7 @@ def coverage(pool: HeldOut, budget: Budget, per_class: int, draws: int) -> Cover
     return Coverage(kept, len(met), draws, *met.mean(axis=0).tolist())
 
 
-def _one(pool: HeldOut, budget: Budget, per_class: int, seed: int) -> tuple[float, float] | None:
+def _one(pool: ValidationSamples, budget: Budget, per_class: int, seed: int) -> tuple[float, float] | None:
     """NFR and error on the pool of what one validation part chose; None where it found no bias."""
     rng = np.random.default_rng(seed)
     rows = [rng.choice(of_class, per_class) for of_class in _by_class(pool.truth)]
@@ -128,7 +128,7 @@ def _by_class(truth: NDArray[np.int64]) -> Iterator[NDArray[np.intp]]:
     return (np.flatnonzero(truth == column) for column in np.unique(truth))
 
 
-def _rates(pool: HeldOut, biases: NDArray[np.float64]) -> tuple[float, float]:
+def _rates(pool: ValidationSamples, biases: NDArray[np.float64]) -> tuple[float, float]:
     errors, flips = pool.counts(biases)
     return flips / pool.n_old, errors / len(pool)
 

@@ -365,7 +365,7 @@ GUARDS: dict[int, Guard] = {
         "what stands among parts is looked at",
         "evaluation/reading/readers.py",
         "        for part in parts:\n            _refuse_unreadable(part, path)\n",
-        "        parts = [part for part in parts if part.suffix in READERS and part.is_file()]\n",
+        "        parts = [part for part in parts if part.suffix in FORMS and part.is_file()]\n",
     ),
     56: _one(
         "a run that is there again is not counted again",
@@ -462,7 +462,7 @@ GUARDS: dict[int, Guard] = {
     ),
     67: _one(
         "columns that are called as the reader's own are read row by row",
-        "evaluation/reading/scan.py",
+        "evaluation/reading/parquet_file.py",
         "        if not OF_THE_READER.isdisjoint(lower):\n            return None\n",
         "",
     ),
@@ -510,7 +510,7 @@ GUARDS: dict[int, Guard] = {
     ),
     75: _one(
         "the gate is held to both readings",
-        "evaluation/gate/two_readings.py",
+        "evaluation/gate/check.py",
         "    if other.passed or not gate.passed:\n",
         "    if True:\n",
     ),

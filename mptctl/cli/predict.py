@@ -44,8 +44,7 @@ def predict(
     from mptctl.cli.outputs import Outputs, read_for_models
     from mptctl.data.picture_kinds import passed_over_at_any_depth
     from mptctl.data.unlabelled import refuse_no_folder
-    from mptctl.evaluation.reading.answers import answers_writer
-    from mptctl.evaluation.reading.earlier_predictions import ANSWERS
+    from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.report.media.progress_bars import progress_bars
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.bias.choice import walk_along
-from mptctl.evaluation.bias.held_out import HeldOut, held_out
+from mptctl.evaluation.bias.choice import bias_line
+from mptctl.evaluation.bias.validation_samples import ValidationSamples, validation_samples
 from mptctl.evaluation.flip_report import Cause, CauseRow, Causes
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
@@ -25,36 +25,43 @@ NEEDS: Mapping[Cause, str] = {
     "label doubtful": "--baseline",
     "bias": "a validation part",
 }
-# Of the walk, which bounds no rate here.
+# Of bounds of the line, of which none is used here.
 LEVEL = 0.95
 
 
-def chosen_constant(samples: HeldOut) -> float:
-    """What to take off the logits of all new classes for the fewest errors on the validation part.
+class FoundCauses(NamedTuple):
+    """Shares of the causes, and the cause of each flipped sample by its id."""
 
-    Of equally few errors the constant with the fewest flips, and of these the smallest; one inside its step, away from
-    where rounding decides.
+    shares: Causes
+    by_id: dict[str, Cause]
+
+
+def chosen_constant(samples: ValidationSamples) -> float:
+    """The constant to take off the logits of all new classes for the fewest errors on the validation part.
+
+    Of equally few errors it is the one with the fewest flips, and of these the smallest; inside its step,
+    away from where rounding decides.
     """
-    walk = walk_along("bias", samples.is_new.astype(np.float64), samples, LEVEL)
-    steps = np.flatnonzero(walk.wide)
-    best = steps[np.lexsort((steps, walk.steps.flips[steps], walk.wrong[steps]))[0]]
-    return float(walk.multiples[best])
+    line = bias_line("bias", samples.is_new.astype(np.float64), samples, LEVEL)
+    steps = np.flatnonzero(line.wide)
+    best = steps[np.lexsort((steps, line.steps.flips[steps], line.wrong[steps]))[0]]
+    return float(line.multiples[best])
 
 
 def constant_of(validation: Predictions | None, old_classes: frozenset[str]) -> float | None:
-    """The same of a new model's predictions of its validation part; None where there is none or it has no logits."""
+    """`chosen_constant` of a new model's validation part; None where there is none, or it has no logits."""
     if validation is None or validation.logits is None:
         return None
-    return chosen_constant(held_out(PairedAnswers(pair({"new": validation}), old_classes)))
+    return chosen_constant(validation_samples(PairedAnswers(pair({"new": validation}), old_classes)))
 
 
-def find_causes(answers: PairedAnswers, constant: float | None) -> tuple[Causes, dict[str, Cause]] | None:
-    """The cause of each flip.
+def find_causes(answers: PairedAnswers, constant: float | None) -> FoundCauses | None:
+    """Finds the cause of each flip.
 
     With a flip's label y (which OLD answered), the rules are, in this order:
 
     - noise: another training of the old model gets it wrong as well;
-    - label doubtful: NEW, an untreated model, and OLD in its second choice all name one other class;
+    - label doubtful: NEW, a plain update, and OLD in its second choice all name one other class;
     - bias: with the constant taken off its new classes' logits NEW answers y;
     - new class: NEW answers a new class, and of the old classes y has its largest logit;
     - old classes: one old class, and no more, has a larger logit of NEW than y;
@@ -67,7 +74,7 @@ def find_causes(answers: PairedAnswers, constant: float | None) -> tuple[Causes,
         constant: for the third rule; None leaves it out.
 
     Returns:
-        Shares of the causes, and the cause of each flipped sample by id; None where a model has no logits.
+        None where a model has no logits.
     """
     pairing = answers.pairing
     if "old" not in answers.scores or "new" not in answers.scores:
@@ -96,7 +103,7 @@ def find_causes(answers: PairedAnswers, constant: float | None) -> tuple[Causes,
         "label doubtful": "baseline" in pairing.models,
         "bias": constant is not None or bool(answers.is_old_class[answer].all()),
     }
-    found = Causes(
+    shares = Causes(
         rows=[
             CauseRow(cause=cause, flips=rate(n, at.size) if given.get(cause, True) else None)
             for cause, n in zip(CAUSES, counts, strict=True)
@@ -105,19 +112,17 @@ def find_causes(answers: PairedAnswers, constant: float | None) -> tuple[Causes,
         not_tried=[f"{cause}: needs {NEEDS[cause]}" for cause in NEEDS if not given[cause]],
     )
     ids = pairing.models["old"].table.ids_at(pairing.rows["old"][at].tolist())
-    return found, {sample: CAUSES[i] for sample, i in zip(ids, first.tolist(), strict=True)}
+    return FoundCauses(shares, {sample: CAUSES[i] for sample, i in zip(ids, first.tolist(), strict=True)})
 
 
 def _logits(
     answers: PairedAnswers, role: str, at: IntArray
 ) -> tuple[NDArray[np.float64], IntArray, tuple[str, ...]]:
     """(n, C) logits of some samples, the (n,) column of their true class, and the classes."""
-    model, pairing = answers.pairing.models[role], answers.pairing
-    assert model.logits is not None and model.classes is not None
-    column = {name: place for place, name in enumerate(model.classes)}
-    places = np.array([column.get(name, -1) for name in pairing.vocabulary], dtype=np.int64)
-    logits = np.asarray(model.logits[pairing.rows[role][at]], dtype=np.float64)
-    return logits, places[pairing.truth[at]], model.classes
+    pairing = answers.pairing
+    logits, classes = pairing.models[role].scored
+    chosen = np.asarray(logits[pairing.rows[role][at]], dtype=np.float64)
+    return chosen, pairing.columns(role)[pairing.truth[at]], classes
 
 
 def _second_choice(answers: PairedAnswers, at: IntArray) -> IntArray:

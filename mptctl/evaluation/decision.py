@@ -20,19 +20,23 @@ MOST_TIMES = 10_000
 
 
 def decide(interval: Interval, limit: float) -> Decision:
-    """Whether all of an interval lies within a limit, all of it above, or the limit inside of it."""
+    """Passes where all of an interval lies within a limit, and fails where all of it lies above.
+
+    >>> decide((0.01, 0.03), 0.03), decide((0.01, 0.03), 0.02), decide((0.01, 0.03), 0.005)
+    ('pass', 'undecided', 'fail')
+    """
     if interval[1] <= limit + ROUNDING:
         return "pass"
     return "fail" if interval[0] > limit + ROUNDING else "undecided"
 
 
 def more_samples(counts: Counts, flips: int, kind: LimitKind, confidence: float, limit: float) -> int | None:
-    """Computes how many more samples would decide with probability `PROBABILITY`, if the rates are those observed.
+    """Computes how many more samples would decide with probability `PROBABILITY` at the observed rates.
 
-    The samples that are there stay, and others are added. Where the rate is within its limit, that many are enough with
-    which the interval still is when there are as many flips among them as only 1 - `PROBABILITY` of draws exceed (the
-    binomial's quantile); where it is above, likewise with as few. Denominators grow by their observed shares. For the
-    difference of errors the quantile is the normal one.
+    The samples that are there stay, and others are added. Where the rate is within its limit, that many are
+    enough with which the interval still is when there are as many flips among them as only 1 - `PROBABILITY`
+    of draws exceed (the binomial's quantile); where it is above, likewise with as few. Denominators grow by
+    their observed shares. For the difference of errors the quantile is the normal one.
 
     Args:
         counts: the flip table, whose interval contains the limit.

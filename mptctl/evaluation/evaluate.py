@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from mptctl.errors import DataError, UsageError, option
-from mptctl.evaluation.causes import constant_of, find_causes
-from mptctl.evaluation.flip_report import Difference, FlippedSample, FlipReport
+from mptctl.evaluation.causes import FoundCauses, constant_of, find_causes
+from mptctl.evaluation.flip_report import ErrorDifference, FlippedSample, FlipReport
 from mptctl.evaluation.flips import (
     destinations,
     flip_rates,
@@ -17,9 +18,9 @@ from mptctl.evaluation.flips import (
     flips_by_pair,
     worst_flips,
 )
+from mptctl.evaluation.gate.check import evaluate_both
 from mptctl.evaluation.gate.gate_file import GateFile
 from mptctl.evaluation.gate.rules import evaluate_gate, today_in_utc
-from mptctl.evaluation.gate.two_readings import judge_both
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
@@ -34,13 +35,8 @@ from mptctl.evaluation.pairing.sanity import (
     unrelated,
 )
 from mptctl.evaluation.reading.predictions import Predictions
-from mptctl.evaluation.report_sections import (
-    bias_curves,
-    equivalence,
-    margins_of,
-    summarise,
-)
-from mptctl.evaluation.slices.derived_columns import OwnColumns
+from mptctl.evaluation.report_sections import bias_curves, equivalence, margins_of, summarise
+from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
@@ -48,34 +44,13 @@ from mptctl.evaluation.verdict import Gate
 from mptctl.evaluation.weights import find_weights, weighted_rates
 
 
-def compare(
-    old: Predictions,
-    new: Predictions,
-    *,
-    old_classes: GivenClasses = None,
-    noise_floor: Predictions | None = None,
-    baseline: Predictions | None = None,
-    limits: Limits | None = None,
-    nfr_margin: float | None = None,
-    class_map: ClassMap | None = None,
-    slicing: SliceRequest | None = None,
-    weight: str | None = None,
-    gate_file: GateFile | None = None,
-    today: date | None = None,
-    worst: int = 24,
-    validation: Callable[[], Predictions | None] | None = None,
-    identical: bool = False,
-    unfinished: Sequence[str] = (),
-    warnings: Sequence[str] = (),
-) -> FlipReport:
-    """Compare the model in production with its replacement on one test set.
+@dataclass(frozen=True, kw_only=True)
+class ComparisonRequest:
+    """The questions of a comparison, and the facts on its models that their predictions do not show.
 
-    Args:
-        old, new: their predictions, of the same samples in any order.
-        old_classes: labels that count as old, or ``all``; default: those that the old model can answer, or else all,
-            and then the gate has to pass without the labels that the old model never answers, too.
-        noise_floor: another training of the old model; its NFR is what chance alone would flip.
-        baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
+    Attributes:
+        old_classes: labels that count as old, or ``all``; default: those that the old model can answer, or
+            else all, and then the gate has to pass without the labels that the old model never answers, too.
         limits: the release gate.
         nfr_margin: a fraction; is NFR below it? Answered at `limits.confidence`, or else 95 %.
         class_map: classes of other names in old and new.
@@ -84,115 +59,108 @@ def compare(
         gate_file: further limits, with what must be kept and what is waived.
         today: for waivers that expire; default: the day in UTC.
         worst: how many flipped samples to list.
-        validation: asks for the new model's validation part, for causes of flips; without it none are looked for.
+        validation: asks for the new model's validation part, for causes of flips; without it none are looked
+            for.
         identical: old and new are known to be one model; else their predictions say so where they are equal.
         unfinished: sentences on those of old and new whose run did not come to its end.
         warnings: what else is known of the models; the report's own warnings follow.
+    """
+
+    old_classes: GivenClasses = None
+    limits: Limits = field(default_factory=Limits)
+    nfr_margin: float | None = None
+    class_map: ClassMap | None = None
+    slicing: SliceRequest = field(default_factory=SliceRequest)
+    weight: str | None = None
+    gate_file: GateFile | None = None
+    today: date = field(default_factory=today_in_utc)
+    worst: int = 24
+    validation: Callable[[], Predictions | None] | None = None
+    identical: bool = False
+    unfinished: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def rules(self) -> GateFile:
+        """The gate file; an empty one where none is given."""
+        return self.gate_file or GateFile()
+
+
+def compare(
+    old: Predictions,
+    new: Predictions,
+    request: ComparisonRequest | None = None,
+    *,
+    noise_floor: Predictions | None = None,
+    baseline: Predictions | None = None,
+) -> FlipReport:
+    """Compares the model in production with its replacement on one test set.
+
+    Args:
+        old, new: their predictions, of the same samples in any order.
+        request: what else is asked.
+        noise_floor: another training of the old model; its NFR is what chance alone would flip.
+        baseline: a model trained without any care for flips, whose bias curve is drawn beside the new one's.
 
     Raises:
         DataError: ids or labels that do not match, or no test sample of an old class.
         CheckpointError: old classes that the new model does not know.
-        UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or a
-            noise floor of other classes than the old model's.
+        UsageError: a margin that is not between 0 and 1, a limit that no rate of these samples can exceed, or
+            a noise floor of other classes than the old model's.
     """
-    limits = limits or Limits()
-    if gate_file is not None:
-        warnings = [*warnings, *gate_file.overruled(limits)]
-        limits = gate_file.merged(limits)
-    if nfr_margin is not None and not 0 < nfr_margin < 1:
-        raise UsageError(f"--nfr-margin {100 * nfr_margin:g}: must lie between 0 and 100 percent")
+    request = request or ComparisonRequest()
+    warnings = [*request.warnings]
+    if request.gate_file is not None:
+        warnings += request.gate_file.overruled(request.limits)
+        request = replace(request, limits=request.gate_file.merged(request.limits))
+    if request.nfr_margin is not None and not 0 < request.nfr_margin < 1:
+        raise UsageError(f"--nfr-margin {100 * request.nfr_margin:g}: must lie between 0 and 100 percent")
     if noise_floor is not None:
         refuse_other_classes(old, noise_floor)
     given = {"old": old, "new": new, "noise_floor": noise_floor, "baseline": baseline}
     models = {role: model for role, model in given.items() if model is not None}
+    old_classes, class_map = request.old_classes, request.class_map
     if class_map is not None:
         models = class_map.applied(models)
         if old_classes is not None and old_classes != ALL:
             old_classes = class_map.old_classes(old_classes)
     chosen, remarks = choose_old_classes(models["old"], models["new"], old_classes)
-    # The table of weights lives as long as it is read.
-    weights, _table = (
-        (None, None) if weight is None else find_weights(weight, (slicing or SliceRequest()).files)
-    )
+    weights = None if request.weight is None else find_weights(request.weight, request.slicing.files)
     answers = PairedAnswers(pair(models, weights), chosen)
     if not answers.counts().total:
         raise DataError(
             f"{new.name}: none of its {len(new)} samples is of an old class; "
             f"test on pictures of the old classes, or correct {option('old-classes')}"
         )
-    identical = identical or same_content(answers.pairing)
-    report = _report(
+    identical = request.identical or same_content(answers.pairing)
+    warnings += [*remarks, *_warnings(answers, identical)]
+    return _report(
         answers,
-        slicing or SliceRequest(),
-        limits,
-        gate_file or GateFile(),
-        today or today_in_utc(),
-        nfr_margin,
-        worst,
-        identical,
-        list(unfinished),
-        unanswered_labels(models["old"], old_classes),
-        [*warnings, *remarks, *_doubts(answers, identical)],
+        replace(request, identical=identical, warnings=warnings),
+        silent=unanswered_labels(models["old"], old_classes),
     )
-    more: dict[str, object] = {} if validation is None else _causes(answers, report, validation, class_map)
-    if class_map is not None:
-        more["class_map"] = class_map.classes
-    if weight is not None:
-        more["weighted"] = weighted_rates(answers, weight)
-    return report.model_copy(update=more)
 
 
-def _causes(
-    answers: PairedAnswers,
-    report: FlipReport,
-    validation: Callable[[], Predictions | None],
-    class_map: ClassMap | None,
-) -> dict[str, object]:
-    """Causes of flips, and the listed flips with theirs; the validation part is read only where it can heal one."""
-    constant = None
-    if report.destinations.to_new_class.count and "new" in answers.scores:
-        held_back = validation()
-        if held_back is not None and class_map is not None:
-            held_back = class_map.renamed("new", held_back)
-        constant = constant_of(held_back, answers.old_classes)
-    found = find_causes(answers, constant)
-    if found is None:
-        return {}
-    causes, by_id = found
-    listed = [flip.model_copy(update={"cause": by_id[flip.id]}) for flip in report.worst_flips]
-    return {"causes": causes, "worst_flips": listed}
-
-
-def _report(
-    answers: PairedAnswers,
-    slicing: SliceRequest,
-    limits: Limits,
-    gate_file: GateFile,
-    today: date,
-    nfr_margin: float | None,
-    worst: int,
-    identical: bool,
-    unfinished: list[str],
-    silent: frozenset[str],
-    warnings: list[str],
-) -> FlipReport:
-    """Every section of the report, each from the same answers."""
+def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozenset[str]) -> FlipReport:
+    """Puts together every section of the report, each from the same answers."""
     counts = answers.counts()
     rates = flip_rates(counts, answers.changed())
-    keys = dict.fromkeys(gate_file.keys(), "--gate: the column") | dict.fromkeys(slicing.by, "--by")
-    own = OwnColumns(answers, slicing.superclasses, slicing.pictures)
-    slices = SliceSource(own, slicing.files, keys)
-    ranked, small = rank(slices, slicing, counts)
-    gate, waived = evaluate_gate(slices, gate_file, limits, today, identical=identical, unfinished=unfinished)
+    slices = _slices(answers, request, request.slicing.by)
+    ranked, small = rank(slices, request.slicing, counts)
 
-    def judged_again(narrow: PairedAnswers) -> Gate:
-        rules = dict.fromkeys(gate_file.keys(), "--gate: the column")
-        source = SliceSource(OwnColumns(narrow, slicing.superclasses, slicing.pictures), slicing.files, rules)
-        return evaluate_gate(source, gate_file, limits, today, identical=identical, unfinished=unfinished)[0]
+    def verdict(source: SliceSource) -> tuple[Gate, frozenset[str]]:
+        return evaluate_gate(
+            source,
+            request.rules,
+            request.limits,
+            request.today,
+            identical=request.identical,
+            unfinished=request.unfinished,
+        )
 
-    both = judge_both(answers, silent, gate, judged_again)
-    if both is not None:
-        gate, warnings = both.gate, [*warnings, both.warning]
+    gate, waived = verdict(slices)
+    both = evaluate_both(answers, silent, gate, lambda narrow: verdict(_slices(narrow, request, ()))[0])
+    causes = _causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
     return FlipReport(
         n=len(answers.pairing),
@@ -208,12 +176,12 @@ def _report(
         new=summarise(answers, "new"),
         nfr_ci95=exact_interval(counts.negative_flips, counts.total),
         mcnemar_p=mcnemar(counts),
-        identical=identical,
-        unfinished=unfinished,
-        gate=gate,
+        identical=request.identical,
+        unfinished=list(request.unfinished),
+        gate=gate if both is None else both.gate,
         rates=rates,
-        er_difference=Difference(value=er_increase(counts), ci95=error_difference(counts)),
-        equivalence=equivalence(counts, nfr_margin, limits.confidence or 0.95),
+        er_difference=ErrorDifference(value=er_increase(counts), ci95=error_difference(counts)),
+        equivalence=equivalence(counts, request.nfr_margin, request.limits.confidence or 0.95),
         noise_floor=noise_floor_of(answers),
         by_confidence=flips_by_confidence(answers),
         destinations=destinations(answers),
@@ -225,34 +193,74 @@ def _report(
         takers=flips_by_answer(answers),
         slices=ranked,
         small_slices=small,
+        class_map=None if request.class_map is None else request.class_map.classes,
+        weighted=None if request.weight is None else weighted_rates(answers, request.weight),
+        causes=None if causes is None else causes.shares,
         narrow=None if both is None else both.reading,
-        worst_flips=_with_slices(worst_flips(answers, worst), slices, slicing, waived),
-        warnings=warnings,
+        worst_flips=_listed_flips(answers, request, slices, waived, causes),
+        warnings=[*request.warnings, *([] if both is None else [both.warning])],
     )
 
 
-def _with_slices(
-    flips: list[FlippedSample], source: SliceSource, slicing: SliceRequest, waived: frozenset[str]
+def _slices(answers: PairedAnswers, request: ComparisonRequest, by: Sequence[tuple[str, ...]]) -> SliceSource:
+    """The samples by the columns of the gate file, and by others."""
+    keys = dict.fromkeys(request.rules.keys(), "--gate: the column") | dict.fromkeys(by, "--by")
+    own = DerivedColumns(answers, request.slicing.superclasses, request.slicing.pictures)
+    return SliceSource(own, request.slicing.files, keys)
+
+
+def _causes(answers: PairedAnswers, request: ComparisonRequest) -> FoundCauses | None:
+    """The causes of flips, where they are asked for; reads the validation part only where it explains one."""
+    if request.validation is None:
+        return None
+    constant = None
+    if destinations(answers).to_new_class.count and "new" in answers.scores:
+        held_back = request.validation()
+        if held_back is not None and request.class_map is not None:
+            held_back = request.class_map.renamed("new", held_back)
+        constant = constant_of(held_back, answers.old_classes)
+    return find_causes(answers, constant)
+
+
+def _listed_flips(
+    answers: PairedAnswers,
+    request: ComparisonRequest,
+    slices: SliceSource,
+    waived: frozenset[str],
+    causes: FoundCauses | None,
 ) -> list[FlippedSample]:
-    """The listed flips, each with its values in the columns of --by, and whether it is waived."""
-    columns = list(dict.fromkeys(column for key in slicing.by for column in key))
-    values = source.values([flip.id for flip in flips], columns)
-    if not values and not waived:
+    """The worst flips, each with its cause, its values in the columns of --by, and whether it is waived."""
+    flips = worst_flips(answers, request.worst)
+    columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
+    values = slices.values([flip.id for flip in flips], columns)
+    if not values and not waived and causes is None:
         return flips
+    of_flip = {} if causes is None else causes.by_id
     return [
-        flip.model_copy(update={"by": values.get(flip.id, {}), "waived": flip.id in waived}) for flip in flips
+        flip.model_copy(
+            update={
+                "cause": of_flip.get(flip.id),
+                "by": values.get(flip.id, {}),
+                "waived": flip.id in waived,
+            }
+        )
+        for flip in flips
     ]
 
 
-def _doubts(answers: PairedAnswers, identical: bool) -> list[str]:
+def _warnings(answers: PairedAnswers, identical: bool) -> list[str]:
     """Warnings that the numbers themselves give rise to."""
-    n = len(answers.pairing)
-    alike = f"OLD and NEW predict all {n:,} samples alike, though they are not known to be one model"
-    choices = len(answers.pairing.models["old"].classes or answers.old_classes)
+    pairing, found = answers.pairing, list[str]()
+    if same_answers(pairing) and not identical:
+        found.append(
+            f"OLD and NEW predict all {len(pairing):,} samples alike, though they are not known to be one "
+            "model"
+        )
+    choices = len(pairing.models["old"].classes or answers.old_classes)
     return [
-        *[alike] * (same_answers(answers.pairing) and not identical),
+        *found,
         *comparison_warnings(answers.counts(), choices),
-        *unrelated(answers.pairing, answers.cells_of_old),
-        *probabilities(answers.pairing.models.values()),
-        *idle_models(answers.pairing),
+        *unrelated(pairing, answers.cells_of_old),
+        *probabilities(pairing.models.values()),
+        *idle_models(pairing),
     ]

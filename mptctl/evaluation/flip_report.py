@@ -54,10 +54,12 @@ class SweepCurve(Model):
         description="the model that is judged, or the one given by --baseline"
     )
     points: list[SweepPoint] = Field(
-        description="from no shift to the one that leaves no prediction of a new class; of a long curve some 200 steps"
+        description="from no shift to the one that leaves no prediction of a new class; of a long curve some "
+        "200 steps"
     )
     nfr_at_new_error: float | None = Field(
-        description="lowest NFR that any shift reaches at an error on all classes no higher than the new model's own"
+        description="lowest NFR that any shift reaches at an error on all classes no higher than the new "
+        "model's own"
     )
     at_new_error: SweepPoint | None = Field(description="where that is: its shift and its errors")
 
@@ -67,7 +69,7 @@ Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "
 
 
 class Bin(Model):
-    """One bar of a reliability diagram."""
+    """A bar of a reliability diagram."""
 
     low: float = Field(description="lower edge of confidence, exclusive but in the first bin")
     high: float = Field(description="upper edge of confidence, inclusive")
@@ -85,7 +87,7 @@ class Errors(Model):
 
 
 class ModelSummary(Model):
-    """One model by itself."""
+    """A model by itself."""
 
     name: str = Field(description="where its predictions came from")
     classes: int | None = Field(description="number of classes it can predict, where known")
@@ -105,7 +107,7 @@ class ModelSummary(Model):
     reliability: list[Bin] | None = Field(description="the bins of `ece`")
 
 
-class Difference(Model):
+class ErrorDifference(Model):
     """A paired difference of error rates over samples of the old classes."""
 
     value: float = Field(description="error of the new model minus error of the old one")
@@ -144,7 +146,7 @@ class ConfidenceRow(Model):
 
 
 class Destinations(Model):
-    """Where the flipped samples went."""
+    """Flips by the kind of class that they went to."""
 
     to_old_class: Rate = Field(description="flips whose new prediction is another old class / flips")
     to_new_class: Rate = Field(
@@ -153,7 +155,7 @@ class Destinations(Model):
 
 
 class ClassRow(Model):
-    """One old class."""
+    """An old class."""
 
     label: str = Field(description="the true class")
     n: int = Field(description="its test samples")
@@ -175,7 +177,7 @@ class PairRow(Model):
 
 
 class MorePairs(Model):
-    """What a list of the most frequent pairs leaves out."""
+    """Pairs that a list of the most frequent ones leaves out."""
 
     pairs: int = Field(default=0, description="pairs of class and prediction with flips")
     flips: int = Field(default=0, description="their negative flips")
@@ -190,7 +192,7 @@ class WrongAnswerRow(Model):
 
 
 class SliceRow(Model):
-    """One part of the test set, over samples of old classes."""
+    """A part of the test set, over samples of old classes."""
 
     by: dict[str, str] = Field(description="its value in each column; empty where the file has none")
     n: int = Field(description="samples")
@@ -206,7 +208,7 @@ class SliceRow(Model):
 
 
 class MappedClass(Model):
-    """One class of --class-map, which both models are read under."""
+    """A class of --class-map, which both models are read under."""
 
     name: str = Field(description="its name in this report: of a split class the old one, else the new one")
     old: list[str] = Field(description="what OLD calls it; several were merged")
@@ -249,14 +251,14 @@ class Causes(Model):
 
 
 class NarrowReading(Model):
-    """The other reading of an old model that does not say which classes it knows: it knows those that it answers."""
+    """The reading in which an old model that names no classes knows only those that it answers."""
 
     never_answered: list[str] = Field(description="labels that occur and that it never predicts")
     counts: Counts = Field(description="the flip table over samples of the other labels")
 
 
 class FlippedSample(Model):
-    """One negative flip."""
+    """A negative flip."""
 
     id: str = Field(description="the sample")
     label: str = Field(description="the true class, which was the old model's prediction")
@@ -291,7 +293,7 @@ class FlipReport(Model):
     unfinished: list[str] = Field(description="models, old or new, whose run did not come to its end")
     gate: Gate = Field(description="the limits and whether they are kept")
     rates: Rates = Field(description="the flip rates with counts and intervals")
-    er_difference: Difference = Field(description="change of error on samples of old classes")
+    er_difference: ErrorDifference = Field(description="change of error on samples of old classes")
     equivalence: Equivalence | None = Field(description="with --nfr-margin")
     noise_floor: NoiseFloor | None = Field(description="with --noise-floor")
     by_confidence: list[ConfidenceRow] | None = Field(description="needs the old model's logits")

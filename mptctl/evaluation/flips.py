@@ -21,8 +21,8 @@ from mptctl.evaluation.statistics import expected_flips, rate, relative_nfr, rel
 
 # Ranges of the old model's confidence: guesses, leanings, and ever surer answers.
 CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.9, 0.99, 1.0)
-# Chosen: pairs of class and answer that are listed. Of a thousand classes there may be hundreds of thousands, which
-# nobody reads, and which would take longer to write than ten million samples take to be paired.
+# Chosen: pairs of class and answer that are listed. Of a thousand classes there may be hundreds of thousands,
+# which nobody reads, and which would take longer to write than ten million samples take to be paired.
 MOST_PAIRS = 1_000
 
 
@@ -49,7 +49,7 @@ def flip_rates(counts: Counts, changed: int) -> Rates:
 
 
 def destinations(answers: PairedAnswers) -> Destinations:
-    """Whether flips went to old classes or to new ones."""
+    """The flips that went to old classes, and those that went to new ones."""
     _, answer, n = answers.flipped_cells
     to_old, all_flips = int(n[answers.is_old_class[answer]].sum()), int(n.sum())
     return Destinations(
@@ -73,7 +73,7 @@ def flips_by_confidence(answers: PairedAnswers) -> list[ConfidenceRow] | None:
 
 
 def flips_by_class(answers: PairedAnswers) -> list[ClassRow]:
-    """One row for each old class with samples, most flips first, then the higher rate, then by name."""
+    """A row for each old class with samples, most flips first, then the higher rate, then by name."""
     names, cells, of_old = answers.pairing.vocabulary, answers.pairing.cells, answers.cells_of_old
     old_right, new_right = cells.right["old"], cells.right["new"]
     n, negative, positive, old_wrong, new_wrong = (
@@ -121,7 +121,7 @@ def flips_by_pair(answers: PairedAnswers) -> tuple[list[PairRow], MorePairs]:
 
 
 def flips_by_answer(answers: PairedAnswers) -> list[WrongAnswerRow]:
-    """Which answers took flips, most first."""
+    """The answers that took flips, most first."""
     names = answers.pairing.vocabulary
     _, answer, n = answers.flipped_cells
     flips = summed(answer, n, len(names))

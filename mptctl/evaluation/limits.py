@@ -22,15 +22,16 @@ from mptctl.files.typed import Typed
 
 @dataclass(frozen=True)
 class LimitKind:
-    """What one limit holds.
+    """A limit that can be set.
 
     Attributes:
         key: its field of `Limits`; with dashes, its option.
         title: what is limited, in a sentence.
         meaning: of its value, with its unit; a gate file's comment.
         rate: the field of `Rates` that it limits; empty where it limits a difference of two rates.
-        value: that rate of a flip table and the flips that count, a fraction; None where it is not defined. Flips that
-            are waived do not count, and are samples, right predictions before and errors now all the same.
+        value: that rate of a flip table and the flips that count, a fraction; None where it is not defined.
+            Flips that are waived do not count, and are samples, right predictions before and errors now all
+            the same.
         interval: its interval at a level, where it is defined.
         of: the samples that may be such flips; None where the rate is no share of samples.
         low: smallest limit that means anything, a fraction.
@@ -49,16 +50,16 @@ class LimitKind:
 
     @property
     def name(self) -> str:
-        """What the report calls it."""
+        """Its name in the report."""
         return self.key.replace("_", "-")
 
     @property
     def of_flips(self) -> bool:
-        """Whether it counts flips, of which those that are waived are taken off."""
+        """True where it counts flips, of which those that are waived are taken off."""
         return self.of is not None
 
     def unit(self, value: float = 0) -> str:
-        """What a value is counted in: a rate in percent, a difference of rates in points."""
+        """The unit of a value: percent of a rate, points of a difference of rates."""
         return "%" if self.rate else "point" if value == 1 else "points"
 
     def check_range(self, limit: float) -> None:
@@ -147,7 +148,7 @@ class LimitArguments(TypedDict, total=False):
 
 
 class Limits(LimitValues):
-    """What a release must keep to, in fractions; null sets no limit.
+    """The limits of a release, in fractions; null sets no limit.
 
     Raises:
         UsageError: a limit that no rate can reach or none can keep to, or a confidence outside [0.5, 1).

@@ -28,7 +28,7 @@ def refuse_other_classes(old: Predictions, third: Predictions) -> None:
 
 
 def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
-    """What another training of the old model flips; None where none is given."""
+    """The flips of another training of the old model; None where none is given."""
     models = answers.pairing.models
     if "noise_floor" not in models:
         return None
@@ -40,21 +40,4 @@ def noise_floor_of(answers: PairedAnswers) -> NoiseFloor | None:
         nfr=rates.nfr,
         rel_nfr=rates.rel_nfr,
         er_old_classes=counts.new_wrong / counts.total,
-    )
-
-
-def below_noise_floor(max_nfr: float, floor: NoiseFloor) -> str | None:
-    """A sentence where a limit asks for fewer flips than chance alone makes; None where it does not.
-
-    Args:
-        max_nfr: the limit, a fraction.
-        floor: of the same samples.
-    """
-    found = floor.nfr
-    if found.value is None or max_nfr >= found.value:
-        return None
-    return (
-        f"--max-nfr {100 * max_nfr:g}: {floor.name}, another training of the old model, flips "
-        f"{100 * found.value:.2f} % ({found.count:,} of {found.of:,} validation pictures of old classes) by chance "
-        "alone; to stay below that costs errors on new classes"
     )

@@ -1,4 +1,4 @@
-"""Rates of updates on samples that are drawn again, validation samples that choose a bias too; and their intervals."""
+"""Rates of updates on samples that are drawn again, also where they choose a bias, and their intervals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WrongByBias:
 
 @dataclass(frozen=True)
 class BiasAtError:
-    """The largest bias at which an update errs no more on validation than another one: flips only fall with it.
+    """The largest bias at which an update errs no more on validation than another one.
 
     Attributes:
         answers: of the update to the validation samples.
@@ -70,7 +70,7 @@ class BiasAtError:
 
 @dataclass(frozen=True)
 class CountedUpdate:
-    """One update and the old model that it replaces, on the samples on which their flips are counted.
+    """An update and the old model that it replaces, on the samples on which their flips are counted.
 
     Attributes:
         answers: of the update.
@@ -89,7 +89,7 @@ class CountedUpdate:
     choice: BiasAtError | None = None
 
     def rates(self, weights: Weights, biases: FloatArray) -> dict[str, FloatArray]:
-        """Rates on (D, N) drawn samples with (D,) biases: (D,) each of nfr, rel_nfr, er_old, er_all; NaN if undefined.
+        """Rates on (D, N) drawn samples with (D,) biases: (D,) nfr, rel_nfr, er_old, er_all, or NaN.
 
         Only samples whose gap lies among the biases are answered otherwise in one draw than in another.
         """
@@ -118,6 +118,12 @@ def largest_bias(
 ) -> tuple[FloatArray, BoolArray]:
     """The largest bias at which an update errs no more than it may, in each of some draws of its samples.
 
+    >>> answers = WrongByBias(np.array([1.0, 2.0]), np.array([True, False]), np.array([False, True]))
+    >>> # From a bias of 1 on both answers are right, from 2 on the second is wrong.
+    >>> biases, reached = largest_bias(answers, np.ones((1, 2)), np.array([0.0]))
+    >>> biases.tolist(), reached.tolist()
+    ([1.0], [True])
+
     Args:
         answers: of the update; at least one.
         weights: (D, N) how often each sample was drawn.
@@ -125,8 +131,8 @@ def largest_bias(
         least: the smallest bias; minus infinity where one may also be put on the new classes.
 
     Returns:
-        (D,) biases, each one of the gaps or the least; and (D,) draws in which that error is reached: where it is not,
-        the bias is the one with the lowest error, of several the smallest.
+        (D,) biases, each one of the gaps or the least; and (D,) draws in which that error is reached: where
+        it is not, the bias is the one with the lowest error, of several the smallest.
     """
     gap = answers.gap
     if least == -np.inf:  # below every gap: each sample that can be answered with a new class is
@@ -149,17 +155,19 @@ def largest_bias(
 
 
 def redraw(updates: Sequence[CountedUpdate], resamples: int = RESAMPLES) -> list[dict[str, FloatArray]]:
-    """Rates of updates on samples drawn with replacement, each bias chosen again on validation samples drawn likewise.
+    """Draws rates of updates: samples with replacement, each bias chosen again on drawn validation samples.
 
-    All updates see the same draws of a part, also those of other seeds where it has as many samples: what they have in
-    common is in each of them (Efron and Tibshirani, An introduction to the bootstrap, 1993, chapter 8).
+    All updates see the same draws of a part, also those of other seeds where it has as many samples: what
+    they have in common is in each of them (Efron and Tibshirani, An introduction to the bootstrap, 1993,
+    chapter 8).
 
     Args:
         updates: of one table.
         resamples: how many draws.
 
     Returns:
-        For each update, by rate (nfr, rel_nfr, er_old, er_all): (resamples,) values; NaN where a draw has none.
+        For each update, by rate (nfr, rel_nfr, er_old, er_all): (resamples,) values; NaN where a draw has
+        none.
     """
     sizes = {(update.part, len(update.answers)) for update in updates}
     sizes |= {("val", len(update.choice.answers)) for update in updates if update.choice is not None}
@@ -199,9 +207,12 @@ def observed(update: CountedUpdate) -> dict[str, float]:
 def interval(values: Sequence[float], draws: FloatArray, level: float = LEVEL) -> tuple[float, float] | None:
     """Interval of the mean over seeds of a difference, two-sided.
 
-    Of one seed it is the percentile interval of the draws, which says nothing of another training. Of several it is
-    Student's interval over their differences, n - 1 degrees of freedom, and where the percentile interval of the draws
-    reaches farther, as when all seeds share their test samples, that one.
+    Of one seed it is the percentile interval of the draws, which says nothing of another training. Of several
+    it is Student's interval over their differences, n - 1 degrees of freedom, and where the percentile
+    interval of the draws reaches farther, as when all seeds share their test samples, that one.
+
+    >>> [round(end, 2) for end in interval([0.1], np.array([0.0, 0.1, 0.2]), level=0.5)]
+    [0.05, 0.15]
 
     Args:
         values: of each seed.

@@ -15,7 +15,12 @@ Mask = TypeVar("Mask", bound=Any)
 
 
 def negative_flips(old_right: Mask, new_right: Mask) -> Mask:
-    """The negative flips among some samples: right before, wrong now."""
+    """The negative flips among some samples: right before, wrong now.
+
+    >>> import numpy as np
+    >>> negative_flips(np.array([True, True, False]), np.array([False, True, False])).tolist()
+    [True, False, False]
+    """
     flips: Mask = old_right & ~new_right
     return flips
 
@@ -51,7 +56,7 @@ class Counts(Model):
 
 
 class Wording(NamedTuple):
-    """How reports call a rate."""
+    """The words of reports for a rate."""
 
     title: str
     meaning: str
@@ -89,6 +94,6 @@ class Rates(Model):
 
 
 def _wording(name: str) -> Wording:
-    """How reports call the rate of a field."""
+    """The words of reports for the rate of a field."""
     (wording,) = (each for each in Rates.model_fields[name].metadata if isinstance(each, Wording))
     return wording

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +25,21 @@ from mptctl.evaluation.statistics import below, exact_interval, rate
 BINS = 30
 # Margins beyond it count as infinite: sums and differences of them would leave the range of numbers.
 LARGEST = 1e100
-Group = tuple[Literal["old", "new"], Literal["old classes", "new classes"], NDArray[np.float64]]
 
 
-def margin_summary(groups: list[Group]) -> Margins | None:
+class MarginSamples(NamedTuple):
+    """(n,) logit margins of one model on the samples of one kind of classes."""
+
+    model: Literal["old", "new"]
+    samples: Literal["old classes", "new classes"]
+    margins: NDArray[np.float64]
+
+
+def margin_summary(groups: Sequence[MarginSamples]) -> Margins | None:
     """Histograms with common edges, and quantiles.
 
     Args:
-        groups: (model, samples, margins (n,)); margins that are not finite, or beyond `LARGEST`, are left out.
+        groups: margins that are not finite, or beyond `LARGEST`, are left out.
 
     Returns:
         None where no group has a finite margin.
@@ -80,7 +88,8 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
     calibration = None
     if role in answers.scores and model.classes is not None:
         known = answers.pairing.among(model.classes)[answers.pairing.truth]
-        calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
+        if known.any():
+            calibration = calibrate(answers.scores[role].confidence[known], answers.right[role][known])
     return ModelSummary(
         name=model.name,
         classes=None if model.classes is None else len(model.classes),
@@ -96,7 +105,7 @@ def summarise(answers: PairedAnswers, role: str) -> ModelSummary:
 
 
 def equivalence(counts: Counts, margin: float | None, confidence: float) -> Equivalence | None:
-    """Whether NFR is below a margin; None where none is given."""
+    """The answer to whether NFR is below a margin; None where none is given."""
     if margin is None:
         return None
     interval = exact_interval(counts.negative_flips, counts.total, confidence)
@@ -108,12 +117,12 @@ def margins_of(answers: PairedAnswers) -> Margins | None:
     scores = answers.scores
     if not scores:
         return None
-    of_old, groups = answers.of_old, list[Group]()
+    of_old, groups = answers.of_old, list[MarginSamples]()
     if "old" in scores:
-        groups.append(("old", "old classes", scores["old"].margin[of_old]))
+        groups.append(MarginSamples("old", "old classes", scores["old"].margin[of_old]))
     if "new" in scores:
-        groups.append(("new", "old classes", scores["new"].margin[of_old]))
-        groups.append(("new", "new classes", scores["new"].margin[~of_old]))
+        groups.append(MarginSamples("new", "old classes", scores["new"].margin[of_old]))
+        groups.append(MarginSamples("new", "new classes", scores["new"].margin[~of_old]))
     return margin_summary(groups)
 
 

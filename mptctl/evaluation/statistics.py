@@ -12,8 +12,8 @@ from mptctl.evaluation.rates import Answer, Counts, Interval, Rate
 
 # Below this p of a test a difference is called more than noise.
 SIGNIFICANT = 0.05
-# Chosen: the part of an interval's error that goes to the old model's right answers where Rel-NFR is bounded. Flips are
-# few, and their count is what makes the interval wide.
+# Chosen: the part of an interval's error that goes to the old model's right answers where Rel-NFR is bounded.
+# Flips are few, and their count is what makes the interval wide.
 OLD_PART = 0.1
 
 
@@ -23,13 +23,15 @@ def tail_of(confidence: float) -> float:
 
 
 def exact_interval(count: float, total: float, confidence: float = 0.95) -> Interval:
-    """Computes the exact two-sided interval of `count` / `total` (Clopper and Pearson, Biometrika 26 (1934), 404-413).
+    """Computes the exact two-sided interval of `count` / `total`.
 
-    The lower end is the share with which so many or more of `total` come up with probability (1 - confidence) / 2, the
-    upper end that with which so few or fewer do. Each end is wrong at most that often, whatever `total`.
+    Clopper and Pearson, Biometrika 26 (1934), 404-413. The lower end is the share with which so many or more
+    of `total` come up with probability (1 - confidence) / 2, the upper end that with which so few or fewer
+    do. Each end is wrong at most that often, whatever `total`.
 
-    >>> exact_interval(0, 20)
-    (0.0, 0.16843347098308536)
+    >>> low, high = exact_interval(0, 20)
+    >>> low, round(high, 6)  # 1 - 0.025 ** (1 / 20)
+    (0.0, 0.168433)
 
     Args:
         count: from 0 to `total`.
@@ -56,6 +58,9 @@ def _upper_end(count: float, total: float, tail: float) -> float:
 def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> NDArray[np.float64]:
     """Computes the upper end of the exact interval of each of some counts / `total`.
 
+    >>> upper_bounds(np.array([0, 20]), 20, 0.95).round(4).tolist()
+    [0.1684, 1.0]
+
     Args:
         counts: (S,) from 0 to `total`.
         total: samples, at least one.
@@ -70,34 +75,59 @@ def upper_bounds(counts: NDArray[np.int64], total: int, confidence: float) -> ND
 
 
 def most_within(limit: float, total: int, confidence: float) -> int:
-    """The largest count of `total` whose upper bound, by `upper_bounds`, is at most a limit; -1 for none."""
+    """The largest count of `total` whose upper bound, by `upper_bounds`, is at most a limit; -1 for none.
+
+    >>> most_within(0.2, 20, 0.95)  # of 20 samples none has the bound 0.1684, and one 0.2487
+    0
+    """
     bounds = upper_bounds(np.arange(total + 1), total, confidence)
     return int(np.flatnonzero(bounds <= limit).max(initial=-1))
 
 
 def rate(count: int, total: int) -> Rate:
-    """`count` / `total` with its exact 95 % interval; not defined where `total` is zero."""
+    """`count` / `total` with its exact 95 % interval; not defined where `total` is zero.
+
+    >>> rate(1, 4).value, rate(0, 0).value
+    (0.25, None)
+    """
     interval = exact_interval_if_any(count, total)
     return Rate(value=count / total if total else None, count=count, of=total, ci95=interval)
 
 
 def nfr(counts: Counts) -> float:
-    """NFR (Eq. 7) of at least one sample, a fraction."""
+    """NFR (Eq. 7) of at least one sample, a fraction.
+
+    >>> nfr(Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1))
+    0.1
+    """
     return counts.negative_flips / counts.total
 
 
 def lost_share(counts: Counts) -> float | None:
-    """Part of the old model's right answers that are lost; None where it has none."""
+    """Part of the old model's right answers that are lost; None where it has none.
+
+    >>> lost_share(Counts(both_right=3, negative_flips=1, positive_flips=2, both_wrong=4))
+    0.25
+    """
     return counts.negative_flips / counts.old_right if counts.old_right else None
 
 
 def er_increase(counts: Counts) -> float:
-    """ER_new - ER_old over at least one sample of the old classes, a fraction."""
+    """ER_new - ER_old over at least one sample of the old classes, a fraction.
+
+    >>> er_increase(Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1))
+    -0.1
+    """
     return (counts.negative_flips - counts.positive_flips) / counts.total
 
 
 def mcnemar(counts: Counts) -> float:
-    """Exact two-sided McNemar test: are negative and positive flips equally likely? (McNemar 1947)"""
+    """Exact two-sided McNemar test: are negative and positive flips equally likely? (McNemar 1947)
+
+    >>> table = Counts(both_right=9, negative_flips=1, positive_flips=5, both_wrong=0)
+    >>> round(mcnemar(table), 5)  # 2 (1 + 6) / 64
+    0.21875
+    """
     changed = counts.negative_flips + counts.positive_flips
     # The binomial of a fair coin is symmetric: twice the smaller tail, or all of it where both tails meet.
     fewer = min(counts.negative_flips, counts.positive_flips)
@@ -105,12 +135,21 @@ def mcnemar(counts: Counts) -> float:
 
 
 def expected_flips(counts: Counts) -> float:
-    """Negative flips of a new model that errs independently of the old one: n (1 - ER_old) ER_new."""
+    """Negative flips of a new model that errs independently of the old one: n (1 - ER_old) ER_new.
+
+    >>> expected_flips(Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1))  # 7 * 2 / 10
+    1.4
+    """
     return counts.old_right * counts.new_wrong / counts.total if counts.total else 0.0
 
 
 def relative_nfr(counts: Counts) -> float | None:
-    """Rel-NFR (Eq. 8) in fractions; None where the old model is never right or the new one never wrong."""
+    """Rel-NFR (Eq. 8) in fractions; None where the old model is never right or the new one never wrong.
+
+    >>> table = Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1)
+    >>> round(relative_nfr(table), 4)  # 1 / 1.4
+    0.7143
+    """
     expected = expected_flips(counts)
     return counts.negative_flips / expected if expected else None
 
@@ -118,15 +157,20 @@ def relative_nfr(counts: Counts) -> float | None:
 def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     """Interval of ER_new - ER_old = (b - c) / n by Newcombe's square-and-add method for pairs.
 
-    Method 10 of Newcombe, Improved confidence intervals for the difference between binomial proportions based on
-    paired data, Statistics in Medicine 17 (1998), 2635-2650. With cells a (both right), b (negative flips),
-    c (positive flips), d (both wrong), p1 = (a + b) / n, p2 = (a + c) / n and their Wilson intervals (l, u):
+    Method 10 of Newcombe, Improved confidence intervals for the difference between binomial proportions based
+    on paired data, Statistics in Medicine 17 (1998), 2635-2650. With cells a (both right), b (negative
+    flips), c (positive flips), d (both wrong), p1 = (a + b) / n, p2 = (a + c) / n and their Wilson intervals
+    (l, u):
 
         lower = p1 - p2 - sqrt((p1 - l1)^2 - 2 phi (p1 - l1) (u2 - p2) + (u2 - p2)^2)
         upper = p1 - p2 + sqrt((u1 - p1)^2 - 2 phi (u1 - p1) (p2 - l2) + (p2 - l2)^2)
 
-    phi is the correlation of the cells, (a d - b c) / sqrt((a + b) (c + d) (a + c) (b + d)), with n / 2 taken off a
-    positive numerator, but not below zero; it is 0 where the root is.
+    phi is the correlation of the cells, (a d - b c) / sqrt((a + b) (c + d) (a + c) (b + d)), with n / 2 taken
+    off a positive numerator, but not below zero; it is 0 where the root is.
+
+    >>> table = Counts(both_right=36, negative_flips=12, positive_flips=2, both_wrong=0)
+    >>> [round(end, 4) for end in error_difference(table)]  # the paper's example
+    [0.0569, 0.3404]
 
     Args:
         counts: the flip table, of at least one sample.
@@ -135,8 +179,8 @@ def error_difference(counts: Counts, confidence: float = 0.95) -> Interval:
     Returns:
         The ends, as fractions between -1 and 1; the interval has a width whatever the counts.
     """
-    a, b, c, d = _cells(counts)
-    n = counts.total
+    a, b, n = counts.both_right, counts.negative_flips, counts.total
+    c, d = counts.positive_flips, counts.both_wrong
     first, second = _wilson(a + b, n, confidence), _wilson(a + c, n, confidence)
     p1, p2 = (a + b) / n, (a + c) / n
     covariance: float = a * d - b * c
@@ -166,13 +210,17 @@ def relative_nfr_interval(
 ) -> Interval | None:
     """Computes a safe interval of Rel-NFR from two exact ones, with the level divided between them.
 
-    Rel-NFR is P(old right | new wrong) / P(old right). Given how many answers of the new model are wrong, those among
-    them that the old model got right are binomial with the first probability; the old model's right answers among all
-    samples are binomial with the second. Each has its exact interval, the first one with 1 - `OLD_PART` of the error
-    that the level leaves, the second one with `OLD_PART` of it; a bound is the ratio of opposite ends. It is wrong only
-    where one of the two is, which is no more often than their parts add up to (Bonferroni). The test that is inverted
-    takes its largest p over an interval of the nuisance parameter (Berger and Boos, Journal of the American
-    Statistical Association 89 (1994), 1012-1016).
+    Rel-NFR is P(old right | new wrong) / P(old right). Given how many answers of the new model are wrong,
+    those among them that the old model got right are binomial with the first probability; the old model's
+    right answers among all samples are binomial with the second. Each has its exact interval, the first one
+    with 1 - `OLD_PART` of the error that the level leaves, the second one with `OLD_PART` of it; a bound is
+    the ratio of opposite ends. It is wrong only where one of the two is, which is no more often than their
+    parts add up to (Bonferroni). The test that is inverted takes its largest p over an interval of the
+    nuisance parameter (Berger and Boos, Journal of the American Statistical Association 89 (1994),
+    1012-1016).
+
+    >>> relative_nfr_interval(Counts(both_right=9, negative_flips=0, positive_flips=1, both_wrong=0)) is None
+    True
 
     Args:
         counts: the flip table.
@@ -195,12 +243,12 @@ def relative_nfr_interval(
     return low, high
 
 
-def _cells(counts: Counts) -> tuple[int, int, int, int]:
-    return counts.both_right, counts.negative_flips, counts.positive_flips, counts.both_wrong
-
-
 def below(interval: Interval, margin: float) -> Answer:
-    """Does a rate lie below `margin`? Decided by its whole interval, not by its point."""
+    """Does a rate lie below `margin`? Decided by its whole interval, not by its point.
+
+    >>> below((0.01, 0.02), 0.03), below((0.01, 0.02), 0.015)
+    ('yes', 'undecided')
+    """
     if interval[1] < margin:
         return "yes"
     return "no" if interval[0] >= margin else "undecided"

@@ -1,4 +1,4 @@
-"""The typed verdict of the gate: each limit, what was held against it, and whether the replacement may be released."""
+"""The typed verdict of the gate: each limit, the value that was held against it, and the answer."""
 
 from __future__ import annotations
 

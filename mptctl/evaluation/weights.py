@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from numpy.typing import NDArray
 
 from mptctl.errors import DataError
 from mptctl.evaluation.flip_report import Weighted, WeightedRate
+from mptctl.evaluation.pairing.join import Weights
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.pairing.weight_column import Weights
 from mptctl.evaluation.rates import Interval, negative_flips
-from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.side_table import SideTable, side_headers
+from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
 from mptctl.files.explained import shown
 
 FloatArray = NDArray[np.float64]
@@ -23,8 +21,8 @@ FloatArray = NDArray[np.float64]
 DRAWS, SEED = 20_000, 0
 
 
-def find_weights(column: str, files: Sequence[Path]) -> tuple[Weights, SideTable]:
-    """The column in the first of some files that has it, and the table that must live as long as it is read.
+def find_weights(column: str, files: Sequence[Path]) -> Weights:
+    """Reads the column of the first of some files that has it.
 
     Raises:
         DataError: no file has it, with those that are there, or the file cannot be read.
@@ -32,15 +30,8 @@ def find_weights(column: str, files: Sequence[Path]) -> tuple[Weights, SideTable
     there = {file: side_headers(file) for file in dict.fromkeys(files)}
     having = [file for file, names in there.items() if column in names]
     if having:
-        side = SideTable(having[0], [column])
-        return Weights(f"{shown(column)} of {having[0]}", side.relation), side
-    close = difflib.get_close_matches(column, [name for names in there.values() for name in names], 1)
-    nearest = f" (nearest: {shown(close[0])})" if close else ""
-    found = "; ".join(f"{file} has {first(names)}" for file, names in there.items()) or "there is no file"
-    raise DataError(
-        f"--weight {shown(column)}: no such column{nearest}; {found}; correct the name, or add the column in "
-        "--metadata FILE"
-    )
+        return Weights(f"{shown(column)} of {having[0]}", SideTable(having[0], [column]))
+    raise no_such_column("--weight", there, column)
 
 
 def weighted_rates(answers: PairedAnswers, column: str) -> Weighted:
@@ -50,14 +41,13 @@ def weighted_rates(answers: PairedAnswers, column: str) -> Weighted:
         DataError: all of these weights are zero.
     """
     cells = answers.pairing.cells
-    assert cells.weights is not None
     weights, of_old = cells.weights[answers.cells_of_old], answers.cells_of_old
     old, new = cells.right["old"][of_old], cells.right["new"][of_old]
     total, largest = float(weights[:, 0].sum()), float(weights[:, 2].max(initial=0.0))
     if not total:
         raise DataError(
-            f"--weight {shown(column)}: the weights of all {int(cells.n[of_old].sum())} samples of old classes are "
-            "zero; give those that count a positive one"
+            f"--weight {shown(column)}: the weights of all {int(cells.n[of_old].sum())} samples of old "
+            "classes are zero; give those that count a positive one"
         )
 
     def share(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> WeightedRate:
@@ -85,12 +75,17 @@ def bootstrap_interval(
 ) -> Interval:
     """Interval of a weighted share by the Bayesian bootstrap, computed from sums alone.
 
-    In each draw every sample counts by an exponential number of mean 1 (Rubin, The Bayesian bootstrap, Annals of
-    Statistics 9 (1981), 130-134) times its weight. The sum over many samples is drawn as a gamma number with the same
-    mean, the sum of the weights, and variance, the sum of their squares; of equal weights that is exact. At its upper
-    end the share has one sample more, of the largest weight, and at its lower end the rest has, as in the gamma
-    intervals of Fay and Feuer (Statistics in Medicine 16 (1997), 791-801): a part that no sample fell into may have
-    some, and an interval always has a width. Of equal weights the ends are those of Clopper and Pearson (1934).
+    In each draw every sample counts by an exponential number of mean 1 (Rubin, The Bayesian bootstrap, Annals
+    of Statistics 9 (1981), 130-134) times its weight. The sum over many samples is drawn as a gamma number
+    with the same mean, the sum of the weights, and variance, the sum of their squares; of equal weights that
+    is exact. At its upper end the share has one sample more, of the largest weight, and at its lower end the
+    rest has, as in the gamma intervals of Fay and Feuer (Statistics in Medicine 16 (1997), 791-801): a part
+    that no sample fell into may have some, and an interval always has a width. Of equal weights the ends are
+    those of Clopper and Pearson (1934).
+
+    >>> low, high = bootstrap_interval((0.0, 0.0), (20.0, 20.0), largest=1.0)
+    >>> low, round(high, 2)  # Clopper and Pearson have 0.168 of 0 / 20
+    (0.0, 0.17)
 
     Args:
         inside: sum of weights, and of their squares, of the samples that count.

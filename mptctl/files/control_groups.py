@@ -37,9 +37,9 @@ def cpu_quota(system: Path = SYSTEM) -> float | None:
     """
     found = []
     for group in _groups("cpu", system):
-        quota, _, period = _text(group / "cpu.max").partition(" ")
+        quota, _, period = system_text(group / "cpu.max").partition(" ")
         if not quota:
-            quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")
+            quota, period = system_text(group / "cpu.cfs_quota_us"), system_text(group / "cpu.cfs_period_us")
         if quota.isdecimal() and period.isdecimal() and int(quota) and int(period):
             found.append(int(quota) / int(period))
     return min(found, default=None)
@@ -57,8 +57,8 @@ def free_group_memory(system: Path = SYSTEM) -> int | None:
     """
     free = []
     for group, limit in _memory_limits(system):
-        used = _text(group / "memory.current") or _text(group / "memory.usage_in_bytes")
-        lines = _text(group / "memory.stat").splitlines()
+        used = system_text(group / "memory.current") or system_text(group / "memory.usage_in_bytes")
+        lines = system_text(group / "memory.stat").splitlines()
         stat = dict(line.split(" ", 1) for line in lines if " " in line)
         unused = stat.get("total_inactive_file", stat.get("inactive_file", "0"))
         free.append(max(0, limit - int(used or 0) + int(unused)))
@@ -67,7 +67,7 @@ def free_group_memory(system: Path = SYSTEM) -> int | None:
 
 def _memory_limits(system: Path) -> Iterator[tuple[Path, int]]:
     for group in _groups("memory", system):
-        limit = _text(group / "memory.max") or _text(group / "memory.limit_in_bytes")
+        limit = system_text(group / "memory.max") or system_text(group / "memory.limit_in_bytes")
         if limit.isdecimal() and int(limit) < UNLIMITED:
             yield group, int(limit)
 
@@ -91,14 +91,14 @@ def _groups(controller: str, system: Path) -> Iterator[Path]:
 def _own_groups(system: Path) -> dict[str, PurePosixPath]:
     """The group of this process by controller; that of version 2 by an empty name."""
     found: dict[str, PurePosixPath] = {}
-    for line in _text(system / "proc/self/cgroup").splitlines():
+    for line in system_text(system / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         found |= dict.fromkeys(controllers.split(","), PurePosixPath(path))
     return found
 
 
 def _mounts(system: Path) -> Iterator[_Mount]:
-    for line in _text(system / "proc/self/mountinfo").splitlines():
+    for line in system_text(system / "proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
         kind, *_, options = after.split(" ")
         if kind not in ("cgroup", "cgroup2"):
@@ -108,7 +108,8 @@ def _mounts(system: Path) -> Iterator[_Mount]:
         yield _Mount(PurePosixPath(root), system / place.lstrip("/"), controllers)
 
 
-def _text(path: Path) -> str:
+def system_text(path: Path) -> str:
+    """The text of a file of the system; empty where it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError:

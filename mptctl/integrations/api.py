@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import UsageError, options_as_arguments
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.pairing.pairs import ALL
 from mptctl.evaluation.reading.in_memory import InMemory
 from mptctl.names import Session
@@ -76,12 +76,14 @@ def evaluate(
         result = compare(
             test.predictions("old", old, is_old=True),
             test.predictions("new", new),
+            ComparisonRequest(
+                old_classes=ALL if everything else test.old_classes,
+                nfr_margin=nfr_margin,
+                worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
+                validation=(lambda: held_back) if causes or held_back is not None else None,
+            ),
             noise_floor=retrained,
             baseline=untreated,
-            old_classes=ALL if everything else test.old_classes,
-            nfr_margin=nfr_margin,
-            worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
-            validation=(lambda: held_back) if causes or held_back is not None else None,
         )
     return Report(result)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
@@ -176,7 +176,7 @@ class FlipMonitor:
             )
         answers = np.array([found[self._place[name]] for name in old.ids.tolist()], dtype=np.str_)
         new = build_predictions("new", old.ids, old.labels, answers, None, self._classes)
-        report = compare(old, new, old_classes=self._old_classes, worst=0)
+        report = compare(old, new, ComparisonRequest(old_classes=self._old_classes, worst=0))
         self.history.append(report)
         if self._say is not None and rank() == 0:
             self._say(self.line())

@@ -11,8 +11,8 @@ import torch
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.bias.choice import BiasChoice, choose_bias, near_the_least
-from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, held_out
 from mptctl.evaluation.bias.mixture import Mixture, mix_old_in
+from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples, validation_samples
 from mptctl.evaluation.calibration.temperature import fit_temperature
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import choose_old_classes, pair
@@ -90,7 +90,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     if request.budget is not None:
         _refuse_no_comparison(found, answers)
     remarks += below_chance(request.budget, answers)
-    samples = held_out(answers)
+    samples = validation_samples(answers)
     selection = _select(request, checkpoint, samples)
     remarks += selection.warnings
     model = load_model(checkpoint)
@@ -129,7 +129,7 @@ class _Selection:
         warnings: on a budget that is hardly kept.
     """
 
-    samples: HeldOut
+    samples: ValidationSamples
     epochs: int
     choice: BiasChoice | None
     biases: FloatArray
@@ -137,7 +137,7 @@ class _Selection:
     warnings: list[str]
 
 
-def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: HeldOut) -> _Selection:
+def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationSamples) -> _Selection:
     """Choose biases where there is a budget, and then the temperature that is asked for."""
     epochs, choice, near = count_candidates(checkpoint), None, None
     if request.budget is not None:
@@ -217,7 +217,7 @@ def _refuse_no_comparison(found: NamedModels, answers: PairedAnswers) -> None:
         raise UsageError(f"{sentence}; finish it first, with the command that began it and --resume")
 
 
-def _temperature(samples: HeldOut, biases: FloatArray) -> float:
+def _temperature(samples: ValidationSamples, biases: FloatArray) -> float:
     """That of the biased logits, on samples of the classes that the model knows."""
     known = samples.truth >= 0
     fit = fit_temperature(samples.logits[known] - biases, samples.truth[known])
@@ -233,7 +233,7 @@ def _report(
 ) -> AdjustReport:
     choice, biases = selection.choice, selection.biases
     kind = "none" if choice is None else choice.kind
-    judged = selection.samples if choice is None else choice.walk.samples
+    judged = selection.samples if choice is None else choice.line.samples
     level = 0.95 if choice is None else choice.level
     known_old = request.old is not None
     names = [name for name, taken in zip(checkpoint.meta.class_names, biases, strict=True) if taken]
@@ -275,7 +275,7 @@ def _adjustment(request: AdjustRequest, checkpoint: Checkpoint, report: AdjustRe
     )
 
 
-def _mixture(answers: PairedAnswers, samples: HeldOut) -> Mixture | None:
+def _mixture(answers: PairedAnswers, samples: ValidationSamples) -> Mixture | None:
     """None where the old model has no logits, or does not know exactly the old classes."""
     pairing = answers.pairing
     old, new = pairing.models["old"], pairing.models["new"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mptctl.evaluation.bias.choice import Budget
-from mptctl.evaluation.noise_floor import below_noise_floor, noise_floor_of, refuse_other_classes
+from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.pairing.sanity import idle_models
@@ -30,8 +30,13 @@ def below_chance(budget: Budget | None, answers: PairedAnswers) -> list[str]:
     floor = noise_floor_of(answers)
     if floor is None or budget is None or budget.max_nfr is None:
         return []
-    sentence = below_noise_floor(budget.max_nfr, floor)
-    return [] if sentence is None else [sentence]
+    if floor.nfr.value is None or budget.max_nfr >= floor.nfr.value:
+        return []
+    return [
+        f"--max-nfr {100 * budget.max_nfr:g}: {floor.name}, another training of the old model, flips "
+        f"{100 * floor.nfr.value:.2f} % ({floor.nfr.count:,} of {floor.nfr.of:,} validation pictures of old "
+        "classes) by chance alone; to stay below that costs errors on new classes"
+    ]
 
 
 def below_chance_before_training(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.bias.held_out import FloatArray, HeldOut
+from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples
 from mptctl.evaluation.calibration.probabilities import score_probabilities
 from mptctl.evaluation.statistics import upper_bounds
 from mptctl.models.records import Validation
@@ -12,7 +12,7 @@ from mptctl.release.adjust_report import AdjustFigures
 
 
 def figures(
-    samples: HeldOut, biases: FloatArray, temperature: float, level: float, *, known_old: bool
+    samples: ValidationSamples, biases: FloatArray, temperature: float, level: float, *, known_old: bool
 ) -> AdjustFigures:
     """Rates for the report.
 
@@ -43,7 +43,9 @@ def figures(
     )
 
 
-def metrics(samples: HeldOut, biases: FloatArray, *, known_old: bool) -> dict[str, float | int | None]:
+def metrics(
+    samples: ValidationSamples, biases: FloatArray, *, known_old: bool
+) -> dict[str, float | int | None]:
     """Counts and rates on the whole validation part, by the names that a trained run has.
 
     Args:

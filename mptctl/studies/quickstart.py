@@ -14,7 +14,7 @@ from pydantic import Field
 
 from mptctl.data.split import Split, make_split
 from mptctl.errors import UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions
@@ -132,7 +132,9 @@ def quickstart(
     found = load_predictions({name: name for name in folders}, Session(run_root), part="test")
     models = found.models
     reports = {name: compare(models["old"], model) for name, model in models.items()}
-    every_flip = compare(models["old"], models["mpt-kl"], worst=reports["mpt-kl"].counts.negative_flips)
+    every_flip = compare(
+        models["old"], models["mpt-kl"], ComparisonRequest(worst=reports["mpt-kl"].counts.negative_flips)
+    )
     rows = {name: _row(name, report) for name, report in reports.items()}
     result = QuickstartResult(
         rows=list(rows.values()),

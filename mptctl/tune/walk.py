@@ -41,7 +41,7 @@ def walk(trials: Sequence[Trial], budget: Budget) -> dict[str, Kept]:
     """
     assert budget.max_nfr is not None
     series = series_of(trials)
-    level = budget.level(walks=max(1, len(series)))
+    level = budget.level(series=max(1, len(series)))
     kept = {}
     for members in series:
         reached: bool | None = True
@@ -58,7 +58,7 @@ def near_least_of_trials(trials: Sequence[Trial], budget: Budget) -> str | None:
     rates = [trial.val_nfr for trial in trials if trial.status == "done" and trial.val_nfr is not None]
     if budget.max_nfr is None or not rates or not rates[0].of:
         return None
-    least, level = min(int(nfr.count) for nfr in rates), budget.level(walks=len(series_of(trials)))
+    least, level = min(int(nfr.count) for nfr in rates), budget.level(series=len(series_of(trials)))
     return warn_near_the_least(budget.max_nfr, least, int(rates[0].of), level, "a trial")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mptctl.evaluation.reading.readers import READERS
+from mptctl.evaluation.reading.readers import FORMS
 from tests.cli.conftest import IDS, LABELS, NEW, OLD, Call
 
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_neither_a_model_nor_predictions(call: Call, name: str) -
         done = call(*words)
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
-        assert all(suffix in done.err for suffix in READERS)
+        assert all(suffix in done.err for suffix in FORMS)
     # What looks like weights is said to be no checkpoint of ours, whatever it is called.
     Path("split.json").write_text("{}")
     Path("weights.bin").write_bytes(b"PK\x03\x04")
@@ -274,7 +274,7 @@ def test_margin_of_equivalence(call: Call) -> None:
 
 def test_help_names_every_format_that_can_be_read(call: Call) -> None:
     said = " ".join(call("--help").out.replace("│", " ").split())
-    assert ", ".join(READERS) in said
+    assert ", ".join(FORMS) in said
 
 
 def test_rows_and_order_of_the_classes(call: Call) -> None:

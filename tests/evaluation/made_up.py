@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 
-def made_up(n: int, seed: int, *, old: int = 4, new: int = 4, uneven: float = 0.0) -> HeldOut:
+def made_up(n: int, seed: int, *, old: int = 4, new: int = 4, uneven: float = 0.0) -> ValidationSamples:
     """Samples whose new classes lead by too much; with `uneven`, some of them by far more than others."""
     rng = np.random.default_rng(seed)
     classes = old + new
@@ -18,7 +18,7 @@ def made_up(n: int, seed: int, *, old: int = 4, new: int = 4, uneven: float = 0.
     lead: NDArray[np.float64] = 1.0 + uneven * np.linspace(-1, 1, new)
     logits[:, old:] += lead
     of_old = truth < old
-    return HeldOut(
+    return ValidationSamples(
         logits=logits.astype(np.float32).astype(np.float64),
         truth=truth,
         is_new=np.arange(classes) >= old,

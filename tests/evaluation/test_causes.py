@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.causes import CAUSES, chosen_constant, constant_of, find_causes
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import Cause
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
@@ -89,7 +89,7 @@ def test_the_report_has_them_where_the_validation_part_can_be_asked() -> None:
         return found["new"]
 
     keys = {"noise_floor": found["noise_floor"], "baseline": found["baseline"]}
-    report = compare(found["old"], found["new"], **keys, validation=validation)
+    report = compare(found["old"], found["new"], ComparisonRequest(validation=validation), **keys)
     assert report.causes is not None and len(asked) == 1
     counts = [row.flips.count for row in report.causes.rows if row.flips is not None]
     assert sum(counts) == report.counts.negative_flips == 12
@@ -97,14 +97,16 @@ def test_the_report_has_them_where_the_validation_part_can_be_asked() -> None:
     without = compare(found["old"], found["new"])
     assert (without.causes, without.worst_flips[0].cause) == (None, None)
     plain = build_predictions("old", IDS, found["old"].labels, found["old"].preds, classes=("a", "b", "c"))
-    assert compare(plain, found["new"], validation=validation).causes is None  # OLD has no logits
+    assert (
+        compare(plain, found["new"], ComparisonRequest(validation=validation)).causes is None
+    )  # OLD has no logits
 
 
 def test_the_constant_makes_fewest_errors_on_the_validation_part() -> None:
     """Old samples lose by 1, new ones win by 2: every constant between heals all, and none else."""
     logits = np.array([[0.0, 1]] * 3 + [[0.0, 2]] * 2)
     truth = np.array([0, 0, 0, 1, 1])
-    samples = HeldOut(logits, truth, np.array([False, True]), truth == 0, truth == 0)
+    samples = ValidationSamples(logits, truth, np.array([False, True]), truth == 0, truth == 0)
     assert 1 < chosen_constant(samples) < 2
     named = build_predictions(
         "val", np.arange(5), np.array(["a", "b"])[truth], logits=logits, classes=("a", "b")
@@ -113,7 +115,7 @@ def test_the_constant_makes_fewest_errors_on_the_validation_part() -> None:
     assert constant_of(None, frozenset("a")) is None
     # Where new samples are more, nothing is taken off.
     more = np.array([1, 1, 1, 1, 0])
-    apart = HeldOut(np.array([[0.0, 1]] * 5), more, np.array([False, True]), more == 0, more == 0)
+    apart = ValidationSamples(np.array([[0.0, 1]] * 5), more, np.array([False, True]), more == 0, more == 0)
     assert chosen_constant(apart) == 0.0
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.made_up import answers
 
@@ -205,7 +205,7 @@ def test_counts_add_up(rows: list[tuple[int, int, int]]) -> None:
     labels, one, two = (list(column) for column in zip(*rows, strict=True))
     old_classes = sorted({str(label) for label in labels})[:2]
     first, second = answers("one", labels, one, classes=FIVE), answers("two", labels, two, classes=FIVE)
-    report = compare(first, second, old_classes=old_classes)
+    report = compare(first, second, ComparisonRequest(old_classes=old_classes))
     counts = report.counts
     assert counts.total == report.n_old == sum(str(label) in old_classes for label in labels)
     assert report.old.er_old_classes == pytest.approx(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mptctl.errors import CheckpointError, DataError, UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from mptctl.report.documents.wording import rate_lines, verdict
 from tests.evaluation.made_up import answers
@@ -62,11 +62,18 @@ class TestOldClasses:
         old = build_predictions(
             "old", np.arange(3), np.array([0, 1, 2]), np.array([0, 1, 1]), classes=("0", "1")
         )
-        assert compare(old, answers("new", [0, 1, 2], [0, 2, 2]), old_classes=["0"]).n_old == 1
+        assert (
+            compare(old, answers("new", [0, 1, 2], [0, 2, 2]), ComparisonRequest(old_classes=["0"])).n_old
+            == 1
+        )
 
     def test_an_unknown_class_in_the_option_is_named(self) -> None:
         with pytest.raises(DataError, match="zebra"):
-            compare(answers("old", [0], [0]), answers("new", [0], [0]), old_classes=["0", "zebra"])
+            compare(
+                answers("old", [0], [0]),
+                answers("new", [0], [0]),
+                ComparisonRequest(old_classes=["0", "zebra"]),
+            )
 
     @pytest.mark.parametrize(("origin", "error"), [("file", DataError), ("checkpoint", CheckpointError)])
     def test_old_classes_that_the_new_model_lacks_are_named(
@@ -166,7 +173,7 @@ class TestOtherModels:
 
 def test_margin_of_equivalence(twenty: tuple[Predictions, Predictions]) -> None:
     # NFR is 3 of 14: its 95 % interval is 4.7 % to 50.8 %.
-    verdicts = {m: compare(*twenty, nfr_margin=m).equivalence for m in (0.04, 0.2, 0.51)}
+    verdicts = {m: compare(*twenty, ComparisonRequest(nfr_margin=m)).equivalence for m in (0.04, 0.2, 0.51)}
     assert {m: e and e.below for m, e in verdicts.items()} == {0.04: "no", 0.2: "undecided", 0.51: "yes"}
     with pytest.raises(UsageError, match="--nfr-margin"):
-        compare(*twenty, nfr_margin=2.0)
+        compare(*twenty, ComparisonRequest(nfr_margin=2.0))

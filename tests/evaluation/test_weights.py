@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import beta
 
 from mptctl.errors import DataError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import Weighted
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.slices.ranking import SliceRequest
@@ -29,7 +29,7 @@ COSTS = [1.0, 1, 1, 5, 0, 2, 1, 1, 0.5, 1, 1, 1, 3, 1, *[7.0] * 6]
 
 
 def weighted(pair: Pair, path: Path) -> Weighted:
-    found = compare(*pair, slicing=SliceRequest(files=[path]), weight="cost").weighted
+    found = compare(*pair, ComparisonRequest(slicing=SliceRequest(files=[path]), weight="cost")).weighted
     assert found is not None
     return found
 

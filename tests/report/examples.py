@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import Cause, CauseRow, Causes, FlipReport, SliceRow
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
@@ -37,8 +37,7 @@ def example(first_class: str = "ant", with_logits: bool = True, many: int = 0) -
     return compare(
         build_predictions("old", ids, labels, logits=logits[0][:, : c - 2], classes=classes[: c - 2]),
         build_predictions(f"new {first_class}", ids, labels, logits=logits[1], classes=classes),
-        limits=Limits(max_nfr=0.01),
-        nfr_margin=0.02,
+        ComparisonRequest(limits=Limits(max_nfr=0.01), nfr_margin=0.02),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import build_predictions
@@ -34,7 +34,7 @@ def counted(flips: int, healed: int, wrong: int, limits: Limits | None = None, n
     return compare(
         build_predictions("runs/old/best.pt", ids, truth, old, classes=OLD),
         build_predictions("runs/mpt-kl/best.pt", ids, truth, new, classes=(*OLD, *NEW)),
-        limits=limits,
+        ComparisonRequest(limits=limits or Limits()),
     )
 
 

@@ -17,13 +17,13 @@ from mptctl.cli.runners.comparison import Question, files_of, read_question
 from mptctl.cli.show import show_document
 from mptctl.cli.streams import write_commands
 from mptctl.errors import GateFailed, Stopped, UsageError, some
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
 from mptctl.evaluation.gate.history import append_release, read_history, release_of
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits
-from mptctl.evaluation.reading.earlier_predictions import SAVED
+from mptctl.evaluation.reading.answers import SAVED
 from mptctl.evaluation.reading.workspace import parse_size, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
 from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
@@ -204,20 +204,25 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
     flags = request.flags
     sources = None if flags.output.report is None else Gathering(found, sys.argv, request.today)
     report = compare(
-        **found.models,
-        old_classes=request.question.old_classes,
-        limits=request.limits,
-        class_map=request.question.class_map,
-        slicing=slicing,
-        weight=flags.weight,
-        gate_file=request.gate_file,
-        today=request.today,
-        nfr_margin=_fraction(flags.limits.nfr_margin),
-        worst=request.most_flips,
-        validation=found.validation,
-        identical=found.identical,
-        unfinished=found.unfinished,
-        warnings=found.warnings,
+        found.models["old"],
+        found.models["new"],
+        ComparisonRequest(
+            old_classes=request.question.old_classes,
+            limits=request.limits,
+            class_map=request.question.class_map,
+            slicing=slicing,
+            weight=flags.weight,
+            gate_file=request.gate_file,
+            today=request.today,
+            nfr_margin=_fraction(flags.limits.nfr_margin),
+            worst=request.most_flips,
+            validation=found.validation,
+            identical=found.identical,
+            unfinished=found.unfinished,
+            warnings=found.warnings,
+        ),
+        noise_floor=found.models.get("noise_floor"),
+        baseline=found.models.get("baseline"),
     )
     if found.split is not None:
         report = report.model_copy(update={"class_labels": found.split.file.class_labels or {}})

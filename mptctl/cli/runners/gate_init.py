@@ -11,7 +11,7 @@ from mptctl.cli.evaluate_flags import ComparedFlags
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.comparison import files_of, read_question
 from mptctl.errors import UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.draft import draft_gate_file
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.pairing.sanity import IDENTICAL
@@ -49,13 +49,15 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
         report = compare(
             found.models["old"],
             found.models["new"],
-            old_classes=question.old_classes,
-            class_map=question.class_map,
-            slicing=replace(
-                question.slicing_of(found.models), pictures=lazy_picture_sizes(found, session.progress)
+            ComparisonRequest(
+                old_classes=question.old_classes,
+                class_map=question.class_map,
+                slicing=replace(
+                    question.slicing_of(found.models), pictures=lazy_picture_sizes(found, session.progress)
+                ),
+                identical=found.identical,
+                unfinished=found.unfinished,
             ),
-            identical=found.identical,
-            unfinished=found.unfinished,
         )
     if report.identical:
         raise UsageError(f"{new}: {IDENTICAL}, and its limits would be nobody's; name the replacement as NEW")

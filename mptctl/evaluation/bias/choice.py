@@ -1,9 +1,10 @@
-"""Which bias to take off the new classes' logits so that a budget of flips is met, with a bound that holds."""
+"""The bias to take off the new classes' logits so that a budget of flips is met, with a bound that holds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +12,31 @@ from scipy.special import bdtr
 
 from mptctl.errors import DataError, GateFailed, UsageError
 from mptctl.evaluation.bias.class_biases import fit_class_biases
-from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, IntArray
 from mptctl.evaluation.bias.sweep import BiasSteps
+from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, ValidationSamples
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.statistics import exact_interval, most_within, upper_bounds
 
-# Chosen: the part of validation parts that meet a budget below which it is near the least that can be reached.
+# Chosen: the part of validation parts that meet a budget below which it is near the least that can be
+# reached.
 OFTEN = 0.8
+
+# What a choice costs: errors or flips, of one bias or of many.
+Price = TypeVar("Price", int, IntArray)
 
 BiasKind = Literal["none", "bias", "per-class"]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a choice, of a bias or of a training, has to keep to; exactly one of the two limits is set.
+    """The limit that a choice, of a bias or of a training, has to keep to; exactly one of the two is set.
 
     Attributes:
         max_nfr: limit on NFR, a fraction, which its upper bound must meet; the least error is looked for.
         max_er_increase: how much the error on all classes may rise, a fraction; the least NFR is looked for.
         confidence: level of the two-sided interval whose upper end must meet the limit.
-        epochs: of the training, one of which the same samples chose; each has an equal part of the error that the
-            confidence leaves (Bonferroni's correction). 1 where they chose none.
+        epochs: of the training, one of which the same samples chose; each has an equal part of the error that
+            the confidence leaves (Bonferroni's correction). 1 where they chose none.
     """
 
     max_nfr: float | None = None
@@ -39,16 +44,25 @@ class Budget:
     confidence: float = 0.95
     epochs: int = 1
 
-    def level(self, walks: int = 1) -> float:
+    @property
+    def limit(self) -> float:
+        """The limit that is set, a fraction."""
+        return next(limit for limit in (self.max_nfr, self.max_er_increase) if limit is not None)
+
+    def level(self, series: int = 1) -> float:
         """Computes the level of one bound, so that all bounds hold together at `confidence` (Bonferroni).
 
         Args:
-            walks: series of biases, or of k, of which the best is taken.
+            series: of biases, or of k, of which the best is taken.
 
-        >>> round(Budget(max_nfr=0.02, epochs=5).level(walks=2), 6)
+        >>> round(Budget(max_nfr=0.02, epochs=5).level(series=2), 6)
         0.995
         """
-        return 1 - (1 - self.confidence) / (walks * self.epochs)
+        return 1 - (1 - self.confidence) / (series * self.epochs)
+
+    def in_order(self, errors: Price, flips: Price) -> tuple[Price, Price]:
+        """The two costs, first the one that is to be least, then the one that decides between equal ones."""
+        return (errors, flips) if self.max_nfr is not None else (flips, errors)
 
     def most_flips(self, samples: int, walks: int) -> int:
         """Computes the most flips with which the limit on NFR is shown to be kept.
@@ -76,8 +90,8 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Walk:
-    """One direction, and what its multiples do to the samples that did not choose it.
+class BiasLine:
+    """All multiples of one direction, and what each does to samples that did not choose the direction.
 
     Attributes:
         kind: of the direction.
@@ -91,7 +105,7 @@ class Walk:
 
     kind: BiasKind
     direction: FloatArray
-    samples: HeldOut
+    samples: ValidationSamples
     steps: BiasSteps
     bounds: FloatArray
     multiples: FloatArray
@@ -102,27 +116,31 @@ class Walk:
         """(S,) wrong answers to all samples."""
         return self.steps.wrong_old + self.steps.wrong_new
 
+    @property
+    def more_wrong(self) -> IntArray:
+        """(S,) how many more answers are wrong than without a bias."""
+        more: IntArray = self.wrong - self.wrong[0]
+        return more
+
     def allowed(self, budget: Budget) -> IntArray:
         """The steps that keep to a budget; none where it cannot be met.
 
-        NFR never rises as a bias grows, so that the walk from the largest bias down, which ends at the first that
-        fails, ends with the smallest that holds: fixed-sequence testing, which needs no correction for their number.
+        NFR never rises as a bias grows. So testing from the largest bias down until the first that fails ends
+        with the smallest that holds: fixed-sequence testing, which needs no correction for their number.
         """
+        fits = self.wide.copy()
         if budget.max_nfr is not None:
-            fits = self.bounds <= budget.max_nfr + ROUNDING
-        else:
-            assert budget.max_er_increase is not None
-            more = self.wrong - self.wrong[0]
-            fits = more <= (budget.max_er_increase + ROUNDING) * len(self.samples)
-        return np.flatnonzero(fits & self.wide)
+            fits &= self.bounds <= budget.max_nfr + ROUNDING
+        if budget.max_er_increase is not None:
+            fits &= self.more_wrong <= (budget.max_er_increase + ROUNDING) * len(self.samples)
+        return np.flatnonzero(fits)
 
     def best(self, budget: Budget) -> int | None:
         """The allowed step with the least error, or else flips, and of equal ones the smallest bias."""
         steps = self.allowed(budget)
         if not steps.size:
             return None
-        keys = (self.wrong[steps], self.steps.flips[steps])
-        first, second = keys if budget.max_nfr is not None else keys[::-1]
+        first, second = budget.in_order(self.wrong[steps], self.steps.flips[steps])
         return int(steps[np.lexsort((steps, second, first))[0]])
 
 
@@ -131,35 +149,37 @@ class BiasChoice:
     """The biases that were chosen.
 
     Attributes:
-        walk: the direction that they lie in.
-        step: where.
-        level: of the interval whose upper end is the bound; all walks together keep the budget's confidence with it.
-        walks: all directions that were looked at, the chosen one among them.
+        line: on which they lie.
+        step: of that line.
+        level: of the interval whose upper end is the bound; all lines together keep the budget's confidence
+            with it.
+        lines: all that were looked at, the chosen one among them.
     """
 
-    walk: Walk
+    line: BiasLine
     step: int
     level: float
-    walks: tuple[Walk, ...]
+    lines: tuple[BiasLine, ...]
 
     @property
     def kind(self) -> BiasKind:
         """Of the direction; ``none`` where nothing is taken off."""
-        return self.walk.kind if self.biases.any() else "none"
+        return self.line.kind if self.biases.any() else "none"
 
     @property
     def biases(self) -> FloatArray:
         """(C,) what is taken off each logit."""
-        biases: FloatArray = self.walk.multiples[self.step] * self.walk.direction
+        biases: FloatArray = self.line.multiples[self.step] * self.line.direction
         return biases
 
 
-def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
-    """Find the biases that meet a budget at the least price.
+def choose_bias(samples: ValidationSamples, budget: Budget) -> BiasChoice:
+    """Finds the biases that meet a budget at the least price.
 
-    Two directions are tried: one bias for all new classes, on all samples; and a bias of each class, fitted on one
-    half of the samples and only its multiple walked on the other. Since the better one is taken, each walk has half
-    of the error that the budget leaves it, wherever there are two (Bonferroni's correction).
+    Two directions are tried: one bias for all new classes, on all samples; and a bias of each class, fitted
+    on one half of the samples, whose multiple alone is chosen on the other. Since the better one is taken,
+    each line has half of the error that the budget leaves it, wherever there are two (Bonferroni's
+    correction).
 
     Args:
         samples: the validation part.
@@ -173,36 +193,41 @@ def choose_bias(samples: HeldOut, budget: Budget) -> BiasChoice:
         raise DataError("the validation part has no picture of an old class: nothing there can flip")
     fitted, rest = samples.halves()
     splits = bool(samples.is_new.sum() > 1 and fitted.n_old and rest.n_old)
-    level = budget.level(walks=2 if splits else 1)
-    walks = [walk_along("bias", samples.is_new.astype(np.float64), samples, level)]
+    level = budget.level(series=2 if splits else 1)
+    lines = [bias_line("bias", samples.is_new.astype(np.float64), samples, level)]
     if splits:
-        direction = fit_class_biases(fitted, _target(rest, budget, level), budget.max_er_increase)
+        within = None
+        if budget.max_nfr is not None:  # the largest NFR that would pass on the other half
+            within = max(0, most_within(budget.max_nfr + ROUNDING, rest.n_old, level)) / rest.n_old
+        direction = fit_class_biases(fitted, within, budget.max_er_increase)
         if direction is not None:
-            walks.append(walk_along("per-class", direction, rest, level))
-    found = [(walk, step) for walk in walks if (step := walk.best(budget)) is not None]
-    if not found:
-        raise GateFailed(_cannot(walks, budget))
-    # Held against each other on the samples that the classes' own biases were not fitted on; the simpler one first.
-    walk, step = min(
-        found, key=lambda each: _price(each[0].multiples[each[1]] * each[0].direction, rest, budget)
-    )
-    return BiasChoice(walk, step, level, tuple(walks))
+            lines.append(bias_line("per-class", direction, rest, level))
+    choices = [
+        BiasChoice(line, step, level, tuple(lines))
+        for line in lines
+        if (step := line.best(budget)) is not None
+    ]
+    if not choices:
+        raise GateFailed(_not_met(lines, budget))
+    # Held against each other on the samples that the classes' own biases were not fitted on; the simpler one
+    # first.
+    return min(choices, key=lambda choice: budget.in_order(*rest.counts(choice.biases)))
 
 
 def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
-    """A sentence where a budget that was met is near the least NFR that a bias can reach; None where it is not."""
+    """A warning where a budget that was met is near the least NFR that a bias can reach; else None."""
     if budget.max_nfr is None:
         return None
-    walk = min(choice.walks, key=lambda each: float(each.bounds[-1]))
-    flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
+    line = min(choice.lines, key=lambda line: float(line.bounds[-1]))
+    flips, n = int(line.steps.flips[-1]), line.samples.n_old
     return warn_near_the_least(budget.max_nfr, flips, n, choice.level, "a shift")
 
 
 def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means: str) -> str | None:
     """A sentence where a limit on NFR is near the least that can be reached; None where it is not.
 
-    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than `OFTEN` would
-    meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
+    It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than
+    `OFTEN` would meet it. Then most calls write nothing, and those that write owe it to a lucky draw.
 
     Args:
         max_nfr: the limit, a fraction.
@@ -215,15 +240,15 @@ def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means:
     if meets >= OFTEN:
         return None
     return (
-        f"--max-nfr {100 * max_nfr:g}: is near the least NFR that {means} can reach here, {100 * flips / n:.2f} "
-        f"% ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this size would meet it, and a model "
-        "chosen so near the limit exceeds its budget more often than the interval level says; hold out more pictures, "
-        "or train with a larger k"
+        f"--max-nfr {100 * max_nfr:g}: is near the least NFR that {means} can reach here, "
+        f"{100 * flips / n:.2f} % ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this "
+        "size would meet it, and a model chosen so near the limit exceeds its budget more often than the "
+        "interval level says; hold out more pictures, or train with a larger k"
     )
 
 
-def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: float) -> Walk:
-    """Count what every multiple of a direction does; see `Walk`."""
+def bias_line(kind: BiasKind, direction: FloatArray, samples: ValidationSamples, level: float) -> BiasLine:
+    """Counts what every multiple of a (C,) direction does to some samples, with bounds of NFR at a level."""
     steps = samples.steps(direction)
     taken = direction[direction > 0]
     margin = samples.rounding / taken.min() if taken.size else samples.rounding
@@ -233,37 +258,23 @@ def walk_along(kind: BiasKind, direction: FloatArray, samples: HeldOut, level: f
     wide = ends - steps.biases > 2 * margin
     wide[0] = True
     bounds = upper_bounds(steps.flips, samples.n_old, level)
-    return Walk(kind, direction, samples, steps, bounds, multiples, wide)
+    return BiasLine(kind, direction, samples, steps, bounds, multiples, wide)
 
 
-def _target(samples: HeldOut, budget: Budget, level: float) -> float | None:
-    """The largest NFR that would pass on some samples; None without a limit on NFR."""
+def _not_met(lines: Sequence[BiasLine], budget: Budget) -> str:
+    """The message of a budget that cannot be met, with the least that can be had."""
     if budget.max_nfr is None:
-        return None
-    return max(0, most_within(budget.max_nfr + ROUNDING, samples.n_old, level)) / samples.n_old
-
-
-def _price(biases: FloatArray, samples: HeldOut, budget: Budget) -> tuple[int, int]:
-    errors, flips = samples.counts(biases)
-    return (errors, flips) if budget.max_nfr is not None else (flips, errors)
-
-
-def _cannot(walks: list[Walk], budget: Budget) -> str:
-    """Why a budget cannot be met, with the least that can be had."""
-    if budget.max_nfr is None:
-        assert budget.max_er_increase is not None
-        walk = min(walks, key=lambda each: int((each.wrong - each.wrong[0]).min()) / len(each.samples))
-        least = int((walk.wrong - walk.wrong[0]).min())
+        line = min(lines, key=lambda line: int(line.more_wrong.min()) / len(line.samples))
+        least, n = int(line.more_wrong.min()), len(line.samples)
         return (
-            f"--max-er-increase {100 * budget.max_er_increase:g}: no shift keeps it; the least that can be had is "
-            f"{100 * least / len(walk.samples):.2f} points ({least} of {len(walk.samples):,} validation pictures); "
-            "raise it"
+            f"--max-er-increase {100 * budget.limit:g}: no shift keeps it; the least that can be had is "
+            f"{100 * least / n:.2f} points ({least} of {n:,} validation pictures); raise it"
         )
-    walk = min(walks, key=lambda each: float(each.bounds[-1]))
-    flips, n = int(walk.steps.flips[-1]), walk.samples.n_old
+    line = min(lines, key=lambda line: float(line.bounds[-1]))
+    flips, n = int(line.steps.flips[-1]), line.samples.n_old
     return (
-        f"--max-nfr {100 * budget.max_nfr:g}: no shift keeps it; the least NFR that can be had is "
+        f"--max-nfr {100 * budget.limit:g}: no shift keeps it; the least NFR that can be had is "
         f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
-        f"{100 * walk.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, train with a "
-        "larger k, or hold out more pictures"
+        f"{100 * line.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, "
+        "train with a larger k, or hold out more pictures"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mptctl.evaluation.bias.held_out import FloatArray, HeldOut, IntArray
+from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, ValidationSamples
 
 # How far classes keep to their own bias; 0 is the common one. Chosen by two-fold cross-validation.
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -13,13 +13,14 @@ PRICES = (0.0, *(2.0**power for power in range(-4, 11)), 1e9)
 
 
 def fit_class_biases(
-    samples: HeldOut, max_nfr: float | None, max_er_increase: float | None
+    samples: ValidationSamples, max_nfr: float | None, max_er_increase: float | None
 ) -> FloatArray | None:
     """Biases of the new classes that together meet a budget on some samples, each class as it pays.
 
-    Every class takes off what makes errors + price * flips least among the samples that it answers; one price holds
-    for all classes, the least with which the budget is met (max_nfr), or the highest that the budget pays for
-    (max_er_increase). What a class finds is shrunk to what all classes together find with the same price.
+    Every class takes off what makes errors + price * flips least among the samples that it answers; one price
+    holds for all classes, the least with which the budget is met (max_nfr), or the highest that the budget
+    pays for (max_er_increase). What a class finds is shrunk to what all classes together find with the same
+    price.
 
     Args:
         samples: one half of the validation part.
@@ -34,17 +35,21 @@ def fit_class_biases(
     fits = [_fit(half, price) for half in halves]
 
     def held_out_cost(share: float) -> float:
-        # Each half with what was fitted on the other.
-        pairs = zip(halves, reversed(fits), strict=True)
-        return sum(_cost(half, _shrunk(*fit, share), price) for half, fit in pairs)
+        """Errors and priced flips of each half with the biases that were fitted on the other."""
+        cost = 0.0
+        for half, (own, common) in zip(halves, reversed(fits), strict=True):
+            errors, flips = half.counts(share * own + (1 - share) * common)
+            cost += errors + price * flips
+        return cost
 
     share = min(SHARES, key=held_out_cost)
-    biases = _shrunk(*_fit(samples, price), share)
+    own, common = _fit(samples, price)
+    biases = share * own + (1 - share) * common
     return biases if share > 0 and biases.any() else None
 
 
-def _price(samples: HeldOut, max_nfr: float | None, max_er_increase: float | None) -> float:
-    """What a flip costs where the classes' own biases meet the budget on the samples that they are fitted on."""
+def _price(samples: ValidationSamples, max_nfr: float | None, max_er_increase: float | None) -> float:
+    """The price of a flip at which the classes' own biases meet the budget on the samples that fit them."""
     counts = [samples.counts(_fit(samples, price)[0]) for price in PRICES]
     if max_nfr is not None:
         most = max_nfr * samples.n_old
@@ -54,7 +59,7 @@ def _price(samples: HeldOut, max_nfr: float | None, max_er_increase: float | Non
     return max((p for p, (wrong, _) in zip(PRICES, counts, strict=True) if wrong <= most), default=PRICES[0])
 
 
-def _fit(samples: HeldOut, price: float) -> tuple[FloatArray, FloatArray]:
+def _fit(samples: ValidationSamples, price: float) -> tuple[FloatArray, FloatArray]:
     """(C,) each: the bias of every class by itself, and the one of all together."""
     new, old = np.flatnonzero(samples.is_new), np.flatnonzero(~samples.is_new)
     best_new = new[samples.logits[:, new].argmax(axis=1)]
@@ -85,12 +90,3 @@ def _cheapest(gap: FloatArray, cost: FloatArray, rows: IntArray) -> float:
     last = float(gap[order[at - 1]])
     following = float(gap[order[at]]) if at < order.size else 1.01 * last
     return (last + following) / 2
-
-
-def _shrunk(own: FloatArray, common: FloatArray, share: float) -> FloatArray:
-    return share * own + (1 - share) * common
-
-
-def _cost(samples: HeldOut, biases: FloatArray, price: float) -> float:
-    errors, flips = samples.counts(biases)
-    return errors + price * flips

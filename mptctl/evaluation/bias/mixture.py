@@ -1,4 +1,4 @@
-"""Two models at inference: the old one's answers mixed in among the old classes. For comparison, at twice the cost."""
+"""Two models at inference, for comparison: the old one's answers mixed in among the old classes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from mptctl.evaluation.bias.held_out import FloatArray, HeldOut
+from mptctl.evaluation.bias.validation_samples import FloatArray, ValidationSamples
 
 WEIGHTS = np.linspace(0, 1, 11)
 
 
 class Mixture(NamedTuple):
-    """What each weight of the old model does: (W,) errors on all samples, and negative flips."""
+    """Errors on all samples and negative flips, (W,) each, by weight of the old model."""
 
     errors: list[int]
     flips: list[int]
 
 
-def mix_old_in(samples: HeldOut, old_logits: FloatArray) -> Mixture:
+def mix_old_in(samples: ValidationSamples, old_logits: FloatArray) -> Mixture:
     """Errors and flips where the old model has a say in which old class it is.
 
     How probable the old classes are together, and each new class, stays the new model's word:

@@ -96,6 +96,17 @@ def count_steps(
 ) -> BiasSteps:
     """Wrong answers as a bias grows, from the places where an answer changes.
 
+    >>> steps = count_steps(
+    ...     at=np.array([1.5]),
+    ...     sample=np.array([0]),
+    ...     change=np.array([1]),
+    ...     before=np.array([False, True]),
+    ...     of_old=np.array([True, True]),
+    ...     to_keep=np.array([True, False]),
+    ... )
+    >>> steps.biases.tolist(), steps.flips.tolist(), steps.wrong_old.tolist()
+    ([0.0, 1.5], [0, 1], [1, 2])
+
     Args:
         at: (E,) positive biases at which one sample's answer becomes right or wrong.
         sample: (E,) whose answer that is.
@@ -152,7 +163,7 @@ def _crossings(scores: Scores) -> FloatArray:
 
 
 def _to_old(scores: Scores, rows: NDArray[np.int64] | slice, bias: FloatArray) -> NDArray[np.bool_]:
-    """Which of some samples are answered with an old class once (n,) `bias` is taken off the new ones."""
+    """(n,) samples that are answered with an old class once (n,) `bias` is taken off the new ones."""
     with np.errstate(over="ignore"):
         shifted = scores.new_logit[rows] - bias
     old = scores.old_logit[rows]

@@ -23,21 +23,22 @@ class Calibration(NamedTuple):
     bins: list[Bin]
 
 
-def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Calibration | None:
-    """Calibration of one model's answers; None without samples.
+def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Calibration:
+    """Computes the calibration of one model's answers to at least one sample.
 
     confidence: (N,) probability of the answer, 0 to 1. right: (N,) whether the answer was right.
     ECE, MCE: bins of equal width (Naeini et al. 2015); AECE: bins of equal count (Nguyen and O'Connor 2015).
     A bin holds low < confidence <= high, the first one its lower edge too: without that, the smallest
     confidence, and every sample where all confidences are equal, would fall out of the adaptive bins.
     Raises NonFiniteError where a confidence is NaN.
+
+    >>> calibrate(np.array([1.0, 1.0]), np.array([True, False])).ece  # sure of both, and right of one
+    0.5
     """
     if np.isnan(confidence).any():
         raise NonFiniteError(
             f"{int(np.isnan(confidence).sum())} confidences are NaN: look at the model's logits"
         )
-    if not confidence.size:
-        return None
     width = np.linspace(0, 1, BINS + 1)
     # Edges between the sorted confidences, interpolated as in that paper's code so that the bins share the
     # samples evenly; the last edge is the largest confidence.
@@ -49,7 +50,11 @@ def calibrate(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> Cali
 
 
 def place_in_bins(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The bin of each value, in the values' shape: low < value <= high, and the first bin its lower edge too."""
+    """The bin of each value, in the values' shape: low < value <= high; the first bin has both its edges.
+
+    >>> place_in_bins(np.array([0.0, 0.5, 0.51]), np.linspace(0, 1, 3)).tolist()
+    [0, 0, 1]
+    """
     return np.clip(np.searchsorted(edges, values, side="left") - 1, 0, edges.size - 2)
 
 

@@ -1,4 +1,4 @@
-"""One model's logits as probabilities: likelihood, Brier score and class-wise calibration, in one pass over blocks."""
+"""Likelihood, Brier score and class-wise calibration of one model's logits, in one pass over blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mptctl.evaluation.reading.predictions import row_blocks
 
 
 class ProbabilityScores(NamedTuple):
-    """What the probabilities of one model are worth.
+    """Scores of the probabilities of one model.
 
     Attributes:
         confidence: (N,) probability of the answer.
@@ -31,6 +31,10 @@ def score_probabilities(
     logits: NDArray[Any], truth: NDArray[np.int64], temperature: float = 1.0
 ) -> ProbabilityScores:
     """Scores of softmax(logits / temperature).
+
+    >>> even = score_probabilities(np.zeros((2, 2)), np.array([0, 1]))
+    >>> round(even.nll, 4), even.brier  # log 2, and 2 / 4
+    (0.6931, 0.5)
 
     Args:
         logits: (N, C), C at least 1, any float type; minus infinity is a class that is never answered.
@@ -62,7 +66,7 @@ def score_probabilities(
 
 
 def shifted(block: NDArray[Any]) -> NDArray[np.float64]:
-    """A block of logits in double precision whose largest of each row is 0, so that no exponential overflows."""
+    """A block of logits in double precision, shifted so that the largest of each row is 0."""
     z = np.array(block, dtype=np.float64)
     with np.errstate(over="ignore"):  # a distance beyond what a number can say is infinite
         z -= z.max(axis=1, keepdims=True)

@@ -1,6 +1,7 @@
-"""One model by itself: how often it is right, and whether its confidence says so, before and after a temperature.
+"""The report on one model: accuracy, and the calibration of its confidence, before and after a temperature.
 
-Figures are fractions, over the test samples of the classes that the model knows unless a field says otherwise.
+Figures are fractions, over the test samples of the classes that the model knows unless a field says
+otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mptctl.files import Model
 
 
 class CalibrationFigures(Model):
-    """What confidence is worth."""
+    """Calibration errors and scores of one model."""
 
     ece: float = Field(description="expected calibration error, 15 bins of equal width")
     aece: float = Field(description="adaptive calibration error, 15 bins of equal count")
@@ -41,7 +42,7 @@ class CalibrationFigures(Model):
 
 
 class CalibrationReport(CalibrationFigures):
-    """One model by itself, as `mptctl evaluate MODEL` measures it."""
+    """The report on one model, as `mptctl evaluate MODEL` prints it."""
 
     name: str = Field(description="where its predictions came from")
     classes: int = Field(description="number of classes it can predict")
@@ -64,25 +65,26 @@ def measure_calibration(
 
     Args:
         model: its predictions on the test set, with logits.
-        validation: its predictions on held-out samples, with logits, for a temperature; None: no temperature is asked
-            for.
+        validation: its predictions on held-out samples, with logits, for a temperature; None: no temperature
+            is asked for.
         warnings: what else is known of it; the report's own warnings follow.
 
     Raises:
-        DataError: no logits, no sample of a class that the model knows, or a validation part that is of other classes
-            or is the test set.
+        DataError: no logits, no sample of a class that the model knows, or a validation part that is of other
+            classes or is the test set.
     """
     remarks = [*warnings, *check_spelling([model]), *probabilities([model])]
     check_counted([model])
     logits, truth, right = _known(model)
     if not len(truth):
         raise DataError(
-            f"{model.name}: none of its {len(model)} samples is of a class that it knows; test on its own classes"
+            f"{model.name}: none of its {len(model)} samples is of a class that it knows; test on its own "
+            "classes"
         )
     if len(truth) < len(model):
         remarks.append(
-            f"{len(model) - len(truth):,} of {len(model):,} test samples are of classes that the model does not "
-            "know; they count in the error on all test samples alone"
+            f"{len(model) - len(truth):,} of {len(model):,} test samples are of classes that the model does "
+            "not know; they count in the error on all test samples alone"
         )
     figures = _figures(logits, truth, right)
     if figures.nll is None:
@@ -113,19 +115,15 @@ def measure_calibration(
 
 
 def _known(model: Predictions) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_]]:
-    """Logits (n, C), column of the true class (n,), and whether the answer is right, of samples of known classes."""
-    if model.logits is None or model.classes is None:
-        raise DataError(
-            f"{model.name}: has predictions without `logits`, from which no confidence follows; write `logits`, (N, C)"
-        )
-    classes = np.array(model.classes, dtype=np.str_)
+    """Logits (n, C), columns of the true classes (n,) and right answers (n,) of samples of known classes."""
+    logits, names = model.scored
+    classes = np.array(names, dtype=np.str_)
     order = np.argsort(classes)
     at = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
     column = order[at].astype(np.int64)
     known = classes[column] == model.labels
     # Where all are known the logits stay where they are, possibly on disk.
-    logits = model.logits if known.all() else model.logits[known]
-    return logits, column[known], (model.preds == model.labels)[known]
+    return (logits if known.all() else logits[known]), column[known], (model.preds == model.labels)[known]
 
 
 def _figures(
@@ -133,7 +131,6 @@ def _figures(
 ) -> CalibrationFigures:
     scores = score_probabilities(logits, truth, temperature)
     calibration = calibrate(scores.confidence, right)
-    assert calibration is not None  # there is a sample
     return CalibrationFigures(
         ece=calibration.ece,
         aece=calibration.aece,
@@ -146,7 +143,7 @@ def _figures(
 
 
 def _doubts(model: Predictions, validation: Predictions) -> list[str]:
-    """Warnings on a validation part; DataError where a temperature fitted on it would say nothing of the model."""
+    """Warnings on a validation part; DataError where no temperature for the model can be fitted on it."""
     if validation.classes is not None and set(validation.classes) != set(model.classes or ()):
         strange = sorted(set(validation.classes) ^ set(model.classes or ()))
         raise DataError(
@@ -156,7 +153,7 @@ def _doubts(model: Predictions, validation: Predictions) -> list[str]:
     shared = len(np.intersect1d(model.ids, validation.ids))
     if shared == len(model):
         raise DataError(
-            f"{validation.name}: holds the test samples of {model.name}; fit the temperature on samples held out of "
-            "both training and testing"
+            f"{validation.name}: holds the test samples of {model.name}; fit the temperature on samples held "
+            "out of both training and testing"
         )
     return [f"{shared:,} ids of the validation samples are ids of test samples too"] * bool(shared)

@@ -30,7 +30,13 @@ class TemperatureFit(NamedTuple):
 def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> TemperatureFit:
     """The temperature T with the smallest mean of -log softmax(logits / T)[y] (Guo et al. 2017).
 
-    That mean is convex in 1/T, and its slope there is the mean of sum_k p_k l_k - l_y: where the slope is 0, is T.
+    That mean is convex in 1/T, and its slope there is the mean of sum_k p_k l_k - l_y: where the slope is 0,
+    is T.
+
+    >>> logits = np.array([[2.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 0.0]])
+    >>> fitted = fit_temperature(logits, np.array([0, 0, 1, 1]))
+    >>> round(fitted.temperature, 4)  # three of four are right: softmax(2 / T) = 3 / 4, so that T = 2 / log 3
+    1.8205
 
     Args:
         logits: (N, C) of held-out samples, any float type.
@@ -49,10 +55,13 @@ def fit_temperature(logits: NDArray[Any], truth: NDArray[np.int64]) -> Temperatu
     if slope(0.0, logits, truth) >= 0:
         return TemperatureFit(
             None,
-            "the fit diverges: on the validation samples the true class has no larger logit than classes have on "
-            "average, and a higher temperature is always better",
+            "the fit diverges: on the validation samples the true class has no larger logit than classes "
+            "have on average, and a higher temperature is always better",
         )
-    certain = "the fit diverges: nearly all validation predictions are right, and a lower temperature is always better"
+    certain = (
+        "the fit diverges: nearly all validation predictions are right, and a lower temperature is always "
+        "better"
+    )
     # Asked for itself, since far out the slope is lost in rounding.
     if not behind.any():
         return TemperatureFit(None, certain)
@@ -88,7 +97,7 @@ def slope(inverse: float, logits: NDArray[Any], truth: NDArray[np.int64]) -> flo
 
 
 def _behind(logits: NDArray[Any], truth: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(N,) how far the logit of the true class lies below the largest one; 0 where the answer is right or ties."""
+    """(N,) distance of the true class's logit from the largest one; 0 where the answer is right or ties."""
     behind = np.empty(len(truth))
     for rows in row_blocks(logits):
         behind[rows] = -np.take_along_axis(shifted(logits[rows]), truth[rows, None], axis=1)[:, 0]

@@ -1,1 +1,1 @@
-"""The release gate: limits and a gate file held against a comparison, drafts of gate files, and past verdicts."""
+"""The release gate: limits and gate files held against a comparison, drafts of them, and past verdicts."""

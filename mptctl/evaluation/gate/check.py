@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mptctl.errors import DataError
 from mptctl.evaluation.decision import PROBABILITY, Decision, decide, more_samples
+from mptctl.evaluation.flip_report import NarrowReading
 from mptctl.evaluation.limits import LimitKind, Limits
+from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.sanity import IDENTICAL, never_right
 from mptctl.evaluation.rates import Counts
+from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.verdict import Gate, GateCheck, LimitRow, WaiverRow
+
+REMEDY = "give --old-classes FILE (or all)"
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,12 @@ def check_gate(
 ) -> Gate:
     """Hold a flip table against limits. A rate that is not defined fails its limit.
 
-    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the value does.
+    With a confidence the two-sided interval answers: pass, fail or undecided (`decide`); without one the
+    value does.
+
+    >>> table = Counts(both_right=6, negative_flips=1, positive_flips=2, both_wrong=1)
+    >>> check_gate(table, Limits(max_nfr=0.05)).checks[0].message
+    'NFR 10.00 % exceeds the limit of 5 %'
 
     Args:
         counts: the flip table.
@@ -79,7 +90,7 @@ def check_gate(
 def _conditions(
     counts: Counts, limits: Limits, identical: bool, unfinished: Sequence[str]
 ) -> list[GateCheck]:
-    """What makes every limit meaningless, whatever its value."""
+    """The conditions that make every limit meaningless, whatever its value."""
     failed: list[tuple[str, str]] = []
     if identical and not limits.allow_identical:
         failed.append(("identical", f"{IDENTICAL}; name the replacement, or give --allow-identical"))
@@ -161,6 +172,82 @@ def _samples_needed(more: int | None, place: str) -> str:
         return "no number of samples within reach would settle it at this rate"
     of = f"of {place}" if place else "of old classes"
     return (
-        f"about {more:,} more samples {of} would settle it with {100 * PROBABILITY:g} % probability, if the rate stays "
-        "the same (a gate that is repeated on more samples no longer has its level)"
+        f"about {more:,} more samples {of} would settle it with {100 * PROBABILITY:g} % probability, if the "
+        "rate stays the same (a gate that is repeated on more samples no longer has its level)"
     )
+
+
+@dataclass(frozen=True)
+class BothReadings:
+    """A gate that holds for both readings of an old model that does not say which classes it knows.
+
+    Attributes:
+        gate: the stricter one.
+        reading: the other reading.
+        warning: what a reader of the numbers should know.
+    """
+
+    gate: Gate
+    reading: NarrowReading
+    warning: str
+
+
+def evaluate_both(
+    answers: PairedAnswers, silent: frozenset[str], gate: Gate, again: Callable[[PairedAnswers], Gate]
+) -> BothReadings | None:
+    """Holds the gate also without the labels that the old model never answers, which it may not know.
+
+    Args:
+        answers: with all labels as old classes.
+        silent: labels that the old model never answers.
+        gate: the verdict on them.
+        again: the verdict on other old classes.
+
+    Returns:
+        None where there is no such label, or no sample without them.
+    """
+    narrow = PairedAnswers(answers.pairing, answers.old_classes - silent)
+    counts = narrow.counts()
+    if not silent or not counts.total:
+        return None
+    reading = NarrowReading(never_answered=sorted(silent), counts=counts)
+    try:
+        other = again(narrow)
+    except DataError as error:  # a rule of the gate file on what cannot flip in this reading
+        refused = failed_condition("old-classes", str(error))
+        other = gate.model_copy(update={"passed": False, "answer": "fail", "checks": [refused]})
+    name = answers.pairing.models["old"].name
+    nfr = f"{100 * counts.negative_flips / counts.total:.2f} % ({counts.negative_flips:,} / {counts.total:,})"
+    said = (
+        f"{name} never predicts {len(silent)} of the labels ({first(sorted(silent))}); if it does not know "
+        f"them, NFR is {nfr}"
+    )
+    if other.passed != gate.passed:
+        said += f", and the verdict differs; the stricter one is used; {REMEDY}"
+    elif gate.checks:
+        said += ", and the verdict is the same"
+    return BothReadings(stricter(gate, other, REMEDY), reading, said)
+
+
+def stricter(gate: Gate, other: Gate, remedy: str) -> Gate:
+    """A gate that passes where both do; where the other alone fails, a check of its own says so."""
+    if other.passed or not gate.passed:
+        return gate
+    reasons = "; ".join(check.message for check in other.checks if not check.passed)
+    check = GateCheck(
+        name="old-classes",
+        limit=None,
+        value=None,
+        tested=None,
+        answer=other.answer,
+        passed=False,
+        message="OLD does not say which classes it knows, and on those that it predicts: "
+        f"{reasons}; {remedy}",
+    )
+    update = {
+        "passed": False,
+        "answer": other.answer,
+        "failed": [*gate.failed, check.name],
+        "checks": [*gate.checks, check],
+    }
+    return gate.model_copy(update=update)

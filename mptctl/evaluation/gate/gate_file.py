@@ -1,4 +1,4 @@
-"""The gate file: limits, slices that have their own, samples that may never flip, and flips that were agreed to."""
+"""The gate file: limits, also of slices, samples that may never flip, and flips that were agreed to."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class ListedIds:
 
     Attributes:
         path: of that file.
-        lines: on which each id stands first. Messages name lines, never the text: a gate file may come from somebody
-            who may not read what it names.
+        lines: on which each id stands first. Messages name lines, never the text: a gate file may come from
+            somebody who may not read what it names.
     """
 
     path: Path
@@ -102,7 +102,7 @@ class ListedIds:
 
 
 class GateFile(Typed):
-    """What a release must keep to, as a file that is reviewed like code."""
+    """The rules of a release, as a file that is reviewed like code."""
 
     confidence: float | None = Field(default=None, description="level of the interval that decides")
     limits: FileLimits = Field(default=FileLimits(), description="over all samples of old classes")
@@ -129,7 +129,8 @@ class GateFile(Typed):
     def merged(self, flags: Limits) -> Limits:
         """These limits and those of flags: of two settings the one with which fewer releases pass.
 
-        An undecided limit fails, whatever flags say: with that, a higher confidence is always the stricter one.
+        An undecided limit fails, whatever flags say: with that, a higher confidence is always the stricter
+        one.
 
         Raises:
             UsageError: neither holds anything, so that every release would pass.

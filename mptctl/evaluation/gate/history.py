@@ -22,7 +22,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 
 
 class Release(Model):
-    """One comparison, as a line of the history."""
+    """A comparison, as a line of the history."""
 
     date: datetime.date = Field(description="the day on which it was added")
     old: str = Field(description="the model in production")
@@ -44,7 +44,7 @@ class Release(Model):
 
 
 class History(Model):
-    """What `mptctl history --json` prints."""
+    """The page that `mptctl history --json` prints."""
 
     releases: list[Release] = Field(description="in the order in which they were added")
 
@@ -100,8 +100,8 @@ def read_history(path: Path) -> list[Release]:
             problem = error.errors()[0]
             where = ".".join(map(str, problem["loc"]))
             raise DataError(
-                f"{path}: line {number} is damaged ({f'{where}: ' if where else ''}{problem['msg']}); correct it, or "
-                "remove the line"
+                f"{path}: line {number} is damaged ({f'{where}: ' if where else ''}{problem['msg']}); "
+                "correct it, or remove the line"
             ) from error
     return found
 

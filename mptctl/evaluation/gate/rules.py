@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
 from mptctl.errors import DataError, some
 from mptctl.evaluation.gate.check import Scope, check_gate, failed_condition
 from mptctl.evaluation.gate.gate_file import GateFile, ListedIds, Waiver
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.slices.source import SliceSource, slice_name
+from mptctl.evaluation.slices.source import Slice, SliceSource, slice_name
 from mptctl.evaluation.verdict import Gate, GateCheck, WaiverRow
 from mptctl.files.explained import shown
 
@@ -31,9 +32,9 @@ def evaluate_gate(
 ) -> tuple[Gate, frozenset[str]]:
     """The verdict on a comparison, and the ids of the flips that are waived.
 
-    A waived flip does not count among the flips of any limit nor for `must_keep`. It stays a sample, a right answer of
-    OLD and an error of NEW, because the new model is wrong there whoever agreed to it; so it counts in the error
-    increase, and no denominator shrinks.
+    A waived flip does not count among the flips of any limit nor for `must_keep`. It stays a sample, a right
+    answer of OLD and an error of NEW, because the new model is wrong there whoever agreed to it; so it counts
+    in the error increase, and no denominator shrinks.
 
     Args:
         source: the samples by the columns that the rules name.
@@ -49,15 +50,48 @@ def evaluate_gate(
     ids = dict.fromkeys([*keep.ids, *(w.id for w in rules.waivers if w.id is not None)])
     _refuse_strangers(source, list(ids), rules.listed)
     for by in [*(rule.by for rule in rules.slices), *(waiver.by for waiver in rules.waivers), keep.by]:
-        if by is not None and source.one(by) is None:
-            raise DataError(
-                f"--gate: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, or "
-                "remove it"
+        if by is not None:
+            _slice_at(source, by)
+    held = _hold_waivers(source, rules.waivers, today)
+    waived, checks = held.flips, held.checks
+    if keep.ids or keep.by is not None:
+        checks = [*checks, _kept(source, rules, waived)]
+    inside = source.flips_in([rule.by for rule in rules.slices]) if waived else [waived] * len(rules.slices)
+    level = {"confidence": limits.confidence, "undecided": limits.undecided}
+    gate = check_gate(
+        source.answers.counts(),
+        limits,
+        identical=identical,
+        unfinished=unfinished,
+        waived=len(waived),
+        scopes=[
+            Scope(
+                name=slice_name(rule.by),
+                counts=_slice_at(source, rule.by).counts,
+                limits=Limits(**rule.fractions(), **level),
+                waived=len(waived & flips),
             )
-    covered = _covered(source, rules.waivers)
+            for rule, flips in zip(rules.slices, inside, strict=True)
+        ],
+        rules=checks,
+        waivers=held.rows,
+    )
+    return gate, waived
+
+
+class HeldWaivers(NamedTuple):
+    """Waivers held against the flips: for the report, the flips that they waive, and checks that failed."""
+
+    rows: list[WaiverRow]
+    flips: frozenset[str]
+    checks: list[GateCheck]
+
+
+def _hold_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -> HeldWaivers:
+    covered = _covered(source, waivers)
     rows = [
         WaiverRow(
-            name=_name(waiver),
+            name=waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {}),
             reason=waiver.reason,
             owner=waiver.owner,
             expires=waiver.expires,
@@ -66,7 +100,7 @@ def evaluate_gate(
             exceeded=waiver.max_flips is not None and len(flips) > waiver.max_flips,
             flips=len(flips),
         )
-        for waiver, flips in zip(rules.waivers, covered, strict=True)
+        for waiver, flips in zip(waivers, covered, strict=True)
     ]
     # Many waivers may be of one slice, whose flips are one set.
     holding = {flips for row, flips in zip(rows, covered, strict=True) if not (row.expired or row.exceeded)}
@@ -78,27 +112,18 @@ def evaluate_gate(
             checks.append(_expired(row, needed[flips]))
         elif row.exceeded and needed[flips]:
             checks.append(_exceeded(row))
-    if keep.ids or keep.by is not None:
-        checks.append(_kept(source, rules, waived))
-    scopes = []
-    inside = source.flips_in([rule.by for rule in rules.slices]) if waived else [waived] * len(rules.slices)
-    for rule, flips in zip(rules.slices, inside, strict=True):
-        found = source.one(rule.by)
-        assert found is not None
-        own = len(waived & flips)
-        confidence = {"confidence": limits.confidence, "undecided": limits.undecided}
-        scopes.append(Scope(slice_name(rule.by), found.counts, Limits(**rule.fractions(), **confidence), own))
-    gate = check_gate(
-        source.answers.counts(),
-        limits,
-        identical=identical,
-        unfinished=unfinished,
-        waived=len(waived),
-        scopes=scopes,
-        rules=checks,
-        waivers=rows,
-    )
-    return gate, waived
+    return HeldWaivers(rows, waived, checks)
+
+
+def _slice_at(source: SliceSource, by: Mapping[str, str]) -> Slice:
+    """The slice of some values; DataError where no sample of an old class is there."""
+    found = source.one(by)
+    if found is None:
+        raise DataError(
+            f"--gate: the slice {shown(slice_name(by))} has no test sample of an old class; correct it, "
+            "or remove it"
+        )
+    return found
 
 
 def _refuse_strangers(source: SliceSource, ids: Sequence[str], listed: ListedIds | None) -> None:
@@ -121,44 +146,46 @@ def _refuse_strangers(source: SliceSource, ids: Sequence[str], listed: ListedIds
 
 
 def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[str]]:
-    """The flips that each waiver is for, expired or not: a query for those by id, and one for each crossing."""
+    """The flips of each waiver, expired or not, by one query for all ids and one for each crossing."""
     single = [waiver.id for waiver in waivers if waiver.id is not None]
     flipped = frozenset(source.flips_among(single)) if single else frozenset[str]()
     inside = iter(source.flips_in([waiver.by for waiver in waivers if waiver.by is not None]))
     return [frozenset({waiver.id} & flipped) if waiver.id is not None else next(inside) for waiver in waivers]
 
 
-def _name(waiver: Waiver) -> str:
-    return waiver.id if waiver.by is None and waiver.id is not None else slice_name(waiver.by or {})
-
-
 def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
     return failed_condition(
         "expired-waiver",
-        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on {row.expires}, and "
-        f"{len(flips):,} flip{'s' * (len(flips) > 1)} still need{'s' * (len(flips) == 1)} it "
-        f"({first(flips)}); renew it, or mend the model",
+        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on "
+        f"{row.expires}, and {len(flips):,} flip{'s' * (len(flips) > 1)} still need{'s' * (len(flips) == 1)} "
+        f"it ({first(flips)}); renew it, or mend the model",
     )
 
 
 def _exceeded(row: WaiverRow) -> GateCheck:
     return failed_condition(
         "exceeded-waiver",
-        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most {row.max_flips:,} "
-        f"flips, and there are {row.flips:,}; none of them is waived; agree to more, or mend the model",
+        f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) is for at most "
+        f"{row.max_flips:,} flips, and there are {row.flips:,}; none of them is waived; agree to more, or "
+        "mend the model",
     )
 
 
 def _kept(source: SliceSource, rules: GateFile, waived: frozenset[str]) -> GateCheck:
-    """No flip at all among what must be kept; it fails where OLD gets none of that right, as an n/a rate does."""
+    """The check that nothing flips of what must be kept; it fails, too, where OLD gets none of that right."""
     keep = rules.must_keep
-    flips = {*(source.flips_among(keep.ids) if keep.ids else ()), *(source.flips(keep.by) if keep.by else ())}
+    flips = set(source.flips_among(keep.ids)) if keep.ids else set[str]()
+    if keep.by is not None:
+        flips |= source.flips_in([keep.by])[0]
     left = sorted(flips - waived)
     samples, right = source.count(keep.ids, keep.by)
     if left:
         message = f"{len(left):,} of the samples that must be kept flipped ({first(left)})"
     elif not right:
-        message = f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the list"
+        message = (
+            f"OLD is wrong on all {samples:,} samples that must be kept, so that none can flip; correct the "
+            "list"
+        )
     elif right < samples:
         message = f"every sample that must be kept and that OLD gets right is kept ({right:,} of {samples:,})"
     else:

@@ -1,1 +1,1 @@
-"""Two models on the same samples: joined by id, also out of memory, and each sample's answers beside each other."""
+"""Two models on the same samples: joined by id, also out of memory, and their answers side by side."""

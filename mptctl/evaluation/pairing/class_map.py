@@ -29,49 +29,19 @@ OLD_ROLES = frozenset({"old", "noise_floor"})
 
 @dataclass(frozen=True)
 class ClassMap:
-    """What became of classes. A name that is not in it stands for itself.
+    """The names that classes have in OLD and in NEW. A name that is not in it stands for itself.
 
-    Several old names of one new name are one class, under the new name; several new names of one old name are one
-    class, under the old name. So each model is asked only what both can tell apart, and right is right in that.
+    Several old names of one new name are one class, under the new name; several new names of one old name are
+    one class, under the old name. So each model is asked only what both can tell apart, and right is right in
+    that.
 
     Attributes:
         name: of the file, for messages.
-        pairs: old name and new name, in the order of the file.
+        classes: every class of the map: its common name, and what it is called by either model.
     """
 
     name: str
-    pairs: tuple[tuple[str, str], ...]
-
-    @cached_property
-    def classes(self) -> list[MappedClass]:
-        """Every class of the map: its common name, and what it is called by either model.
-
-        Raises:
-            UsageError: a name that is both merged and split, or that two classes would have in common.
-        """
-        after: dict[str, list[str]] = {}
-        before: dict[str, list[str]] = {}
-        for old, new in self.pairs:
-            after.setdefault(old, []).append(new)
-            before.setdefault(new, []).append(old)
-        found: list[MappedClass] = []
-        for old, names in after.items():
-            if len(names) > 1:
-                if tangled := [name for name in names if len(before[name]) > 1]:
-                    raise UsageError(
-                        f"--class-map {self.name}: {shown(old)} is split, and {shown(tangled[0])}, one of its parts, "
-                        "has other old names too; give each name to one merge or one split"
-                    )
-                found.append(MappedClass(name=old, old=[old], new=names))
-            elif before[names[0]][0] == old:
-                found.append(MappedClass(name=names[0], old=before[names[0]], new=names))
-        common = Counter(each.name for each in found)
-        if twice := [name for name, count in common.items() if count > 1]:
-            raise UsageError(
-                f"--class-map {self.name}: {first(twice)} is split, and what another class becomes; give that another "
-                "name in the predictions and in the map"
-            )
-        return found
+    classes: list[MappedClass]
 
     @cached_property
     def old(self) -> dict[str, str]:
@@ -86,12 +56,12 @@ class ClassMap:
     def applied(self, models: Mapping[str, Predictions]) -> dict[str, Predictions]:
         """Models by role under common names.
 
-        Labels of a file are in its model's names, or in the other one's where its model knows no such class. Those
-        of a checkpoint are the split's, which are NEW's.
+        Labels of a file are in its model's names, or in the other one's where its model knows no such class.
+        Those of a checkpoint are the split's, which are NEW's.
 
         Raises:
-            DataError: a name of the map that its model does not know, or one that would fall together with another
-                class without a word of it in the map.
+            DataError: a name of the map that its model does not know, or one that would fall together with
+                another class without a word of it in the map.
             StorageError: logits that are to be merged do not fit into memory.
         """
         for role, here in (("old", self.old), ("new", self.new)):
@@ -99,7 +69,7 @@ class ClassMap:
         return {role: self.renamed(role, model) for role, model in models.items()}
 
     def renamed(self, role: str, model: Predictions) -> Predictions:
-        """One model under common names; StorageError as `applied`."""
+        """A model under common names; StorageError as `applied`."""
         own, other = (self.old, self.new) if role in OLD_ROLES else (self.new, self.old)
         labels = self.old | self.new if model.origin == "checkpoint" else other | own
         return _renamed(model, labels, own)
@@ -122,8 +92,8 @@ class ClassMap:
         common = {each.name for each in self.classes}
         if clash := sorted((answers & common) - here.keys()):
             raise DataError(
-                f"--class-map {self.name}: {model.name} also knows {first(clash)}, which the map gives to another "
-                f"class; say in it what becomes of {shown(clash[0])}"
+                f"--class-map {self.name}: {model.name} also knows {first(clash)}, which the map gives to "
+                f"another class; say in it what becomes of {shown(clash[0])}"
             )
 
 
@@ -133,13 +103,43 @@ def read_class_map(path: Path) -> ClassMap:
     Raises:
         UsageError: another ending, a file that cannot be read, or what is no map.
     """
-    found = ClassMap(str(path), read_pairs(path, "--class-map", ("old", "new")))
-    assert found.classes  # looked through now, before anything is computed
+    pairs = read_pairs(path, "--class-map", ("old", "new"))
+    return ClassMap(str(path), _mapped_classes(str(path), pairs))
+
+
+def _mapped_classes(name: str, pairs: Sequence[tuple[str, str]]) -> list[MappedClass]:
+    """Every class of the map: its common name, and what it is called by either model.
+
+    Raises:
+        UsageError: a name that is both merged and split, or that two classes would have in common.
+    """
+    after: dict[str, list[str]] = {}
+    before: dict[str, list[str]] = {}
+    for old, new in pairs:
+        after.setdefault(old, []).append(new)
+        before.setdefault(new, []).append(old)
+    found: list[MappedClass] = []
+    for old, names in after.items():
+        if len(names) > 1:
+            if tangled := [each for each in names if len(before[each]) > 1]:
+                raise UsageError(
+                    f"--class-map {name}: {shown(old)} is split, and {shown(tangled[0])}, one of "
+                    "its parts, has other old names too; give each name to one merge or one split"
+                )
+            found.append(MappedClass(name=old, old=[old], new=names))
+        elif before[names[0]][0] == old:
+            found.append(MappedClass(name=names[0], old=before[names[0]], new=names))
+    common = Counter(each.name for each in found)
+    if twice := [each for each, count in common.items() if count > 1]:
+        raise UsageError(
+            f"--class-map {name}: {first(twice)} is split, and what another class becomes; give "
+            "that another name in the predictions and in the map"
+        )
     return found
 
 
 def _renamed(model: Predictions, labels: Mapping[str, str], answers: Mapping[str, str]) -> Predictions:
-    """A model under other names of labels and of answers; logits of classes that become one are their largest."""
+    """A model under other names of labels and answers; of classes that become one the largest logit stays."""
     table = _renamed_table(model.table, labels, answers)
     if model.classes is None:
         return replace(model, table=table)
@@ -157,8 +157,8 @@ def _merged(logits: NDArray[Any], places: Sequence[int], width: int, name: str) 
     size = len(logits) * width * logits.dtype.itemsize
     if size > free_memory():
         raise StorageError(
-            f"--class-map: the logits of {name}, {shown_size(size)} when merged, do not fit into memory; leave them "
-            "out (`pred` alone), or compare fewer samples"
+            f"--class-map: the logits of {name}, {shown_size(size)} when merged, do not fit into memory; "
+            "leave them out (`pred` alone), or compare fewer samples"
         )
     found = np.full((len(logits), width), -np.inf, dtype=logits.dtype)
     for rows in row_blocks(logits):
@@ -173,7 +173,6 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
         return ArrayTable(
             table.ids, _mapped(table.truth, labels), _mapped(table.preds, answers), table.id_kind
         )
-    assert isinstance(table, FileTable)
     work, sides = current(), [pairs_relation(labels), pairs_relation(answers)]
     source = (
         f"(SELECT t.row, t.id, coalesce(l.common, t.label) AS label, coalesce(p.common, t.pred) AS pred "

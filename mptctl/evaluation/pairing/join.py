@@ -11,18 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.pairing.weight_column import Weights
 from mptctl.evaluation.reading.columns import NAMED, first
 from mptctl.evaluation.reading.predictions import Predictions
+from mptctl.evaluation.reading.side_table import SideTable
 from mptctl.evaluation.reading.table import quoted
-from mptctl.evaluation.reading.workspace import WATCHED, Workspace, current
+from mptctl.evaluation.reading.workspace import WATCHED, current
 from mptctl.files.explained import shown
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-# Flips that are looked for among the first ids, for each one that is wanted: chance leaves too few of them then only
-# where flips are far from evenly spread, and all ids are gone through.
+# Flips that are looked for among the first ids, for each one that is wanted: chance leaves too few of them
+# then only where flips are far from evenly spread, and all ids are gone through.
 AMPLE = 8
+WEIGHT = "try_cast(cost.s0 AS DOUBLE)"
+# Weights whose squares a float holds; 0 is one, too. Of NaN, infinity and what is no number this is false.
+SOUND = f"coalesce({WEIGHT} = 0 OR {WEIGHT} BETWEEN 1e-100 AND 1e100, false)"
+# What `Cells.weights` holds, and how many samples have no weight.
+_VALUE = f"CASE WHEN {SOUND} THEN {WEIGHT} ELSE 0 END"
+WEIGHT_SUMS = {
+    "weight_0": f"fsum({_VALUE})",
+    "weight_1": f"fsum({_VALUE} * {_VALUE})",
+    "weight_2": f"max({_VALUE})",
+    "no_weight": f"count(*) FILTER (NOT {SOUND})",
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Cells:
         right: by role, (G,) whether the model is right.
         same: by role, (G,) whether the model answers as the old one does.
         answer: (G,) the new model's answer where it lost what the old one had right; -1 elsewhere.
-        weights: (G, 3) sum, sum of squares, and largest of the samples' weights; None where there are none.
+        weights: (G, 3) sum, sum of squares, and largest of the samples' weights; (0, 3) where there are none.
     """
 
     n: IntArray
@@ -43,7 +54,7 @@ class Cells:
     right: Mapping[str, BoolArray]
     same: Mapping[str, BoolArray]
     answer: IntArray
-    weights: NDArray[np.float64] | None = None
+    weights: NDArray[np.float64]
 
     @property
     def total(self) -> int:
@@ -66,11 +77,36 @@ class Samples:
     answers: Mapping[str, IntArray]
 
 
+@dataclass(frozen=True)
+class Weights:
+    """The weight of each sample.
+
+    Attributes:
+        name: the column and its file, for messages.
+        table: its `s0` is the weight, as text.
+    """
+
+    name: str
+    table: SideTable
+
+    def refused(self, joined: str, base: str, count: int) -> DataError:
+        """The error of weights that are missing or none, with the first three by id."""
+        rows = current().fetch(
+            f"SELECT {base}.id::VARCHAR, cost.s0 FROM {joined} WHERE NOT {SOUND} ORDER BY 1 LIMIT 3"
+        )
+        named = first(f"{sample}: {value or 'missing'}" for sample, value in rows)
+        more = f" and {count - len(rows)} more" if count > len(rows) else ""
+        return DataError(
+            f"--weight {self.name}: {count} samples have no weight ({named}{more}); write a finite number of "
+            "0 or more for each"
+        )
+
+
 class Join:
-    """Tables of models by role, in one order of roles: the first is the one that the others are held against."""
+    """Tables of models by role; the others are held against the first."""
 
     def __init__(self, models: Mapping[str, Predictions], weights: Weights | None = None) -> None:
-        """Raises DataError where ids are numbers in one table and text in another, or stand there again and again."""
+        """Raises DataError where ids are numbers here and text there, or stand in a table again and again."""
         self.models = models
         self.roles = list(models)
         self.weights = weights
@@ -82,17 +118,12 @@ class Join:
                 raise error
 
     @cached_property
-    def work(self) -> Workspace:
-        """Where it is computed."""
-        return current()
-
-    @cached_property
     def relations(self) -> dict[str, str]:
         """SQL by role; ids that are all integers are compared as integers, others as text."""
         made = {}
         number = any(model.table.id_kind == "integers" for model in self.models.values())
         for role, model in self.models.items():
-            relation = model.table.relation(self.work)
+            relation = model.table.relation(current())
             if number and model.table.id_kind == "either":
                 relation = f"(SELECT row, id::BIGINT AS id, label, pred FROM {relation})"
             made[role] = relation
@@ -120,9 +151,10 @@ class Join:
     def count(self, vocabulary: Sequence[str]) -> Cells:
         """The one pass over all samples.
 
-        Hashed row numbers, put together by exclusive or, come to the same over the joined rows as over a table's own
-        only if each row was joined an odd number of times. Where they do on every side and there are as many joined
-        rows as a table has, the join is one to one and complete. Rows are counted from 1 there, because the hash of
+        Hashed row numbers, put together by exclusive or, come to the same over the joined rows as over a
+        table's own only if each row was joined an odd number of times. Where they do on every side and there
+        are as many joined rows as a table has, the join is one to one and complete. Rows are counted from 1
+        there, because the hash of
         0 is 0.
 
         Args:
@@ -132,46 +164,49 @@ class Join:
             DataError: ids or labels that do not match, with how many and the first three.
         """
         base, *others = self.roles
-        keys = [f"{base}.label"]
-        keys += [f"{role}.pred = {base}.label" for role in self.roles]
-        keys += [f"{role}.pred = {'old' if 'old' in self.models else base}.pred" for role in self.roles]
-        keys += [f"CASE WHEN {self.flipped} THEN {'new' if 'new' in self.models else base}.pred END"]
-        sums = [f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles]
+        old, new = (role if role in self.models else base for role in ("old", "new"))
+        keys = {"truth": f"{base}.label"}
+        keys |= {f"right_{role}": f"{role}.pred = {base}.label" for role in self.roles}
+        keys |= {f"same_{role}": f"{role}.pred = {old}.pred" for role in self.roles}
+        keys["answer"] = f"CASE WHEN {self.flipped} THEN {new}.pred END"
         different = " OR ".join(f"{role}.label <> {base}.label" for role in others) or "false"
-        named = [f"{key} AS c{i}" for i, key in enumerate(keys)]
-        named += ["count(*) AS n", f"count(*) FILTER ({different}) AS conflicts"]
-        named += [f"{checksum} AS check_{role}" for role, checksum in zip(self.roles, sums, strict=True)]
-        weights, source = self.weights, self.joined
-        if weights is not None:
-            named += weights.sums
-            source += f" LEFT JOIN {weights.relation} AS cost ON cost.id = {base}.id::VARCHAR"
-        groups = ", ".join(str(i + 1) for i in range(len(keys)))
-        truth, answer = "c0", f"c{len(keys) - 1}"
-        # There may be a cell for every pair of a thousand classes: DuckDB turns their names into places on all cores.
+        sums = {"n": "count(*)", "conflicts": f"count(*) FILTER ({different})"}
+        sums |= {f"check_{role}": f"bit_xor(hash({role}.row::BIGINT + 1))" for role in self.roles}
+        source = self.joined
+        if self.weights is not None:
+            sums |= WEIGHT_SUMS
+            source += f" LEFT JOIN {self.weights.table.relation} AS cost ON cost.id = {base}.id::VARCHAR"
+        named = ", ".join(f"{value} AS {name}" for name, value in (keys | sums).items())
+        # There may be a cell for every pair of a thousand classes: DuckDB turns their names into places on
+        # all cores.
         with self._places(vocabulary) as place:
-            found = self.work.arrays(
-                f"SELECT * REPLACE ({place(truth)} AS {truth}, {place(answer)} AS {answer}) "
-                f"FROM (SELECT {', '.join(named)} FROM {source} GROUP BY {groups})",
+            found = current().arrays(
+                f"SELECT * REPLACE ({place('truth')} AS truth, {place('answer')} AS answer) "
+                f"FROM (SELECT {named} FROM {source} GROUP BY "
+                f"{', '.join(str(i + 1) for i in range(len(keys)))})",
                 "pairing",
                 self._rows,
             )
         n = found["n"].astype(np.int64)
         for role, model in self.models.items():
             joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
-            if n.sum() != model.table.rows or joined != self._checksum(model.table.rows):
+            own = current().fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {model.table.rows} + 1) AS t(i)")
+            if n.sum() != model.table.rows or joined != int(own[0][0]):
                 raise self._unmatched()
         if found["conflicts"].any():
             raise self._conflicting()
-        if weights is not None and found["no_weight"].any():
-            raise weights.refused(source, base, int(found["no_weight"].sum()))
-        k = len(self.roles)
+        weights = np.empty((0, 3))
+        if self.weights is not None:
+            if found["no_weight"].any():
+                raise self.weights.refused(source, base, int(found["no_weight"].sum()))
+            weights = np.stack([found[f"weight_{i}"] for i in range(3)], axis=1)
         return Cells(
             n=n,
-            truth=found[truth],
-            right={role: found[f"c{1 + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
-            same={role: found[f"c{1 + k + i}"].astype(np.bool_) for i, role in enumerate(self.roles)},
-            answer=np.ma.filled(found[answer], -1),
-            weights=None if weights is None else np.stack([found[f"weight_{i}"] for i in range(3)], axis=1),
+            truth=found["truth"],
+            right={role: found[f"right_{role}"].astype(np.bool_) for role in self.roles},
+            same={role: found[f"same_{role}"].astype(np.bool_) for role in self.roles},
+            answer=np.ma.filled(found["answer"], -1),
+            weights=weights,
         )
 
     def samples(self, vocabulary: Sequence[str]) -> Samples:
@@ -182,7 +217,7 @@ class Join:
             chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
             chosen += [f"{place(f'{role}.pred')} AS answer_{role}" for role in self.roles]
             query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
-            found = self.work.arrays(query, "reading samples", self._rows)
+            found = current().arrays(query, "reading samples", self._rows)
         return Samples(
             rows={role: found[f"row_{role}"] for role in self.roles},
             truth=found["truth"],
@@ -192,10 +227,10 @@ class Join:
     @contextmanager
     def _places(self, vocabulary: Sequence[str]) -> Iterator[Callable[[str], str]]:
         """Of the SQL of a label that of its place in the vocabulary."""
-        names = self.work.name()
-        self.work.fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
+        names = current().name()
+        current().fetch(f"CREATE TYPE {names} AS ENUM ({', '.join(map(quoted, vocabulary))})")
         yield lambda label: f"enum_code({label}::{names})::BIGINT"
-        self.work.fetch(f"DROP TYPE {names}")
+        current().fetch(f"DROP TYPE {names}")
 
     def first_flips(self, labels: Sequence[str], limit: int, flips: int) -> list[tuple[str, str, str]]:
         """The first flips by id: (id, class, new answer).
@@ -205,28 +240,22 @@ class Join:
             limit: how many at most.
             flips: how many there are: it says among how few of the first ids enough of them are found.
         """
+        if not flips:
+            return []
         wanted = ", ".join(map(quoted, labels)) or "NULL"
-        found: list[tuple[str, str, str]] = []
-        for bound in (self._early_id(AMPLE * limit / flips), None) if flips else ():
-            early = "true" if bound is None else f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
-            if len(found) < min(limit, flips):
-                found = self.work.fetch(
-                    f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self.joined} WHERE {self.flipped} "
-                    f"AND old.label IN ({wanted}) AND {early} ORDER BY 1 LIMIT {limit}",
-                    "reading flips",
-                    self._rows,
-                )
-        return found
-
-    def _early_id(self, share: float) -> str | None:
-        """SQL: an id that about this share of all ids come before; None for all of them."""
-        table = self.models["old"].table
-        if table.rows < WATCHED or share >= 1:
-            return None
-        return quoted(table.sample[int(share * len(table.sample))])
-
-    def _checksum(self, rows: int) -> int:
-        return int(self.work.fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {rows} + 1) AS t(i)")[0][0])
+        query = (
+            f"SELECT old.id::VARCHAR AS id, old.label, new.pred FROM {self.joined} WHERE {self.flipped} "
+            f"AND old.label IN ({wanted})"
+        )
+        order = f"ORDER BY 1 LIMIT {limit}"
+        table, share = self.models["old"].table, AMPLE * limit / flips
+        if table.rows >= WATCHED and share < 1:
+            bound = quoted(table.sample[int(share * len(table.sample))])
+            early = f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
+            found = current().fetch(f"{query} AND {early} {order}", "reading flips", self._rows)
+            if len(found) >= min(limit, flips):
+                return found
+        return current().fetch(f"{query} {order}", "reading flips", self._rows)
 
     def _refuse_other_ids(self) -> None:
         numbers = [m for m in self.models.values() if m.table.id_kind == "integers"]
@@ -263,7 +292,8 @@ class Join:
         if not found[0]:
             return None
         return DataError(
-            f"{self.models[role].name}: {found[0]} ids stand there more than once ({_named(found)}); keep one row each"
+            f"{self.models[role].name}: {found[0]} ids stand there more than once ({_named(found)}); keep "
+            "one row each"
         )
 
     def _only_in(self, role: str, other: str) -> tuple[int, list[str]]:
@@ -276,7 +306,7 @@ class Join:
         base, *others = self.roles
         for role in others:
             pairs = f"{self.relations[base]} AS one JOIN {self.relations[role]} AS other ON one.id = other.id"
-            rows = self.work.fetch(
+            rows = current().fetch(
                 f"SELECT count(*) OVER (), one.id::VARCHAR, one.label, other.label FROM {pairs} "
                 f"WHERE one.label <> other.label ORDER BY 2 LIMIT {NAMED}"
             )
@@ -289,8 +319,8 @@ class Join:
         raise AssertionError("labels that differ, and none that shows it")
 
     def _first(self, query: str) -> tuple[int, list[str]]:
-        """How many rows of one id a query gives, and the first ids."""
-        rows = self.work.fetch(f"SELECT count(*) OVER (), id FROM ({query}) ORDER BY id LIMIT {NAMED}")
+        """The number of ids that a query gives, and the first of them."""
+        rows = current().fetch(f"SELECT count(*) OVER (), id FROM ({query}) ORDER BY id LIMIT {NAMED}")
         return (rows[0][0] if rows else 0), [row[1] for row in rows]
 
 

@@ -110,7 +110,7 @@ class PairedAnswers:
         return self._flip_tables[replacement]
 
     def changed(self, replacement: str = "new") -> int:
-        """How many samples of old classes the model in a role answers in another way than the old one."""
+        """The number of samples of old classes that a model answers in another way than the old one."""
         cells = self.pairing.cells
         return int(cells.n[self.cells_of_old & ~cells.same[replacement]].sum())
 
@@ -123,6 +123,9 @@ class PairedAnswers:
 
 def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Counts:
     """The flip table of right answers of an old model and of its replacement.
+
+    >>> flip_counts(np.array([True, True, False]), np.array([True, False, False]))
+    Counts(both_right=1, negative_flips=1, positive_flips=0, both_wrong=1)
 
     Args:
         old, new: (N,) which answers are right.
@@ -141,7 +144,11 @@ def flip_counts(old: BoolArray, new: BoolArray, n: IntArray | None = None) -> Co
 
 
 def summed(place: IntArray, n: IntArray, places: int) -> IntArray:
-    """(places,) the sum of `n` at each place."""
+    """(places,) the sum of `n` at each place.
+
+    >>> summed(np.array([0, 2, 0]), np.array([1, 2, 3]), 3).tolist()
+    [4, 0, 2]
+    """
     total = np.zeros(places, dtype=np.int64)
     np.add.at(total, place, n)
     return total

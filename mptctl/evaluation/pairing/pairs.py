@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import CheckpointError, DataError, option
-from mptctl.evaluation.pairing.join import Cells, Join, Samples
-from mptctl.evaluation.pairing.weight_column import Weights
+from mptctl.evaluation.pairing.join import Cells, Join, Samples, Weights
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.reading.spelling import check_counted, check_spelling
@@ -25,7 +24,8 @@ class Pairing:
     Attributes:
         models: the predictions by role, such as `old` and `new`.
         vocabulary: every label, truth or answer, sorted; labels below are places in it.
-        cells: how often each combination of class, right and wrong answers occurs: all that rates are made of.
+        cells: how often each combination of class, right and wrong answers occurs: all that rates are made
+            of.
         join: where the samples themselves are read from, for what needs each of them.
     """
 
@@ -59,6 +59,11 @@ class Pairing:
         """(N,) sample ids, sorted."""
         role, model = next(iter(self.models.items()))
         return model.ids[self.rows[role]]
+
+    def columns(self, role: str) -> NDArray[np.int64]:
+        """(len(vocabulary),) the column of each label in a model's logits; -1 where it does not know it."""
+        place = {label: column for column, label in enumerate(self.models[role].classes or ())}
+        return np.array([place.get(label, -1) for label in self.vocabulary], dtype=np.int64)
 
     def __len__(self) -> int:
         return self.cells.total
@@ -100,7 +105,7 @@ GivenClasses = Sequence[str] | Literal["all"] | None
 def choose_old_classes(
     old: Predictions, new: Predictions, given: GivenClasses = None
 ) -> tuple[frozenset[str], list[str]]:
-    """Which classes are old, and what the reader should know about it.
+    """Chooses the old classes, with warnings about the choice.
 
     The old classes are those given, or those that the old model can answer, or else all labels.
 
@@ -125,7 +130,8 @@ def choose_old_classes(
         chosen = frozenset(given)
         if unknown := sorted(chosen - labels - set(old.classes or ()) - set(new.classes or ())):
             raise DataError(
-                f"{option('old-classes')}: {first(unknown)} not known to either model; use the labels of the test set"
+                f"{option('old-classes')}: {first(unknown)} not known to either model; use the labels of the "
+                "test set"
             )
     elif old.classes is not None:
         chosen = frozenset(old.classes)
@@ -150,8 +156,7 @@ def choose_old_classes(
 
 
 def unanswered_labels(old: Predictions, given: GivenClasses = None) -> frozenset[str]:
-    """Labels that occur and that the old model never answers, where nobody says which classes it knows: they may have
-    come after it."""
+    """Labels that the old model never answers, and so may not know, where nobody names its classes."""
     if given is not None or old.classes is not None:
         return frozenset()
     return frozenset(old.table.labels) - frozenset(old.table.answers)

@@ -1,9 +1,8 @@
-"""Signs of a doubtful comparison: one model twice, an old model that guesses, right predictions nearly all lost."""
+"""Signs of a doubtful comparison: one model twice, an old model that guesses, nearly all flipped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,8 @@ from mptctl.evaluation.reading.predictions import Predictions, row_blocks
 
 IDENTICAL = "OLD and NEW are the same model: nothing was compared"
 LIKELY_CAUSE = "the likely cause is the preprocessing (size, normalisation) or the order of the class names"
-# Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below the other.
+# Chosen, not measured: an old model that was in use is far above the one, a replacement that works far below
+# the other.
 HARDLY_RIGHT = 0.1  # of the way from guessing to never being wrong
 NEARLY_ALL = 0.9  # of the right predictions
 UNRELATED = 0.1  # of the way from chance to keeping every right answer
@@ -24,14 +24,14 @@ LOOKED_AT = 1_000  # rows of logits
 
 
 def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """Whether the models in two roles give one answer to every sample."""
+    """True where the models in two roles give one answer to every sample."""
     if one == "old":
         return bool(pairing.cells.same[other].all())
     return np.array_equal(pairing.answers[one], pairing.answers[other])
 
 
 def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
-    """Whether predictions in two roles are equal: answers, logits where there are any, and classes.
+    """True where predictions in two roles are equal: answers, logits where there are any, and classes.
 
     The order of samples and of columns does not matter; a file that names no classes may be of any.
     """
@@ -57,8 +57,8 @@ def idle_models(pairing: Pairing) -> list[str]:
     models, found = pairing.models, []
     if "noise_floor" in models and same_content(pairing, "old", "noise_floor"):
         found.append(
-            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips nothing; "
-            "name another training of it"
+            f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips "
+            "nothing; name another training of it"
         )
     # Of a baseline without logits nothing is shown.
     if (
@@ -67,14 +67,14 @@ def idle_models(pairing: Pairing) -> list[str]:
         and same_content(pairing, "new", "baseline")
     ):
         found.append(
-            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose shifts are shown anyway; "
-            "name a plain update"
+            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose shifts are shown "
+            "anyway; name a plain update"
         )
     return found
 
 
 def never_right(counts: Counts) -> str:
-    """What to say of an old model without a right answer."""
+    """The sentence on an old model without a right answer."""
     return (
         f"the old model is wrong on all {counts.total:,} samples of old classes, so that nothing can be lost"
     )
@@ -94,8 +94,9 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
         found.append(f"{never_right(counts)}; {LIKELY_CAUSE}")
     elif choices > 1 and right / n <= guessing + HARDLY_RIGHT * (1 - guessing):
         found.append(
-            f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, where "
-            f"guessing among {choices:,} gives {100 * guessing:.2f} %, so NFR cannot be large; {LIKELY_CAUSE}"
+            f"the old model is hardly ever right: on {100 * right / n:.2f} % of the samples of old classes, "
+            f"where guessing among {choices:,} gives {100 * guessing:.2f} %, so NFR cannot be large; "
+            f"{LIKELY_CAUSE}"
         )
     if right and counts.negative_flips / right >= NEARLY_ALL:
         found.append(
@@ -106,7 +107,7 @@ def comparison_warnings(counts: Counts, choices: int) -> list[str]:
 
 
 def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
-    """A warning where the new model keeps hardly more right predictions than its frequencies of classes do by chance.
+    """A warning where the new model keeps hardly more right predictions than chance would.
 
     Args:
         pairing: of `old` and `new`.
@@ -126,23 +127,24 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     if kept / n > chance + UNRELATED * (1 - chance):
         return []
     return [
-        f"the predictions look unrelated: of {n:,} right predictions of the old model the new one keeps {kept:,} "
-        f"({100 * kept / n:.2f} %), and predictions drawn by its frequencies of classes keep {100 * chance:.2f} %; the "
-        "likely cause is ids that name other samples in one of the two, or the order of the class names"
+        f"the predictions look unrelated: of {n:,} right predictions of the old model the new one keeps "
+        f"{kept:,} ({100 * kept / n:.2f} %), and predictions drawn by its frequencies of classes keep "
+        f"{100 * chance:.2f} %; the likely cause is ids that name other samples in one of the two, or the "
+        "order of the class names"
     ]
 
 
 def probabilities(models: Iterable[Predictions]) -> list[str]:
     """Warnings on models whose logits look like the softmax of logits: rows from 0 to 1 that add up to 1."""
-    return [
-        f"{model.name}: its `logits` look like probabilities, from which confidence, margins and calibration come out "
-        "wrong; write what goes into the softmax, or its logarithm"
-        for model in models
-        if model.logits is not None and _are_probabilities(model.logits)
-    ]
-
-
-def _are_probabilities(logits: NDArray[Any]) -> bool:
-    rows = np.asarray(logits[:: max(1, len(logits) // LOOKED_AT)], dtype=np.float64)
-    # Half precision rounds each of many probabilities.
-    return bool(((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all())
+    found = []
+    for model in models:
+        if model.logits is None:
+            continue
+        rows = np.asarray(model.logits[:: max(1, len(model) // LOOKED_AT)], dtype=np.float64)
+        # Half precision rounds each of many probabilities.
+        if ((rows >= 0) & (rows <= 1)).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all():
+            found.append(
+                f"{model.name}: its `logits` look like probabilities, from which confidence, margins and "
+                "calibration come out wrong; write what goes into the softmax, or its logarithm"
+            )
+    return found

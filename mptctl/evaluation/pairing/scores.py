@@ -43,11 +43,9 @@ def score(pairing: Pairing, role: str, old_classes: frozenset[str]) -> Scores | 
     n = len(model)
     place = {label: i for i, label in enumerate(pairing.vocabulary)}
     labels = np.array([place[label] for label in model.classes], dtype=np.int64)  # (C,) column to label
-    column = np.full(len(place), -1, dtype=np.int64)  # label to column
-    column[labels] = np.arange(len(labels))
     # Truth in the order of the file, so that its rows are read one after another.
     truth = np.empty(n, dtype=np.int64)
-    truth[pairing.rows[role]] = column[pairing.truth]
+    truth[pairing.rows[role]] = pairing.columns(role)[pairing.truth]
     is_old = np.array([label in old_classes for label in model.classes], dtype=np.bool_)
 
     confidence, margin = np.empty(n), np.full(n, np.nan)

@@ -1,1 +1,1 @@
-"""Predictions of any program as rows: files and arrays are read, checked, and refused where they can be misread."""
+"""Predictions of any program as rows: read, checked, and refused where they can be misread."""

@@ -1,4 +1,4 @@
-"""What a model answered to pictures without labels, and the files that it is written to."""
+"""Answers of a model to pictures without labels, their files, and the marks of files that we wrote."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.reading.predictions import first_maximum, row_blocks
+from mptctl.evaluation.reading.readers import FORMS, form_of
 from mptctl.files import writing
+from mptctl.files.output_kinds import OutputKind
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One model's answers.
+    """The answers of one model.
 
     Attributes:
         ids: (N,) text: paths of the pictures, or their places.
@@ -39,7 +41,7 @@ class Answers:
         return len(self.ids)
 
     def save(self, path: str | Path) -> Path:
-        """Write a predictions file without labels: `id`, `pred`, `confidence`, and but in CSV `logits` and `classes`.
+        """Write a predictions file without labels, and but in CSV with `logits` and `classes`.
 
         With a column `label` added, `mptctl evaluate` takes it.
 
@@ -56,7 +58,7 @@ class Answers:
 
 
 def answers_writer(path: Path) -> Callable[[Answers, IO[Any]], None]:
-    """What writes the form of a path's ending; UsageError where there is none."""
+    """The writer of the form of a path's ending; UsageError where there is none."""
     if path.suffix.lower() not in _WRITERS:
         raise UsageError(f"{path}: no form of predictions file; use one of {', '.join(_WRITERS)}")
     return _WRITERS[path.suffix.lower()]
@@ -131,3 +133,26 @@ def _write_parquet(found: Answers, stream: IO[Any]) -> None:
 
 
 _WRITERS = {".csv": _write_csv, ".npz": _write_npz, ".parquet": _write_parquet}
+
+
+def _has_columns(needed: set[str], possible: set[str]) -> Callable[[Path], bool]:
+    """Tell whether a file has these columns and no others: to one with others somebody has added work."""
+
+    def known(path: Path) -> bool:
+        if path.suffix.lower() not in FORMS:
+            return False
+        try:
+            found = set(form_of(path).headers(path))
+        except OSError:
+            raise
+        except Exception:  # whatever zipfile, csv and pyarrow raise of what is no file of theirs
+            return False
+        return needed <= found <= needed | possible
+
+    return known
+
+
+ANSWERS = OutputKind(
+    "predictions without labels", _has_columns({"id", "pred", "confidence"}, {"logits", "classes"})
+)
+SAVED = OutputKind("predictions", _has_columns({"id", "label", "pred"}, {"logits", "classes"}))

@@ -1,4 +1,4 @@
-"""Arrays of any library as arrays of numpy: asked by what they offer, so that no library is imported for it."""
+"""Arrays of any library as arrays of numpy, by what they offer, so that no library is imported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, one_line
-from mptctl.evaluation.reading.columns import without_column
+from mptctl.evaluation.reading.columns import listed, without_column
 
 GIVE = "give (N,) labels or predictions, or (N, C) logits, as an array, a column or a list"
 
@@ -18,9 +18,9 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
     """Labels, answers or logits as an array of numpy.
 
     Args:
-        value: (N,) or (N, C): a list, or whatever has `__array__`, `__dlpack__`, `to_numpy`, `tolist` or Arrow's
-            `__arrow_c_array__`: arrays of numpy, torch and jax on any device, columns and tables of pandas and
-            polars, arrays of Arrow. Lists may hold such rows.
+        value: (N,) or (N, C): a list, or whatever has `__array__`, `__dlpack__`, `to_numpy`, `tolist` or
+            Arrow's `__arrow_c_array__`: arrays of numpy, torch and jax on any device, columns and tables of
+            pandas and polars, arrays of Arrow. Lists may hold such rows.
         name: what it is, for messages.
         dimensions: how many it may have.
 
@@ -53,7 +53,7 @@ def _kind(value: Any) -> str:
 
 
 def _converted(value: Any, name: str) -> NDArray[Any]:
-    """What a value offers, the surest first. Lists within are left as they are."""
+    """The array that a value offers, by the surest way that it has. Lists within are left as they are."""
     if isinstance(value, np.ma.MaskedArray):
         return _unmasked(value, name)
     if isinstance(value, np.ndarray):
@@ -80,7 +80,7 @@ def _converted(value: Any, name: str) -> NDArray[Any]:
         value = value.tolist()
     if not isinstance(value, Iterable):
         raise DataError(f"{name}: of {_kind(value)}, which is no array; {GIVE}")
-    return _listed(list(value))
+    return listed(list(value))
 
 
 def _unmasked(array: np.ma.MaskedArray[Any, Any], name: str) -> NDArray[Any]:
@@ -91,14 +91,6 @@ def _unmasked(array: np.ma.MaskedArray[Any, Any], name: str) -> NDArray[Any]:
             f"{name}: {masked} of {array.size} values are masked; fill them, or leave their rows out"
         )
     return _known_float(array.data)
-
-
-def _listed(values: list[Any]) -> NDArray[Any]:
-    """One value each, filled one by one: numpy would make text of numbers beside text, and drop NULs at the end."""
-    found = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        found[i] = value
-    return found
 
 
 def _known_float(array: NDArray[Any]) -> NDArray[Any]:
@@ -122,4 +114,4 @@ def _stacked(array: NDArray[Any], name: str) -> NDArray[Any] | None:
             return None
         return np.stack(rows)
     scalars = [v.item() if getattr(v, "ndim", None) == 0 else v for v in array.tolist()]
-    return _listed(scalars)
+    return listed(scalars)

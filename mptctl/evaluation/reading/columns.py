@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.errors import DataError, some
+from mptctl.errors import DataError, one_line, some
 from mptctl.files.explained import shown
 
 COLUMNS = ("id", "label", "pred", "logits", "classes")
 WRITE = "write integers or text"
+# Bytes that a table takes as Python's values for each byte that it takes as a file: five of text of ten
+# letters.
+SWELLING = 5
 # Names, ids or rows that a message gives at most.
 NAMED = 3
 
@@ -21,6 +24,11 @@ NAMED = 3
 def first(names: Iterable[str]) -> str:
     """The first three of some names as a message may hold them, and how many more there are."""
     return some((shown(name) for name in names), NAMED)
+
+
+def unreadable(path: Path, error: BaseException, form: str = "") -> DataError:
+    """The error of a damaged file."""
+    return DataError(f"{path}: cannot be read{form} ({shown(one_line(error), 200)}); write it again")
 
 
 def rows_named(rows: Sequence[int]) -> str:
@@ -39,8 +47,7 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
     """Labels, ids or class names as text, so that 3 and "3" are the same class whatever the file's type.
 
     Args:
-        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below the first integer which
-            their type cannot tell from its neighbour (2^53 for double precision, 2^24 single, 2^11 half); all but
+        values: (N,) integers, text, bytes in UTF-8, or floats that are whole and below `whole_limit`; all but
             floats may be (N, 1).
         what: the column, for messages.
         name: the file, for messages.
@@ -66,8 +73,31 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
     return _checked(values, what, name)
 
 
+def listed(values: Sequence[Any]) -> NDArray[Any]:
+    """(N,) objects, filled one by one: numpy makes text of numbers beside text, and drops trailing NULs."""
+    found = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return found
+
+
+def class_names(values: Sequence[Any] | NDArray[Any], name: str) -> tuple[str, ...]:
+    """A list of classes as text; DataError as `as_text`."""
+    array = values if isinstance(values, np.ndarray) else listed(values)
+    return tuple(as_text(array, "classes", name).tolist())
+
+
+def whole_limit(dtype: np.dtype[Any]) -> int:
+    """The first integer that a type of floats cannot tell from its neighbour.
+
+    >>> whole_limit(np.dtype("float64")) == 2**53
+    True
+    """
+    return int(2 ** min(np.finfo(dtype).nmant + 1, 63))
+
+
 def without_column(values: NDArray[Any]) -> NDArray[Any]:
-    """(N,) of an array (N, 1) of labels; floats stay, since one column of them may be what a sigmoid gives."""
+    """(N,) of an array (N, 1) of labels; floats stay, since they may be what a sigmoid gives."""
     return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind != "f" else values
 
 
@@ -100,19 +130,19 @@ def _decoded(values: list[bytes], what: str, name: str) -> list[str]:
             wrong.append(ascii(value))
     if wrong:
         raise DataError(
-            f"{name}: {len(wrong)} of {len(values)} values of `{what}` are not UTF-8 ({first(wrong)}); {WRITE}"
+            f"{name}: {len(wrong)} of {len(values)} values of `{what}` are not UTF-8 ({first(wrong)}); "
+            f"{WRITE}"
         )
     return decoded
 
 
 def _whole(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
-    limit = 2 ** min(np.finfo(values.dtype).nmant + 1, 63)
-    sound = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < limit)
+    sound = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < whole_limit(values.dtype))
     if not sound.all():
         wrong = values[~sound]
         raise DataError(
-            f"{name}: {wrong.size} of {values.size} values of `{what}` are not whole numbers that {values.dtype} "
-            f"tells apart ({first([str(v) for v in wrong.tolist()])}); {WRITE}"
+            f"{name}: {wrong.size} of {values.size} values of `{what}` are not whole numbers that "
+            f"{values.dtype} tells apart ({first([str(v) for v in wrong.tolist()])}); {WRITE}"
         )
     return values.astype(np.int64)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import csv
 import json
+import mmap
+import re
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,11 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import COLUMNS, as_text, check_headers, first
+from mptctl.evaluation.reading.columns import COLUMNS, SWELLING, check_headers, class_names, first
+from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, check_rows
+from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
+from mptctl.evaluation.reading.table import IdKind, file_in_sql
+from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
+# An integer of 64 bits as we write it: no plus, no zeros before it.
+CANONICAL = "0|-?[1-9][0-9]{0,17}"
+# NULs, and blanks beside quotes, which DuckDB drops and we keep.
+UNPLAIN = (b"\0", b' "', b'\t"', b'" ', b'"\t')
 
-def read_csv(path: Path) -> dict[str, NDArray[Any]]:
+
+def read(path: Path) -> dict[str, NDArray[Any]]:
     """The columns of a predictions file by name: text, logits (N, C) in double precision, and one class list.
 
     Raises:
@@ -44,14 +56,124 @@ def _lines(file: IO[str], path: Path) -> Iterator[str]:
         yield line
 
 
-def headers_csv(path: Path) -> list[str]:
-    """The names of the columns."""
+def headers(path: Path) -> list[str]:
+    """The names of the columns; csv.Error or UnicodeDecodeError where there are none."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return next(csv.reader(file), [])
+        return next(csv.reader(file, strict=True), [])
+
+
+def memory_needed(path: Path) -> int:
+    """Bytes that `read` takes."""
+    return SWELLING * path.stat().st_size
+
+
+def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
+    """Ids and further columns as DuckDB reads them; those of a list of flips without `as_cell`."""
+    header = headers(path)
+    cells = [f"c{header.index(column)}" for column in ("id", *columns)]
+    if header == [*FLIP_COLUMNS]:
+        cells = [from_cell_sql(cell) for cell in cells]
+    return SideColumns(_in_sql(path, len(header)), cells)
+
+
+def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
+    """Looks through sound predictions without logits, which become a table of DuckDB.
+
+    Args:
+        name: what the parts together are called.
+        parts: the files.
+
+    Returns:
+        None where there are logits, or anything that asks for a second look.
+
+    Raises:
+        DataError: a column that stands in a file twice, or very many different classes.
+        StorageError: more memory is needed than the workspace may take.
+    """
+    work = current()
+    table, scanned = work.name(), None
+    try:
+        columns = _load(table, parts)
+        rows = work.fetch(f"SELECT count(*) FROM {table}")[0][0] if columns else 0
+        if rows:
+            scanned = check_rows(
+                name,
+                f"(SELECT rowid AS row, * FROM {table})",
+                rows,
+                {key: Column(key, key, f"contains({key}, chr(0))") for key in ("id", "label", "pred")},
+                _id_kind(table),
+                has_classes="classes" in columns,
+            )
+    finally:
+        if scanned is None:
+            work.fetch(f"DROP TABLE IF EXISTS {table}")
+    if scanned is not None:
+        weakref.finalize(scanned.table, work.drop_later, f"DROP TABLE IF EXISTS {table}")
+    return scanned
+
+
+def _load(table: str, parts: Sequence[Path]) -> list[str]:
+    """Reads our columns into a table; gives their names, or none where parts need a second look."""
+    import duckdb
+
+    work, loaded = current(), list[str]()
+    for part in parts:
+        header = _plain_header(part)
+        check_headers(part, header)
+        places = {key: header.index(key) for key in COLUMNS if key in header}
+        if not {"id", "label", "pred"} <= places.keys() or "logits" in places:
+            return []
+        if loaded and loaded != [*places]:
+            return []
+        chosen = ", ".join(f"c{place} AS {key}" for key, place in places.items())
+        begin = f"INSERT INTO {table}" if loaded else f"CREATE TABLE {table} AS"
+        loaded = [*places]
+        try:
+            work.fetch(
+                f"{begin} SELECT {chosen} FROM {_in_sql(part, len(header))}",
+                f"reading {part}",
+                max(1, part.stat().st_size // 32),
+            )
+        except duckdb.Error:
+            return []
+    return loaded
+
+
+def _in_sql(path: Path, width: int) -> str:
+    """SQL: a table of so many columns, c0 and so on, as text."""
+    kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(width))
+    return (
+        f"read_csv({file_in_sql(path)}, columns={{{kinds}}}, auto_detect=false, header=true, delim=',', "
+        "quote='\"', escape='\"', strict_mode=true)"
+    )
+
+
+def _plain_header(part: Path) -> list[str]:
+    """The names of the columns; none where the file needs a second look."""
+    with part.open("rb") as file:
+        if not file.seek(0, 2):
+            return []
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if any(content.find(mark) >= 0 for mark in UNPLAIN):
+                return []
+    try:
+        return headers(part)
+    except (UnicodeDecodeError, csv.Error):
+        return []
+
+
+def _id_kind(table: str) -> IdKind:
+    """Either, where every id is an integer as we write it: looked through only where the first one is."""
+    work = current()
+    first_id = work.fetch(f"SELECT id FROM {table} LIMIT 1")[0][0]
+    if first_id is None or not re.fullmatch(CANONICAL, first_id):
+        return "text"
+    query = f"SELECT bool_and(regexp_full_match(id, '{CANONICAL}')) FROM {table}"
+    return "either" if work.fetch(query)[0][0] else "text"
 
 
 class _Table:
-    """One pass over the rows; only our columns are kept, and logits become numbers at once."""
+    """Our columns of a table, in one pass over its rows; logits become numbers at once."""
 
     def __init__(self, path: Path, reader: Any) -> None:
         self.path = path
@@ -63,7 +185,7 @@ class _Table:
         self.wrong: list[str] = []  # rows with another number of fields
         self.other: list[str] = []  # rows whose class list is another one
         self.cell = ""
-        self.names: list[str] = []
+        self.names: tuple[str, ...] = ()
 
     def read(self) -> dict[str, NDArray[Any]]:
         cells: dict[str, list[str]] = {name: [] for name in self.place if name not in ("logits", "classes")}
@@ -90,8 +212,8 @@ class _Table:
             )
         if self.other:
             raise DataError(
-                f"{self.path}: {len(self.other)} cells of `classes` differ from the first ({first(self.other)}); "
-                "write the same list in each row"
+                f"{self.path}: {len(self.other)} cells of `classes` differ from the first "
+                f"({first(self.other)}); write the same list in each row"
             )
         columns: dict[str, NDArray[Any]] = {
             name: np.array(column, dtype=object) for name, column in cells.items()
@@ -133,7 +255,7 @@ class _Table:
         elif names != self.names:
             self.other.append(f"line {self.reader.line_num}")
 
-    def _names(self, cell: str) -> list[str]:
+    def _names(self, cell: str) -> tuple[str, ...]:
         where = f"{self.path}: line {self.reader.line_num}"
         values: Any = None
         for read in (json.loads, ast.literal_eval):  # a list as JSON writes it, or as Python does
@@ -144,8 +266,4 @@ class _Table:
                 continue
         if not isinstance(values, list | tuple) or not values:
             raise DataError(f'{where}: `classes` is no list of names ({shown(cell)}); write ["cat", "dog"]')
-        array = np.empty(len(values), dtype=object)
-        for i, value in enumerate(values):
-            array[i] = value
-        names: list[str] = as_text(array, "classes", where).tolist()
-        return names
+        return class_names(values, where)

@@ -17,7 +17,7 @@ from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """What the models of one comparison have in common.
+    """The samples and classes that the models of one comparison have in common.
 
     Attributes:
         ids, labels: (N,) text.
@@ -34,7 +34,7 @@ class InMemory:
 
     @classmethod
     def of(cls, labels: Any, ids: Any = None, classes: Any = None, old_classes: Any = None) -> InMemory:
-        """Read arrays; without `ids` samples are called by their places, from 0. DataError where they do not fit."""
+        """Read arrays, by default with places from 0 as `ids`; DataError where they do not fit."""
         order = RowOrder()
         truth = as_text(order.in_order(named_array(labels, "labels"), "labels"), "labels", "labels")
         if ids is None:
@@ -49,12 +49,12 @@ class InMemory:
     def predictions(
         self, name: str, value: Any, *, is_old: bool = False, counted: NDArray[np.bool_] | None = None
     ) -> Predictions:
-        """One model's predictions.
+        """The predictions of one model.
 
         Args:
             name: of the model, for messages and reports.
-            value: (N,) answers, or (N, C) logits. Rows with an index are joined with those of the labels by it, and
-                columns with names are the classes of these names.
+            value: (N,) answers, or (N, C) logits. Rows with an index are joined with those of the labels by
+                it, and columns with names are the classes of these names.
             is_old: it is the old model, or another training of it, whose columns `old_classes` names.
             counted: (N,) samples that count; None: all do.
 
@@ -78,15 +78,15 @@ class InMemory:
         return build_predictions(name, ids, labels, None, logits, named)
 
     def _old_columns(self, name: str, old: NDArray[Any]) -> tuple[str, ...] | None:
-        """What the old model's columns are called where they have no names; None where nobody says."""
+        """The classes of the old model's columns where they have no names; None where nobody says."""
         lists = [names for names in (self.old_classes, self.classes) if names is not None]
         if not lists:
             return None
         fitting = [names for names in lists if len(names) == old.shape[1]]
         if not fitting:
             raise DataError(
-                f"{name}: logits of {old.shape[1]} columns, for which neither `classes` nor `old_classes` has the "
-                "names; give old_classes, the label of each column"
+                f"{name}: logits of {old.shape[1]} columns, for which neither `classes` nor `old_classes` "
+                "has the names; give old_classes, the label of each column"
             )
         if fitting[0] != fitting[-1]:
             raise DataError(

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mptctl.errors import UsageError
-from mptctl.evaluation.reading.arrow import register
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files import read_text
@@ -30,7 +29,8 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
         Pairs, each once, in the order of the file; at least one.
 
     Raises:
-        UsageError: another ending, a file that cannot be read or is too large, an empty name, or anything but pairs.
+        UsageError: another ending, a file that cannot be read or is too large, an empty name, or anything but
+            pairs.
         DataError: a device or FIFO.
     """
     name, write = (
@@ -49,7 +49,7 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
 
 def pairs_relation(names: Mapping[str, str]) -> str:
     """SQL: a small relation of `name` and `common`, in the workspace; drop the view when it is done."""
-    return register(current(), {"name": list(names), "common": list(names.values())})
+    return current().register({"name": list(names), "common": list(names.values())})
 
 
 def _read_yaml(name: str, text: str, columns: tuple[str, str]) -> Iterable[tuple[str, str]]:

@@ -51,9 +51,9 @@ def named_array(value: Any, name: str) -> NamedArray:
 class RowOrder:
     """Brings tables with named rows into the order of the labels.
 
-    Nothing is matched by position where names say otherwise: names of one order go together as they stand, the same
-    unique names in another order are joined, and all else is refused. Where the labels have no names, all tables that
-    have some must have them in one order, which is then the labels'.
+    Nothing is matched by position where names say otherwise: names of one order go together as they stand,
+    the same unique names in another order are joined, and all else is refused. Where the labels have no
+    names, all tables that have some must have them in one order, which is then the labels'.
     """
 
     def __init__(self) -> None:
@@ -77,13 +77,13 @@ class RowOrder:
         place = {row: i for i, row in enumerate(found)}
         if set(wanted) != place.keys() or len(place) < len(found) or len(wanted) != len(found):
             raise DataError(
-                f"{name}: its index is not that of {self._whose} ({_unlike(found, wanted)}); give both one index, "
-                f"{BY_PLACE}"
+                f"{name}: its index is not that of {self._whose} ({_unlike(found, wanted)}); give both one "
+                f"index, {BY_PLACE}"
             )
         if self._whose != "labels":
             raise DataError(
-                f"{name}: its index stands in another order than that of {self._whose}, and the labels have none; "
-                f"give labels with that index, {BY_PLACE}"
+                f"{name}: its index stands in another order than that of {self._whose}, and the labels have "
+                f"none; give labels with that index, {BY_PLACE}"
             )
         return table.values[[place[row] for row in wanted]]
 
@@ -111,8 +111,8 @@ def columns_of(
     if table.numbered:
         if any(set(names) == set(columns) and names != columns for names in lists):
             raise DataError(
-                f"{name}: its columns count from 0, and the classes are these numbers in another order; name the "
-                f"columns by class, {BY_PLACE}"
+                f"{name}: its columns count from 0, and the classes are these numbers in another order; name "
+                f"the columns by class, {BY_PLACE}"
             )
         return values, None
     if len(set(columns)) < len(columns):
@@ -155,13 +155,13 @@ def _column_names(value: Any) -> list[Any] | None:
 
 
 def _coordinate(value: Any, dimension: int) -> Any:
-    """What xarray calls the places along a dimension; None where it has no names for them."""
+    """The names that xarray has for the places along a dimension; None where it has none."""
     dims, indexes = value.dims, getattr(value, "indexes", {})
     return indexes.get(dims[dimension]) if dimension < len(dims) else None
 
 
 def _unlike(found: Sequence[Any], wanted: Sequence[Any]) -> str:
-    """How two indexes differ, in a few words."""
+    """The difference of two indexes, in a few words."""
     if len(found) != len(wanted):
         return f"{len(found)} rows for {len(wanted)}"
     known = set(wanted)

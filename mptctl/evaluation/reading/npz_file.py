@@ -6,7 +6,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, StorageError
-from mptctl.evaluation.reading.columns import COLUMNS
-from mptctl.evaluation.reading.workspace import free_memory, shown_size
+from mptctl.evaluation.reading.columns import COLUMNS, as_text
+from mptctl.evaluation.reading.scan import SideColumns
+from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 
-# What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the first byte.
+# What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the
+# first byte.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as they are.
+# Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as
+# they are.
 SWELLING = 3
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What a member says about its array: `start` is where the numbers begin, in bytes from the member's begin."""
+    """The header of a member; its numbers begin `start` bytes after the member's begin."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -39,7 +42,7 @@ class _Header:
         return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
-def read_npz(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
+def read(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any]]:
     """The wanted arrays of a predictions file by name; logits that are not compressed are mapped.
 
     Raises:
@@ -60,10 +63,37 @@ def read_npz(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray
         return {key: _array(path, archive, info, key) for key, info in members.items()}
 
 
-def headers_npz(path: Path) -> list[str]:
+def headers(path: Path) -> list[str]:
     """The names of the arrays."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def memory_needed(path: Path) -> int:
+    """Nothing: `read` holds each array against free memory, and maps logits."""
+    return 0
+
+
+def scan(name: str, parts: Sequence[Path]) -> None:
+    """Archives are always read."""
+
+
+def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
+    """Ids and further arrays, registered with DuckDB as text; DataError where they are not (N,)."""
+    wanted = ["id", *columns]
+    found = read(path, wanted)
+    texts = {}
+    for i, column in enumerate(wanted):
+        values = found[column]
+        if values.ndim != 1 or len(values) != len(found["id"]):
+            raise DataError(f"{path}: `{column}` has shape {values.shape}; write one value for each id")
+        if column == "id":
+            values = as_text(values, column, str(path))
+        texts[f"a{i}"] = (
+            np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+        )
+    view = current().register(texts)
+    return SideColumns(view, list(texts), view)
 
 
 def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
@@ -76,12 +106,13 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str
     header = _read_header(archive, info)
     if header.dtype.hasobject:
         raise DataError(
-            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or floats"
+            f"{path}: `{key}` holds Python objects, which cannot be read safely; write integers, text or "
+            "floats"
         )
     if header.size != info.file_size or min(header.shape, default=0) < 0:
         raise DataError(
-            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} bytes, "
-            f"and the archive holds {info.file_size}; write it again"
+            f"{path}: `{key}` is damaged: its header says {header.shape} {header.dtype}, {header.size} "
+            f"bytes, and the archive holds {info.file_size}; write it again"
         )
     if key == "logits" and info.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
         return _mapped(path, info, header, key)
@@ -90,8 +121,8 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str
     if needed > free:
         raise StorageError(
             f"{path}: `{key}` needs {shown_size(needed)} of memory where {shown_size(free)} are "
-            "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as Parquet, "
-            "which are read piece by piece"
+            "free; write logits uncompressed (numpy.savez), then they stay on disk; write long tables as "
+            "Parquet, which are read piece by piece"
         )
     with archive.open(info) as member:  # verifies the checksum when the last byte is read
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)

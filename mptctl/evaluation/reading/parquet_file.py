@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +13,34 @@ from numpy.typing import NDArray
 from pyarrow import parquet, types
 
 from mptctl.errors import DataError
-from mptctl.evaluation.reading.columns import COLUMNS, as_text, check_headers, empty_cells, rows_named
+from mptctl.evaluation.reading.columns import (
+    COLUMNS,
+    NAMED,
+    SWELLING,
+    as_text,
+    check_headers,
+    empty_cells,
+    first,
+    listed,
+    rows_named,
+    unreadable,
+    whole_limit,
+)
+from mptctl.evaluation.reading.scan import Column, Scanned, SideColumns, check_rows
+from mptctl.evaluation.reading.table import IdKind, file_in_sql
+from mptctl.evaluation.reading.workspace import current
 
-# Rows that are decoded in one go: a class list of 1,000 names in each row is 40 MB of them at ten letters a name.
+# Bytes of a short text or a number as Python's value with its place in an array, and of a logit that is
+# copied once.
+CELL_BYTES, LOGIT_BYTES = 64, 12
+# Columns that DuckDB's reader makes of itself, by which rows are told apart here.
+OF_THE_READER = frozenset({"filename", "file_index", "file_row_number"})
+# Rows that are decoded in one go: a class list of 1,000 names in each row is 40 MB of them at ten letters a
+# name.
 BATCH = 4096
 
 
-def read_parquet(path: Path) -> dict[str, NDArray[Any]]:
+def read(path: Path) -> dict[str, NDArray[Any]]:
     """The columns of a predictions file by name: values, logits (N, C), and one class list.
 
     Raises:
@@ -59,10 +82,131 @@ def read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def headers_parquet(path: Path) -> list[str]:
+def headers(path: Path) -> list[str]:
     """The names of the columns."""
     names: list[str] = parquet.read_schema(path).names
     return names
+
+
+def memory_needed(path: Path) -> int:
+    """Bytes that `read` takes; a value that is stored once may stand in very many rows."""
+    import duckdb
+
+    # Not by pyarrow, which ends the whole program where the figures of a column's chunk do not fit its type.
+    with duckdb.connect(":memory:", config={"autoinstall_known_extensions": False}) as database:
+        chunks = database.execute(
+            "SELECT path_in_schema, num_values, total_uncompressed_size FROM parquet_metadata(?)",
+            [glob.escape(str(path.resolve()))],
+        ).fetchall()
+    needed = 0
+    for place, values, size in chunks:
+        name = place.split(", ")[0]
+        if name == "logits":
+            needed += LOGIT_BYTES * values
+        elif name in COLUMNS and name != "classes":  # of class lists the first is kept
+            needed += max(SWELLING * size, CELL_BYTES * values)
+    return needed
+
+
+def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
+    """Ids and further columns as DuckDB reads them; DataError where ids are floats and no whole numbers."""
+    source, whole = f"read_parquet({file_in_sql(path)}, hive_partitioning=false)", ""
+    kind = parquet.read_schema(path).field("id").type
+    if types.is_floating(kind):
+        rows = current().fetch(
+            f"SELECT count(*) OVER (), id::VARCHAR FROM {source} WHERE {_not_whole('id', kind)} LIMIT {NAMED}"
+        )
+        if rows:
+            raise DataError(
+                f"{path}: {rows[0][0]} values of `id` are not whole numbers that floats of {kind.bit_width} "
+                f"bits tell apart ({first([row[1] for row in rows])}); write integers or text"
+            )
+        whole = "::BIGINT"
+    names = [f'"{column}"' for column in (each.replace('"', '""') for each in columns)]
+    return SideColumns(source, [f"id{whole}::VARCHAR", *(f"{name}::VARCHAR" for name in names)])
+
+
+def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
+    """Looks through sound predictions without logits, which stay in their files.
+
+    Args:
+        name: what the parts together are called.
+        parts: the files.
+
+    Returns:
+        None where there are logits, or anything that asks for a second look.
+
+    Raises:
+        DataError: parts whose columns are not the same, a file that is damaged, or very many different
+            classes.
+        StorageError: more memory is needed than the workspace may take.
+    """
+    fields: dict[str, pa.DataType] = {}
+    starts: list[int] = []
+    rows = 0
+    for part in parts:
+        try:
+            with parquet.ParquetFile(part) as file:
+                schema, n = file.schema_arrow, file.metadata.num_rows
+        except Exception as error:  # a dozen types, as with every damaged file
+            raise unreadable(part, error, " as parquet") from error
+        ours = {key: schema.field(key).type for key in COLUMNS if schema.names.count(key) == 1}
+        # DuckDB tells no upper case from lower case in names of columns, and has some of its own.
+        lower = [header.lower() for header in schema.names]
+        if sum(header in COLUMNS for header in lower) != len(ours) or "logits" in ours:
+            return None
+        if not OF_THE_READER.isdisjoint(lower):
+            return None
+        if starts and ours != fields:
+            raise _unlike(parts[0], fields, part, ours)
+        fields = ours
+        starts.append(rows)
+        rows += n
+    columns: dict[str, Column] = {}
+    for key in ("id", "label", "pred"):
+        column = _column(key, fields[key]) if key in fields else None
+        if column is None or not rows:
+            return None
+        columns[key] = column
+    row = "file_row_number" if len(parts) == 1 else f"({starts})[file_index + 1] + file_row_number"
+    natives = ", ".join(f"{column.native} AS {key}" for key, column in columns.items())
+    classes = ", classes" if "classes" in fields else ""
+    files = ", ".join(map(file_in_sql, parts))
+    source = (
+        f"(SELECT {row} AS row, {natives}{classes} FROM read_parquet([{files}], hive_partitioning=false))"
+    )
+    kind: IdKind = "integers" if _is_number(_value_type(fields["id"])) else "text"
+    return check_rows(name, source, rows, columns, kind, has_classes=bool(classes))
+
+
+def _column(key: str, kind: pa.DataType) -> Column | None:
+    """A column as DuckDB reads it; None where its type is none of ours."""
+    kind, cast = _value_type(kind), "" if key == "id" else "::VARCHAR"
+    if types.is_integer(kind):
+        return Column(key, f"{key}{cast}", "false")
+    if types.is_floating(kind):
+        return Column(key, f"{key}::BIGINT{cast}", _not_whole(key, kind), whole=True)
+    if not _is_label(kind):
+        return None
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return Column(key if is_text else f"decode({key})", key, f"({key} = '' OR contains({key}, chr(0)))")
+
+
+def _not_whole(column: str, kind: pa.DataType) -> str:
+    """SQL that holds for a float which is no whole number that its type tells from its neighbours."""
+    limit = whole_limit(np.dtype(f"float{kind.bit_width}"))
+    return f"NOT (isfinite({column}) AND {column} = trunc({column}) AND abs({column}) < {limit})"
+
+
+def _unlike(
+    wanted_in: Path, wanted: Mapping[str, pa.DataType], part: Path, found: Mapping[str, pa.DataType]
+) -> DataError:
+    key = next(key for key in COLUMNS if wanted.get(key) != found.get(key))
+    one, other = (str(kinds.get(key, "is missing")) for kinds in (wanted, found))
+    return DataError(
+        f"{part}: `{key}`: {other}, and in {wanted_in}: {one}; write the same columns and types into all "
+        "parts"
+    )
 
 
 def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
@@ -82,11 +226,13 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind))
+
+
 def _is_label(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_string(kind)
+    return _is_number(kind) or bool(
+        types.is_string(kind)
         or types.is_large_string(kind)
         or types.is_binary(kind)
         or types.is_large_binary(kind)
@@ -107,17 +253,14 @@ def _empty_rows(file: parquet.ParquetFile, name: str) -> list[int]:
 
 def _values(path: Path, name: str, column: pa.Array) -> NDArray[Any]:
     """A column without empty cells as numbers, or as Python's text."""
-    if types.is_integer(column.type) or types.is_floating(column.type):
+    if _is_number(column.type):
         numbers: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return numbers
     try:
         text = [v.decode("utf-8") if isinstance(v, bytes) else v for v in column.to_pylist()]
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: `{name}` is not UTF-8 ({error.reason}); write integers or text") from error
-    # Filled one by one: numpy would drop a NUL at the end, which is to be found and refused.
-    values = np.empty(len(text), dtype=object)
-    values[:] = text
-    return values
+    return listed(text)
 
 
 def _items(path: Path, name: str, column: pa.Array, start: int) -> tuple[NDArray[np.int64], pa.Array]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.errors import DataError, NonFiniteError
-from mptctl.evaluation.reading.columns import as_text, first
-from mptctl.evaluation.reading.readers import find_parts
+from mptctl.evaluation.reading.columns import as_text, class_names, first
+from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.row_reading import read_rows
-from mptctl.evaluation.reading.scan import scan
 from mptctl.evaluation.reading.table import ArrayTable, Table, number_kind
 from mptctl.files import OpenOutput, writing
 
@@ -25,9 +23,16 @@ from mptctl.files import OpenOutput, writing
 BLOCK = 2**20
 
 
+class Scored(NamedTuple):
+    """(N, C) logits, and the C classes in the order of their columns."""
+
+    logits: NDArray[Any]
+    classes: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Predictions:
-    """What one model answered.
+    """The predictions of one model.
 
     Attributes:
         name: the file or run that it came from.
@@ -47,6 +52,16 @@ class Predictions:
 
     def __len__(self) -> int:
         return self.table.rows
+
+    @property
+    def scored(self) -> Scored:
+        """Logits and classes; DataError where there are only answers."""
+        if self.logits is None or self.classes is None:
+            raise DataError(
+                f"{self.name}: has predictions without `logits`, from which no confidence follows; write "
+                "`logits`, (N, C)"
+            )
+        return Scored(self.logits, self.classes)
 
     @cached_property
     def ids(self) -> NDArray[np.str_]:
@@ -80,7 +95,8 @@ def build_predictions(
         ids, labels, preds: (N,) integers or text; integers become their decimal text (`as_text`).
         logits: (N, C); with them `preds` follows, the first maximum of each row being the answer.
         classes: the C class labels in the order of the logits; without them, integers from 0,
-            and then the labels must be such numbers; those from C on are classes that the model does not know.
+            and then the labels must be such numbers; those from C on are classes that the model does not
+            know.
         origin: where the model is from.
 
     Raises:
@@ -129,11 +145,11 @@ def row_blocks(logits: NDArray[Any]) -> list[slice]:
 
 
 def refuse_one_column(logits: NDArray[Any], name: str) -> None:
-    """DataError where (N, C) logits are one column, as a sigmoid gives: its maximum is class 0 whatever it holds."""
+    """DataError where (N, C) logits are one column, as a sigmoid gives: it is always the largest."""
     if logits.shape[1] == 1:
         raise DataError(
-            f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros before "
-            "what goes into the sigmoid, or the predictions as `pred`, (N,)"
+            f"{name}: `logits` is one column, of which no class is the largest; write (N, 2), such as zeros "
+            "before what goes into the sigmoid, or the predictions as `pred`, (N,)"
         )
 
 
@@ -165,31 +181,22 @@ def read_predictions(path: Path) -> Predictions:
         NonFiniteError: logits that are not finite. StorageError: content that is larger than the memory.
     """
     name, parts = str(path), find_parts(path)
-    found = scan(name, parts)
-    if found is None:
-        return _read_rows(name, parts)
-    classes = None
-    if found.classes is not None:
-        listed = np.empty(len(found.classes), dtype=object)
-        listed[:] = found.classes
-        classes = tuple(as_text(listed, "classes", name).tolist())
-    _check_classes(name, classes)
-    _check_among(name, found.table, classes)
-    return Predictions(name, found.table, None, classes)
-
-
-def _read_rows(name: str, parts: Sequence[Path]) -> Predictions:
-    """Predictions in memory."""
-    columns = read_rows(parts)
-    classes = columns.get("classes")
-    return build_predictions(
-        name,
-        columns["id"],
-        columns["label"],
-        columns.get("pred"),
-        columns.get("logits"),
-        None if classes is None else tuple(as_text(classes, "classes", name).tolist()),
-    )
+    scanned = form_of(parts[0]).scan(name, parts)
+    if scanned is None:
+        columns = read_rows(parts)
+        classes = columns.get("classes")
+        return build_predictions(
+            name,
+            columns["id"],
+            columns["label"],
+            columns.get("pred"),
+            columns.get("logits"),
+            None if classes is None else class_names(classes, name),
+        )
+    names = None if scanned.classes is None else class_names(scanned.classes, name)
+    _check_classes(name, names)
+    _check_among(name, scanned.table, names)
+    return Predictions(name, scanned.table, None, names)
 
 
 def save_predictions(predictions: Predictions, path: Path, open_output: OpenOutput = writing) -> None:
@@ -257,8 +264,8 @@ def _check_start(
         if shifted > right:
             raise DataError(
                 f"{name}: the labels seem to count from 1 and the columns of `logits` from 0 ({shifted} of "
-                f"{len(labels)} predictions are right one class further, {right} as they stand); count labels from 0, "
-                "or write `classes`, the label of each column"
+                f"{len(labels)} predictions are right one class further, {right} as they stand); count "
+                "labels from 0, or write `classes`, the label of each column"
             )
 
 

@@ -1,4 +1,4 @@
-"""Which predictions files can be read, by suffix: `read_csv` of `csv_file.py` beside this file reads `.csv`.
+"""The forms of predictions files, by suffix, and the files that a path names.
 
 Light: the command line names the suffixes in its help.
 """
@@ -7,44 +7,58 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from mptctl.errors import DataError, UsageError, did_you_mean, some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mptctl.evaluation.reading.scan import Scanned, SideColumns
+
     # The arrays that a file has, by the names of `columns.COLUMNS`.
     Columns = dict[str, NDArray[Any]]
 
 
-def _reader(form: str) -> Callable[[Path], Columns]:
-    """The reader of a form, imported when a file is read: pyarrow is slow to import, and most files are archives."""
+class Form(Protocol):
+    """The module of one form of predictions files."""
 
-    def read(path: Path) -> Columns:
-        module = import_module(f"mptctl.evaluation.reading.{form}_file")
-        columns: Columns = getattr(module, f"read_{form}")(path)
-        return columns
+    def read(self, path: Path) -> Columns:
+        """The columns of a file, each row looked at; DataError, or an error of its library."""
 
-    return read
+    def headers(self, path: Path) -> list[str]:
+        """The names of all columns of a file."""
+
+    def memory_needed(self, path: Path) -> int:
+        """Bytes that `read` takes; 0 where it looks itself."""
+
+    def scan(self, name: str, parts: Sequence[Path]) -> Scanned | None:
+        """Sound predictions without logits, out of memory; None where they ask for a second look."""
+
+    def side_columns(self, path: Path, columns: Sequence[str]) -> SideColumns:
+        """Ids and some further columns of a file, for DuckDB."""
 
 
-# Not by pkgutil, which itself takes several times as long to import.
-_FORMS = sorted(
-    name.removesuffix("_file.py") for name in os.listdir(Path(__file__).parent) if name.endswith("_file.py")
-)
-READERS: dict[str, Callable[[Path], Columns]] = {f".{form}": _reader(form) for form in _FORMS}
-SUFFIXES = ", ".join(READERS)
+# The module beside this one of each form.
+FORMS = {".csv": "csv_file", ".npz": "npz_file", ".parquet": "parquet_file"}
+SUFFIXES = ", ".join(FORMS)
+
+
+def form_of(path: Path) -> Form:
+    """The form of a file, by its suffix; imported when a file is read, since pyarrow is slow to import."""
+    return cast(Form, import_module(f"mptctl.evaluation.reading.{FORMS[path.suffix.lower()]}"))
+
+
 # What a run folder or a run root holds, and a folder of parts does not.
 _OF_A_RUN = ("recipe.yaml", "split.json", "best.pt", "last.pt")
 
 
 def is_predictions_file(path: Path) -> bool:
-    """Whether a path names predictions: by its ending, as a pattern such as ``part-*``, or as a folder of parts."""
-    if path.suffix.lower() in READERS or (_is_pattern(path) and not os.path.lexists(path)):
+    """True where a path names predictions: by its ending, by a pattern such as ``part-*``, or as a folder."""
+    if path.suffix.lower() in FORMS or (_is_pattern(path) and not os.path.lexists(path)):
         return True
     return (
         os.path.isdir(path)
@@ -56,12 +70,12 @@ def is_predictions_file(path: Path) -> bool:
 def find_parts(path: Path) -> list[Path]:
     """The files that a path names: itself, what a pattern matches, or the parts in a folder, sorted by name.
 
-    In a folder everything is a part but what another writer left (`passed_over`): fewer rows than somebody wrote would
-    be another test set.
+    In a folder everything is a part but what another writer left (`passed_over`): fewer rows than somebody
+    wrote would be another test set.
 
     Raises:
-        DataError: no file, a link to nothing, or in a folder what cannot be read: a folder, a packed file, another
-            form.
+        DataError: no file, a link to nothing, or in a folder what cannot be read: a folder, a packed file,
+            another form.
         UsageError: an ending that cannot be read, or parts of several forms.
     """
     if path.is_dir():
@@ -71,7 +85,7 @@ def find_parts(path: Path) -> list[Path]:
         missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
     elif path.is_file() or not _is_pattern(path):
         parts = [path] if path.is_file() else []
-        names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in READERS]
+        names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
         meant = did_you_mean(path.name, names)
         missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}"
     else:
@@ -79,7 +93,7 @@ def find_parts(path: Path) -> list[Path]:
         missing = f"{path}: matches no file; correct the pattern, or write predictions there"
     named = parts or [path]
     if unknown := [
-        part for part in named if part.suffix.lower() not in READERS and (parts or not _is_pattern(path))
+        part for part in named if part.suffix.lower() not in FORMS and (parts or not _is_pattern(path))
     ]:
         raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
     if not parts:
@@ -90,7 +104,7 @@ def find_parts(path: Path) -> list[Path]:
 
 
 def passed_over(path: Path) -> int:
-    """How many files of a folder of parts are another writer's notes: `_SUCCESS`, checksums, hidden files."""
+    """The number of files of a folder of parts that are notes: `_SUCCESS`, checksums, hidden files."""
     return sum(_is_note(found) for found in path.iterdir()) if path.is_dir() else 0
 
 
@@ -121,41 +135,25 @@ def _matched(pattern: Path) -> list[Path]:
 
 def _refuse_unreadable(part: Path, folder: Path) -> None:
     """DataError where an entry of a folder of parts is no file of a form that is read."""
-    by_pattern = f"name its files by a pattern such as '{folder}/**/*{next(iter(READERS))}'"
+    by_pattern = f"name its files by a pattern such as '{folder}/**/*{next(iter(FORMS))}'"
     if part.is_dir():
         raise DataError(f"{part}: a folder in a folder of parts; {by_pattern}, or move it away")
     if not part.exists():
         raise DataError(f"{part}: a link to nothing; restore the file, or remove the link")
     if not part.is_file():
         raise DataError(f"{part}: no regular file; move it away, or name the parts by a pattern")
-    if part.suffix.lower() not in READERS:
-        packed = set(map(str.lower, part.suffixes)) & READERS.keys()
+    if part.suffix.lower() not in FORMS:
+        packed = set(map(str.lower, part.suffixes)) & FORMS.keys()
         what = "packed; unpack it" if packed else f"none of {SUFFIXES}; write it in that form"
         raise DataError(f"{part}: {what}, move it away, or name the parts by a pattern")
 
 
 def names_files(path: Path) -> bool:
-    """Whether any file of predictions is there by this name."""
+    """True where any file of predictions is there by this name."""
     try:
         return bool(find_parts(path))
     except (DataError, UsageError):
         return path.is_file()
-
-
-def read_columns(part: Path, wanted: Sequence[str]) -> Columns:
-    """Columns of any names, of a form that DuckDB does not read by itself."""
-    form = part.suffix.lower()[1:]
-    columns: Columns = getattr(import_module(f"mptctl.evaluation.reading.{form}_file"), f"read_{form}")(
-        part, wanted
-    )
-    return columns
-
-
-def headers(part: Path) -> list[str]:
-    """The names of all columns of a file that can be read, for messages on those that are missing."""
-    module = import_module(f"mptctl.evaluation.reading.{part.suffix.lower()[1:]}_file")
-    names: list[str] = getattr(module, f"headers_{part.suffix.lower()[1:]}")(part)
-    return names
 
 
 def _is_pattern(path: Path) -> bool:
@@ -163,9 +161,9 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _holds_parts(folder: Path) -> bool:
-    """Whether there is anything in a folder that can be read, or whose name says that it is packed or in a form."""
+    """True where a folder holds a file of a form that is read, packed or not."""
     try:
         entries = [path for path in folder.iterdir() if not _is_note(path)]
-        return any(set(map(str.lower, path.suffixes)) & READERS.keys() for path in entries)
+        return any(set(map(str.lower, path.suffixes)) & FORMS.keys() for path in entries)
     except OSError:
         return False

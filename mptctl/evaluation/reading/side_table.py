@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import glob
+import difflib
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mptctl.errors import DataError, one_line
-from mptctl.evaluation.reading.arrow import text_array
-from mptctl.evaluation.reading.columns import NAMED, as_text, first
-from mptctl.evaluation.reading.readers import find_parts, headers, read_columns
-from mptctl.evaluation.reading.scan import not_whole
-from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, from_cell_sql
-from mptctl.evaluation.reading.table import quoted
+from mptctl.errors import DataError, MptctlError
+from mptctl.evaluation.reading.columns import NAMED, first, unreadable
+from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.workspace import current
 from mptctl.files.explained import shown
 
@@ -42,18 +33,21 @@ class SideTable:
         self.path, self.columns, work = path, list(columns), current()
         self.relation, begin = work.name(), "CREATE TABLE {} AS"
         for part in find_parts(path):
-            source, names, view = _source(part, self.columns)
-            values = [f"coalesce({name}, '') AS s{i}" for i, name in enumerate(names[1:])]
             try:
+                found = form_of(part).side_columns(part, self.columns)
+                values = [f"coalesce({value}, '') AS s{i}" for i, value in enumerate(found.values[1:])]
                 work.fetch(
-                    f"{begin.format(self.relation)} SELECT {names[0]} AS id, {', '.join(values)} FROM {source}",
+                    f"{begin.format(self.relation)} SELECT {found.values[0]} AS id, {', '.join(values)} "
+                    f"FROM {found.source}",
                     f"reading {part}",
                 )
-            except _duckdb_error() as error:
-                raise _unreadable(part, error) from error
+            except MptctlError:
+                raise
+            except Exception as error:  # a dozen types, as with every damaged file
+                raise unreadable(part, error) from error
             begin = "INSERT INTO {}"
-            if view:
-                work.drop_later(f"DROP VIEW IF EXISTS {view}")
+            if found.view:
+                work.drop_later(f"DROP VIEW IF EXISTS {found.view}")
         weakref.finalize(self, work.drop_later, f"DROP TABLE IF EXISTS {self.relation}")
         twice = work.fetch(
             f"SELECT count(*) OVER (), id FROM {self.relation} GROUP BY id HAVING count(*) > 1 "
@@ -73,8 +67,9 @@ class SideTable:
         )
         if lacking:
             raise DataError(
-                f"{self.path}: lacks {lacking[0][0]} ids of the test set ({first([row[1] for row in lacking])}); "
-                "write a row for each sample, with the id as it stands in the predictions"
+                f"{self.path}: lacks {lacking[0][0]} ids of the test set "
+                f"({first([row[1] for row in lacking])}); write a row for each sample, with the id as it "
+                "stands in the predictions"
             )
 
 
@@ -82,14 +77,15 @@ def side_headers(path: Path) -> list[str]:
     """The columns that every part of a file has.
 
     Raises:
-        DataError: it cannot be read, or a part has a name twice or no ids. UsageError: an ending that cannot be read.
+        DataError: it cannot be read, or a part has a name twice or no ids. UsageError: an ending that cannot
+            be read.
     """
     found: list[str] | None = None
     for part in find_parts(path):
         try:
-            names = headers(part)
+            names = form_of(part).headers(part)
         except Exception as error:  # a dozen types, as with every damaged file
-            raise _unreadable(part, error) from error
+            raise unreadable(part, error) from error
         lower = Counter(name.lower() for name in names)
         if twice := sorted({name for name in names if lower[name.lower()] > 1}):
             # DuckDB tells no upper case from lower case in names of columns.
@@ -100,86 +96,24 @@ def side_headers(path: Path) -> list[str]:
     return found or []
 
 
-def _source(part: Path, columns: Sequence[str]) -> tuple[str, list[str], str]:
-    """SQL of a part, SQL of `id` and of each column as text, and a view to drop when it is read."""
-    wanted = ["id", *columns]
-    if part.suffix.lower() not in (".parquet", ".csv"):
-        return _arrays(part, wanted)
-    file = quoted(glob.escape(str(part.resolve())))
-    if part.suffix.lower() == ".parquet":
-        from pyarrow import parquet, types
+def no_such_column(
+    asked: str, there: Mapping[Path, Sequence[str]], column: str, own: Sequence[str] = (), needs: str = ""
+) -> DataError:
+    """The error of a column that nothing has.
 
-        kind = parquet.read_schema(part).field("id").type
-        whole = ""
-        if types.is_floating(kind):
-            _refuse_not_whole(part, file, kind.bit_width)
-            whole = "::BIGINT"
-        names = [f"{_name(column)}{whole if column == 'id' else ''}::VARCHAR" for column in wanted]
-        return f"read_parquet({file}, hive_partitioning=false)", names, ""
-    with part.open(encoding="utf-8-sig", newline="") as text:
-        header = next(csv.reader(text), [])
-    kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(header)))
-    source = (
-        f"read_csv({file}, columns={{{kinds}}}, auto_detect=false, header=true, delim=',', quote='\"', "
-        "escape='\"', strict_mode=true)"
+    Args:
+        asked: the flag that names it.
+        there: the columns of each file.
+        column: its name.
+        own: columns that there are without a file.
+        needs: what the column would need.
+    """
+    close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
+    hints = [f" (nearest: {shown(close[0])})"] if close else []
+    hints += [f" (it needs {needs})"] if needs else []
+    found = [f"{file} has {first(names)}" for file, names in there.items()]
+    found += [f"always there: {', '.join(own)}"] if own else []
+    return DataError(
+        f"{asked} {shown(column)}: no such column{''.join(hints)}; {'; '.join(found) or 'there is no file'}; "
+        "correct the name, or add the column in --metadata FILE"
     )
-    cells = [f"c{header.index(column)}" for column in wanted]
-    return source, [from_cell_sql(cell) for cell in cells] if header == [*FLIP_COLUMNS] else cells, ""
-
-
-def _refuse_not_whole(part: Path, file: str, bits: int) -> None:
-    """DataError where ids that are floats are no whole numbers that their type tells apart."""
-    rows = current().fetch(
-        f"SELECT count(*) OVER (), id::VARCHAR FROM read_parquet({file}, hive_partitioning=false) "
-        f"WHERE {not_whole('id', bits)} LIMIT {NAMED}"
-    )
-    if rows:
-        raise DataError(
-            f"{part}: {rows[0][0]} values of `id` are not whole numbers that floats of {bits} bits tell apart "
-            f"({first([row[1] for row in rows])}); write integers or text"
-        )
-
-
-def _arrays(part: Path, wanted: Sequence[str]) -> tuple[str, list[str], str]:
-    import pyarrow as pa
-
-    try:
-        found = read_columns(part, wanted)
-    except DataError:
-        raise
-    except Exception as error:  # a dozen types, as with every damaged file
-        raise _unreadable(part, error) from error
-    arrays = {}
-    for i, column in enumerate(wanted):
-        values = found[column]
-        if values.ndim != 1 or len(values) != len(found["id"]):
-            raise DataError(f"{part}: `{column}` has shape {values.shape}; write one value for each id")
-        try:
-            arrays[f"a{i}"] = text_array(_as_text(values, column, str(part)))
-        except UnicodeError as error:
-            raise _unreadable(part, error) from error
-    work = current()
-    name = work.name()
-    work.connection.register(name, pa.Table.from_arrays([*arrays.values()], names=[*arrays]))
-    return name, list(arrays), name
-
-
-def _as_text(values: NDArray[Any], column: str, name: str) -> NDArray[np.str_]:
-    if column == "id":
-        return as_text(values, column, name)
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
-
-
-def _name(column: str) -> str:
-    """A name of a column as it stands in SQL."""
-    return '"' + column.replace('"', '""') + '"'
-
-
-def _duckdb_error() -> type[Exception]:
-    import duckdb
-
-    return duckdb.Error
-
-
-def _unreadable(part: Path, error: BaseException) -> DataError:
-    return DataError(f"{part}: cannot be read ({shown(one_line(error), 200)}); write it again")

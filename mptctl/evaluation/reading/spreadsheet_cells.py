@@ -1,4 +1,4 @@
-"""Text in CSV tables for people, in which no cell is a formula; predictions, which programs match, stay as they are."""
+"""Text in CSV tables for people, in which no cell is a formula; predictions stay as they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new
 
 
 def as_cell(text: str) -> str:
-    """The text with an apostrophe before it where a spreadsheet would compute it; `from_cell_sql` takes it off.
+    """The text with an apostrophe before it where a spreadsheet would compute it (`from_cell_sql`).
 
     >>> as_cell("=1+1"), as_cell("'-x"), as_cell("cat")
     ("'=1+1", "''-x", 'cat')

@@ -1,63 +1,31 @@
-"""One model's answers as rows of a table: ids, labels and answers, in memory or in files that DuckDB reads."""
+"""Tables of one model's ids, labels and answers, in memory or in files that DuckDB reads."""
 
 from __future__ import annotations
 
+import glob
 import itertools
 import weakref
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.evaluation.reading.arrow import register
 from mptctl.evaluation.reading.workspace import Workspace, current
 
 # What ids are: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
 IdKind = Literal["integers", "text", "either"]
-# Rows, about, that stand for all of them: see `Table.sample`.
+# Rows, about, that stand for all of them: see `FileTable.sample`.
 SAMPLED = 20_000
-
-
-class Table(Protocol):
-    """Rows of one model, in the order of its file."""
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-
-    @property
-    def id_kind(self) -> IdKind:
-        """What the ids are."""
-
-    @property
-    def labels(self) -> Counter[str]:
-        """How often each true class stands there."""
-
-    @property
-    def answers(self) -> Counter[str]:
-        """How often each class is answered."""
-
-    @property
-    def sample(self) -> list[str]:
-        """The ids of one row in every `sample_step(rows)`, sorted."""
-
-    def relation(self, work: Workspace) -> str:
-        """SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text."""
-
-    def ids_at(self, rows: Sequence[int]) -> list[str]:
-        """The ids of some rows."""
-
-    def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
-        """(N,) a column as text."""
 
 
 @dataclass(frozen=True)
 class ArrayTable:
-    """Answers in memory.
+    """Answers in memory; as `FileTable`.
 
     Attributes:
         ids, truth, preds: (N,) text.
@@ -87,7 +55,7 @@ class ArrayTable:
 
     def relation(self, work: Workspace) -> str:
         columns = {"row": np.arange(self.rows), "text": self.ids, "label": self.truth, "pred": self.preds}
-        name = register(work, columns)
+        name = work.register(columns)
         weakref.finalize(self, work.drop_later, f"DROP VIEW IF EXISTS {name}")
         number = "::BIGINT" if self.id_kind == "integers" else ""
         return f"(SELECT row, text{number} AS id, label, pred FROM {name})"
@@ -104,11 +72,11 @@ class FileTable:
     """Answers that stay in their files, or in a table that was read from them.
 
     Attributes:
-        source: SQL: a relation as `Table.relation` says.
+        source: SQL: a relation of `row` from 0, `id` as integer or text, and `label` and `pred` as text.
         rows: how many it has.
         id_kind: what the ids are.
         labels, answers: how often each class stands there.
-        sample: as `Table.sample`.
+        sample: the ids of one row in every `sample_step(rows)`, sorted.
         files: what was read, for whoever watches.
     """
 
@@ -121,9 +89,11 @@ class FileTable:
     files: str
 
     def relation(self, work: Workspace) -> str:
+        """SQL: the `source`."""
         return self.source
 
     def ids_at(self, rows: Sequence[int]) -> list[str]:
+        """The ids of some rows."""
         wanted = ", ".join(map(str, rows)) or "NULL"
         found = current().fetch(
             f"SELECT row, id::VARCHAR FROM {self.source} WHERE row IN ({wanted})",
@@ -134,9 +104,13 @@ class FileTable:
         return [ids[row] for row in rows]
 
     def column(self, name: Literal["id", "label", "pred"]) -> NDArray[np.str_]:
+        """(N,) a column as text."""
         query = f"SELECT {name}::VARCHAR AS value FROM {self.source} ORDER BY row"
         values: Any = current().arrays(query, f"reading {self.files}", self.rows)["value"]
         return np.asarray(values, dtype=np.str_)
+
+
+Table = ArrayTable | FileTable
 
 
 def sample_step(rows: int) -> int:
@@ -149,8 +123,13 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def file_in_sql(path: Path) -> str:
+    """A file as DuckDB's readers take it: without what they would take for a pattern."""
+    return quoted(glob.escape(str(path.resolve())))
+
+
 def number_kind(values: NDArray[Any]) -> IdKind:
-    """What ids are by the type of their array."""
+    """The kind of ids by the type of their array."""
     if values.dtype.kind in "iuf":
         return "integers"
     plain = values.dtype.kind == "O" and all(

@@ -1,4 +1,4 @@
-"""Where predictions are paired and counted: one DuckDB, its limit of memory, and a folder for what exceeds it."""
+"""The workspace of a comparison: a DuckDB, its limit of memory, and a folder for what exceeds it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,40 @@ import re
 import resource
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mptctl.errors import StorageError, UsageError, first_line
 from mptctl.files import scratch_folder
-from mptctl.files.control_groups import free_group_memory
+from mptctl.files.control_groups import free_group_memory, system_text
 from mptctl.names import Progress
 
 if TYPE_CHECKING:
     import duckdb
-
-# Called with (what is under way, rows done, rows in all).
+    import pyarrow as pa
 
 MOST = 2 * 10**9  # bytes that are taken without being asked for
 LEAST = 64 * 10**6  # bytes below which DuckDB cannot join at all
 # Rows from which on a query is worth a bar: below, it is done before one could be read.
 WATCHED = 1_000_000
+# Values that are Python's own text at one time: they take ten times what Arrow needs for them.
+BLOCK = 65_536
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 
 class Workspace:
-    """One DuckDB connection. Close it: its folder is removed then, whatever happened before.
+    """A DuckDB connection. Close it: its folder is removed then, whatever happened before.
 
     Args:
-        memory_limit: bytes that tables and joins may take; the rest goes to the folder. Default: `default_limit`.
+        memory_limit: bytes that tables and joins may take; the rest goes to the folder. Default:
+            `default_limit`.
         progress: told how a long query goes.
     """
 
@@ -76,6 +81,20 @@ class Workspace:
     def drop_later(self, statement: str) -> None:
         """Make room before the next query; for finalizers, which may run in the middle of one."""
         self._stale.append(statement)
+
+    def register(self, columns: Mapping[str, NDArray[Any] | list[str]]) -> str:
+        """SQL: a relation of these columns of integers and text; drop the view when it is done."""
+        import pyarrow as pa
+
+        name = self.name()
+        arrays = [
+            number_array(values)
+            if isinstance(values, np.ndarray) and values.dtype.kind == "i"
+            else text_array(values)
+            for values in columns.values()
+        ]
+        self.connection.register(name, pa.Table.from_arrays(arrays, names=[*columns]))
+        return name
 
     def fetch(self, query: str, what: str = "", rows: int = 0) -> list[tuple[Any, ...]]:
         """The rows of a query's result.
@@ -117,9 +136,9 @@ class Workspace:
             yield
         except (duckdb.OutOfMemoryException, MemoryError) as error:
             raise StorageError(
-                f"pairing needs more than the {shown_size(self.memory_limit)} of --memory-limit and the disk at "
-                f"{tempfile.gettempdir()} have room for ({first_line(error)[:200]}); raise --memory-limit, or set "
-                "TMPDIR to a folder on a larger disk"
+                f"pairing needs more than the {shown_size(self.memory_limit)} of --memory-limit and the disk "
+                f"at {tempfile.gettempdir()} have room for ({first_line(error)[:200]}); raise "
+                "--memory-limit, or set TMPDIR to a folder on a larger disk"
             ) from error
 
     @contextmanager
@@ -148,7 +167,7 @@ _open: list[Workspace] = []
 
 @contextmanager
 def workspace(memory_limit: int | None = None, progress: Progress | None = None) -> Iterator[Workspace]:
-    """A workspace that `current` gives until the block ends; then its folder is gone, also on an error or Ctrl-C."""
+    """A workspace that `current` gives until the block ends, which removes its folder whatever happened."""
     made = Workspace(memory_limit, progress)
     _open.append(made)
     try:
@@ -193,24 +212,39 @@ def shown_size(number: int) -> str:
 
 
 def free_memory() -> int:
-    """Bytes of memory that this process may still take: of the machine, of its control group, of its own limit."""
+    """Bytes that this process may still take: of the machine, its control group, its own limit."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     found = [pages // 2]
-    for line in _lines("/proc/meminfo"):
+    for line in system_text(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             found = [int(line.split()[1]) * 1024]
     in_group = free_group_memory()
     if in_group is not None:
         found.append(in_group)
     own = resource.getrlimit(resource.RLIMIT_AS)[0]
-    taken = _lines("/proc/self/statm")
+    taken = system_text(Path("/proc/self/statm"))
     if own != resource.RLIM_INFINITY and taken:
-        found.append(max(0, own - int(taken[0].split()[0]) * os.sysconf("SC_PAGE_SIZE")))
+        found.append(max(0, own - int(taken.split()[0]) * os.sysconf("SC_PAGE_SIZE")))
     return min(found)
 
 
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
+def text_array(values: NDArray[Any] | list[str]) -> pa.StringArray:
+    """(N,) text as an Arrow array, without `pa.array`, which imports pandas where that is: half of a start.
+
+    Raises:
+        UnicodeEncodeError: text that is no Unicode, such as half of a surrogate pair.
+    """
+    from pyarrow import lib
+
+    builder = lib.StringBuilder()
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        builder.append_values(block if isinstance(block, list) else block.tolist())
+    return builder.finish()
+
+
+def number_array(values: NDArray[np.int64]) -> pa.Int64Array:
+    """(N,) integers as an Arrow array that shares their memory."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])

@@ -1,1 +1,1 @@
-"""Parts of the test set: the flip table of each, by columns of a file or of a comparison's own, and the worst ones."""
+"""Parts of the test set: the flip table of each, by columns of a file or derived ones, and their rank."""

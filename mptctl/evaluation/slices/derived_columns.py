@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.flips import CONFIDENCE_EDGES
 from mptctl.evaluation.pairing.paired_answers import PairedAnswers
-from mptctl.evaluation.reading.arrow import register
 from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.reading.workspace import current
@@ -39,8 +38,8 @@ class PictureSizes:
 
 
 @dataclass(frozen=True)
-class OwnColumns:
-    """Where these columns come from.
+class DerivedColumns:
+    """The columns that a comparison derives from answers, superclasses and pictures.
 
     Attributes:
         answers: of both models.
@@ -54,18 +53,18 @@ class OwnColumns:
 
     @property
     def names(self) -> list[str]:
-        """Those that there are."""
+        """The columns that there are."""
         return [
             CLASS,
-            *[CONFIDENCE] * ("old" in self.answers.scores),
-            *[SUPERCLASS] * (self.superclasses is not None),
-            *[SIZE] * (self.pictures is not None),
+            *([CONFIDENCE] if "old" in self.answers.scores else []),
+            *([] if self.superclasses is None else [SUPERCLASS]),
+            *([] if self.pictures is None else [SIZE]),
         ]
 
     @property
     def reserved(self) -> list[str]:
         """Derived columns that no file may have too; `size` gives way to a column of a file."""
-        return [CLASS, CONFIDENCE, *[SUPERCLASS] * (self.superclasses is not None)]
+        return [CLASS, CONFIDENCE, *([] if self.superclasses is None else [SUPERCLASS])]
 
     def relations(self, columns: Mapping[str, str]) -> tuple[dict[str, str], str]:
         """SQL of the value of each column, and of what is joined for it.
@@ -82,11 +81,12 @@ class OwnColumns:
         if CONFIDENCE in columns:
             joins += f" JOIN {self._bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
             values[CONFIDENCE] = "bands.band"
-        if SUPERCLASS in columns:
-            joins += f" JOIN {self._superclasses(columns[SUPERCLASS])} AS super ON super.name = old.label"
+        if SUPERCLASS in columns and self.superclasses is not None:
+            relation = self._superclasses(self.superclasses, columns[SUPERCLASS])
+            joins += f" JOIN {relation} AS super ON super.name = old.label"
             values[SUPERCLASS] = "super.common"
-        if SIZE in columns:
-            joins += f" JOIN {self._pictures()} AS seen ON seen.id = old.id::VARCHAR"
+        if SIZE in columns and self.pictures is not None:
+            joins += f" JOIN {_sizes(self.pictures())} AS seen ON seen.id = old.id::VARCHAR"
             values[SIZE] = "seen.size"
         return values, joins
 
@@ -95,26 +95,21 @@ class OwnColumns:
         if scores is None:
             name = self.answers.pairing.models["old"].name
             raise DataError(f"{asks} {CONFIDENCE}: {name} has no logits; give some, or leave it out")
-        bands = _band(scores.confidence, CONFIDENCE_EDGES)
-        return register(current(), {"row": self.answers.pairing.rows["old"], "band": bands})
+        # A confidence at the last edge lies in the last band.
+        place = np.searchsorted(CONFIDENCE_EDGES, scores.confidence, side="right") - 1
+        names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(CONFIDENCE_EDGES)]
+        bands = [names[i] for i in np.clip(place, 0, len(names) - 1).tolist()]
+        return current().register({"row": self.answers.pairing.rows["old"], "band": bands})
 
-    def _superclasses(self, asks: str) -> str:
-        assert self.superclasses is not None
+    def _superclasses(self, superclasses: Mapping[str, str], asks: str) -> str:
         cells, names = self.answers.pairing.cells, self.answers.pairing.vocabulary
         tested = sorted({names[i] for i in cells.truth[self.answers.cells_of_old].tolist()})
-        if lacking := [name for name in tested if name not in self.superclasses]:
+        if lacking := [name for name in tested if name not in superclasses]:
             raise DataError(
                 f"{asks} {SUPERCLASS}: {len(lacking)} old classes have none ({first(lacking)}); name them in "
                 "--superclasses FILE"
             )
-        return pairs_relation(self.superclasses)
-
-    def _pictures(self) -> str:
-        assert self.pictures is not None
-        found = self.pictures()
-        power = 2 ** np.floor(np.log2(np.maximum(found.sides, 1))).astype(np.int64)
-        size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
-        return register(current(), {"id": found.ids, "size": size})
+        return pairs_relation(superclasses)
 
 
 def read_superclasses(path: Path) -> dict[str, str]:
@@ -130,8 +125,8 @@ def read_superclasses(path: Path) -> dict[str, str]:
     return dict(pairs)
 
 
-def _band(values: NDArray[np.float64], edges: tuple[float, ...]) -> list[str]:
-    """The band of each value by name; a value at the last edge lies in the last band."""
-    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    names = [f"{low:g} to {high:g}" for low, high in itertools.pairwise(edges)]
-    return [names[i] for i in place.tolist()]
+def _sizes(pictures: PictureSizes) -> str:
+    """SQL: the band of each picture's shorter side, from a power of two to the next."""
+    power = 2 ** np.floor(np.log2(np.maximum(pictures.sides, 1))).astype(np.int64)
+    size = [f"{low} to {2 * low - 1} px" for low in power.tolist()]
+    return current().register({"id": pictures.ids, "size": size})

@@ -1,4 +1,4 @@
-"""Which slices are worse than the rest: a test of each, and one rate of false discoveries over all of them."""
+"""The slices that are worse than the rest: a test of each, and one rate of false discoveries over all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MIN_SLICE = 30
 
 @dataclass(frozen=True)
 class SliceRequest:
-    """What is asked of slices.
+    """The slices that are asked for.
 
     Attributes:
         by: columns, or crossings of them.
@@ -53,8 +53,13 @@ def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[lis
 def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list[SliceRow]:
     """Test each slice against the rest; lowest q first, then the higher rate.
 
-    Fisher's exact test, one-sided (Fisher 1935), of flips among the samples of a slice and of all others; q by
-    Benjamini and Hochberg (1995) or, whatever the dependence, Benjamini and Yekutieli (2001).
+    Fisher's exact test, one-sided (Fisher 1935), of flips among the samples of a slice and of all others; q
+    by Benjamini and Hochberg (1995) or, whatever the dependence, Benjamini and Yekutieli (2001).
+
+    >>> counts = Counts(both_right=0, negative_flips=2, positive_flips=0, both_wrong=0)
+    >>> whole = Counts(both_right=2, negative_flips=2, positive_flips=0, both_wrong=0)
+    >>> round(rank_slices([Slice({"country": "de"}, counts)], whole)[0].p, 4)  # 2 of 2 flips in 2 of 4: 1 / 6
+    0.1667
 
     Args:
         slices: of at least one sample each.
@@ -71,22 +76,20 @@ def rank_slices(slices: Sequence[Slice], whole: Counts, fdr: Fdr = "bh") -> list
     tail = hypergeom.sf(kinds[:, 0] - 1, whole.total, whole.negative_flips, kinds[:, 1])
     p = np.clip(tail, 0, 1)[kind.ravel()]  # the sum of a tail may round beyond
     q = false_discovery_control(p, method=fdr).tolist()
-    rows = [_row(each, one, other) for each, one, other in zip(slices, p.tolist(), q, strict=True)]
+    rows = [
+        SliceRow(
+            by=dict(each.by),
+            n=each.counts.total,
+            negative_flips=each.counts.negative_flips,
+            old_right=each.counts.old_right,
+            nfr=nfr(each.counts),
+            nfr_ci95=exact_interval(each.counts.negative_flips, each.counts.total),
+            lost=lost_share(each.counts),
+            lost_ci95=exact_interval_if_any(each.counts.negative_flips, each.counts.old_right),
+            p=one,
+            q=other,
+            worse=other < LEVEL,
+        )
+        for each, one, other in zip(slices, p.tolist(), q, strict=True)
+    ]
     return sorted(rows, key=lambda row: (row.q, row.p, -row.nfr, list(row.by.items())))
-
-
-def _row(each: Slice, p: float, q: float) -> SliceRow:
-    counts = each.counts
-    return SliceRow(
-        by=dict(each.by),
-        n=counts.total,
-        negative_flips=counts.negative_flips,
-        old_right=counts.old_right,
-        nfr=nfr(counts),
-        nfr_ci95=exact_interval(counts.negative_flips, counts.total),
-        lost=lost_share(counts),
-        lost_ci95=exact_interval_if_any(counts.negative_flips, counts.old_right),
-        p=p,
-        q=q,
-        worse=q < LEVEL,
-    )

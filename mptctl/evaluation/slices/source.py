@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,10 @@ import numpy as np
 
 from mptctl.errors import DataError, UsageError
 from mptctl.evaluation.rates import Counts
-from mptctl.evaluation.reading.arrow import register
-from mptctl.evaluation.reading.columns import first
-from mptctl.evaluation.reading.side_table import SideTable, side_headers
+from mptctl.evaluation.reading.side_table import SideTable, no_such_column, side_headers
 from mptctl.evaluation.reading.table import quoted
 from mptctl.evaluation.reading.workspace import current
-from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, OwnColumns
+from mptctl.evaluation.slices.derived_columns import SIZE, SUPERCLASS, DerivedColumns
 from mptctl.files.explained import shown
 
 NEEDS = {SUPERCLASS: "--superclasses FILE", SIZE: "pictures of a run"}
@@ -31,9 +28,18 @@ FEW_IDS = 1_000
 MOST_KEYS, MOST_COLUMNS = 100, 60
 
 
+# Cells of the flip table by right answers of OLD and of NEW.
+CELLS = {
+    (True, True): "both_right",
+    (True, False): "negative_flips",
+    (False, True): "positive_flips",
+    (False, False): "both_wrong",
+}
+
+
 @dataclass(frozen=True)
 class Slice:
-    """One part of the test set.
+    """A part of the test set.
 
     Attributes:
         by: its value in each column; empty where the file has none.
@@ -54,14 +60,17 @@ class SliceSource:
 
     Args:
         own: answers of both models, whose ids are known to match, and columns that are made of them.
-        files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of NEW.
+        files: where columns are looked for, in this order: a file beside the predictions, those of OLD and of
+            NEW.
         keys: the columns, or crossings of them, that slices are asked of, each with who asks, for messages.
 
     Raises:
         DataError: a column that no file has, or two could mean; a file that cannot be read or lacks samples.
     """
 
-    def __init__(self, own: OwnColumns, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]) -> None:
+    def __init__(
+        self, own: DerivedColumns, files: Sequence[Path], keys: Mapping[tuple[str, ...], str]
+    ) -> None:
         self.answers, self._own = own.answers, own
         self.keys = list(keys)
         self._asks = {column: asks for key, asks in keys.items() for column in key}
@@ -73,8 +82,8 @@ class SliceSource:
         columns = dict.fromkeys(column for key in self.keys for column in key)
         if len(self.keys) > MOST_KEYS or len(columns) > MOST_COLUMNS:
             raise UsageError(
-                f"{next(iter(keys.values()))}: slices by {len(self.keys):,} crossings of {len(columns):,} columns; at "
-                f"most {MOST_KEYS} crossings of {MOST_COLUMNS} columns are counted; name fewer"
+                f"{next(iter(keys.values()))}: slices by {len(self.keys):,} crossings of {len(columns):,} "
+                f"columns; at most {MOST_KEYS} crossings of {MOST_COLUMNS} columns are counted; name fewer"
             )
         self._find(
             list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
@@ -88,12 +97,14 @@ class SliceSource:
             if column in self._own.reserved or (column in self._own.names and not having):
                 if having:
                     raise DataError(
-                        f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a column of "
-                        f"{having[0]}; rename that"
+                        f"{self._asks[column]} {column}: is the {column} that the comparison knows, and a "
+                        f"column of {having[0]}; rename that"
                     )
                 ours[column] = self._asks[column]
             elif not having:
-                raise self._no_column(column, there)
+                raise no_such_column(
+                    self._asks[column], there, column, self._own.names, NEEDS.get(column, "")
+                )
             else:
                 wanted.setdefault(having[0], []).append(column)
         self._value, self._joins = self._own.relations(ours)
@@ -105,20 +116,6 @@ class SliceSource:
             self._sides.append(side)
             self._joins += f" JOIN {side.relation} AS side{i} ON side{i}.id = old.id::VARCHAR"
             self._value |= {name: f"side{i}.s{k}" for k, name in enumerate(names)}
-
-    def _no_column(self, column: str, there: Mapping[Path, list[str]]) -> DataError:
-        own = self._own.names
-        found = [f"{file} has {first(names)}" for file, names in there.items()] + [
-            f"always there: {', '.join(own)}"
-        ]
-        close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
-        nearest = f" (nearest: {shown(close[0])})" if close else ""
-        if column in NEEDS:
-            nearest += f" (it needs {NEEDS[column]})"
-        return DataError(
-            f"{self._asks[column]} {shown(column)}: no such column{nearest}; {'; '.join(found)}; "
-            "correct the name, or add the column in --metadata FILE"
-        )
 
     @property
     def _source(self) -> str:
@@ -148,7 +145,8 @@ class SliceSource:
         most = 4 * MOST_SLICES * len(self.keys)
         rows = current().fetch(
             f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
-            f"new.pred = new.label AS n, {values} FROM {self._from}) GROUP BY GROUPING SETS ({sets}) LIMIT {most + 1}",
+            f"new.pred = new.label AS n, {values} FROM {self._from}) GROUP BY GROUPING SETS ({sets}) LIMIT "
+            f"{most + 1}",
             "counting slices",
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
@@ -161,7 +159,7 @@ class SliceSource:
         for mask, old, new, n, *cell in rows:
             for key in asked[mask]:
                 place = tuple(cell[columns.index(column)] for column in key)
-                found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[_cell(old, new)] += n
+                found[key].setdefault(place, dict.fromkeys(Counts.model_fields, 0))[CELLS[old, new]] += n
         for key, slices in found.items():
             if len(slices) > MOST_SLICES:
                 raise UsageError(
@@ -184,12 +182,8 @@ class SliceSource:
         """The slice of these values; None where no sample of an old class is there."""
         return self._by_values.get(frozenset(by.items()))
 
-    def flips(self, by: Mapping[str, str]) -> list[str]:
-        """Ids of the negative flips in a slice, sorted."""
-        return sorted(self.flips_in([by])[0])
-
     def flips_in(self, every: Sequence[Mapping[str, str]]) -> list[frozenset[str]]:
-        """Ids of the negative flips in each of some slices: one query for all that are by the same columns."""
+        """Ids of the negative flips in each of some slices, by a query for each set of columns."""
         wanted: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
         for by in every:
             places = wanted.setdefault(tuple(sorted(by)), {})
@@ -203,7 +197,7 @@ class SliceSource:
         """Ids of the negative flips by their values in some columns, of the places that are wanted."""
         work = current()
         values = {f"v{i}": [place[i] for place in places] for i in range(len(columns))}
-        relation = register(work, {"number": np.arange(len(places)), **values})
+        relation = work.register({"number": np.arange(len(places)), **values})
         matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
         rows = work.fetch(
             f"SELECT w.number, list(old.id::VARCHAR) FROM {self._source} JOIN {relation} AS w ON {matched} "
@@ -216,27 +210,36 @@ class SliceSource:
         return {place: ids.get(number, frozenset()) for place, number in places.items()}
 
     def flips_among(self, ids: Sequence[str]) -> list[str]:
-        """Which of these ids are negative flips, sorted."""
-        return self._ids(f"{self.answers.pairing.join.flipped} AND {self._among(ids, None)}")
+        """The ids that are negative flips, sorted."""
+        rows = current().fetch(
+            f"SELECT old.id::VARCHAR FROM {self._from} AND {self.answers.pairing.join.flipped} "
+            f"AND {self._among(ids, None)} ORDER BY 1",
+            "reading flips",
+            len(self.answers.pairing) * (1 + len(self._sides)),
+        )
+        return [row[0] for row in rows]
 
     def values(self, ids: Sequence[str], columns: Sequence[str]) -> dict[str, dict[str, str]]:
         """By id, the value of each of some negative flips in some of the columns."""
         if not ids or not columns:
             return {}
-        # Of very many ids all flips are read: an id that nobody asked for is cheaper than a query that names each.
+        # Of very many ids all flips are read: an id that nobody asked for is cheaper than a query that names
+        # each.
         among = f" AND old.id::VARCHAR IN ({_list(ids)})" if len(ids) <= FEW_IDS else ""
         chosen = ", ".join(f"{self._value[column]}::VARCHAR" for column in columns)
         rows = current().fetch(
-            f"SELECT old.id::VARCHAR, {chosen} FROM {self._from} AND {self.answers.pairing.join.flipped}{among}",
+            f"SELECT old.id::VARCHAR, {chosen} FROM {self._from} AND "
+            f"{self.answers.pairing.join.flipped}{among}",
             "reading flips",
             len(self.answers.pairing) * (1 + len(self._sides)),
         )
         return {sample: dict(zip(columns, values, strict=True)) for sample, *values in rows}
 
     def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
-        """How many samples of old classes have one of these ids, or lie in the slice; how many OLD gets right."""
+        """Samples of old classes of these ids or in the slice, and those of them that OLD gets right."""
         rows = current().fetch(
-            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._from} AND {self._among(ids, by)}"
+            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._from} AND "
+            f"{self._among(ids, by)}"
         )
         return int(rows[0][0]), int(rows[0][1])
 
@@ -255,12 +258,12 @@ class SliceSource:
             return _list(ids)
         key = tuple(ids)
         if key not in self._tables:
-            self._tables[key] = register(current(), {"name": list(key)})
+            self._tables[key] = current().register({"name": list(key)})
             weakref.finalize(self, current().drop_later, f"DROP VIEW IF EXISTS {self._tables[key]}")
         return f"SELECT name FROM {self._tables[key]}"
 
     def unknown(self, ids: Sequence[str]) -> list[str]:
-        """Which of these ids no sample has."""
+        """The ids that no sample has."""
         relation = self.answers.pairing.join.relations["old"]
         rows = current().fetch(
             f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._listed(ids)})"
@@ -268,28 +271,14 @@ class SliceSource:
         return _without(ids, rows)
 
     def of_new_classes(self, ids: Sequence[str]) -> list[str]:
-        """Which of these ids no sample of an old class has: they cannot flip."""
+        """The ids that no sample of an old class has: they cannot flip."""
         rows = current().fetch(f"SELECT old.id::VARCHAR FROM {self._from} AND {self._among(ids, None)}")
         return _without(ids, rows)
-
-    def _ids(self, where: str) -> list[str]:
-        rows = current().fetch(
-            f"SELECT old.id::VARCHAR FROM {self._from} AND {where} ORDER BY 1",
-            "reading flips",
-            len(self.answers.pairing) * (1 + len(self._sides)),
-        )
-        return [row[0] for row in rows]
 
 
 def _without(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
     found = {row[0] for row in rows}
     return [sample for sample in ids if sample not in found]
-
-
-def _cell(old_right: bool, new_right: bool) -> str:
-    if old_right:
-        return "both_right" if new_right else "negative_flips"
-    return "positive_flips" if new_right else "both_wrong"
 
 
 def _list(values: Sequence[str]) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import FlipReport
-from mptctl.evaluation.gate.check import check_gate
-from mptctl.evaluation.gate.two_readings import stricter
+from mptctl.evaluation.gate.check import check_gate, stricter
 from mptctl.evaluation.limits import LIMITS, LimitArguments, Limits, LimitValues
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.verdict import Gate

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mptctl.evaluation.bias.choice import BiasChoice, Walk
+from mptctl.evaluation.bias.choice import BiasChoice, BiasLine
 from mptctl.evaluation.bias.mixture import Mixture
 from mptctl.release.adjust_report import AdjustReport
 from mptctl.report.media.svg import FRESH, INK, LOST, NEW, OLD, SIZE, style
@@ -27,9 +27,9 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
     with style():
         figure = Figure(figsize=(SIZE[0], SIZE[1] + 0.5))
         axes = figure.add_subplot()
-        for walk in choice.walks:
-            _curve(axes, walk)
-        whole = choice.walks[0].samples
+        for line in choice.lines:
+            _curve(axes, line)
+        whole = choice.lines[0].samples
         if mixture is not None:
             axes.plot(
                 100 * np.array(mixture.errors) / len(whole), 100 * np.array(mixture.flips) / whole.n_old,
@@ -65,12 +65,12 @@ def draw_adjustment(report: AdjustReport, choice: BiasChoice, mixture: Mixture |
     return figure
 
 
-def _curve(axes: Axes, walk: Walk) -> None:
-    colour, label = LOOKS[walk.kind]
+def _curve(axes: Axes, line: BiasLine) -> None:
+    colour, label = LOOKS[line.kind]
     # Past the least NFR a larger bias costs errors alone, up to those on all new classes.
-    last = int(walk.steps.flips.argmin())
+    last = int(line.steps.flips.argmin())
     shown = np.unique(np.linspace(0, last, POINTS).astype(np.int64))
     axes.plot(
-        100 * walk.wrong[shown] / len(walk.samples), 100 * walk.steps.flips[shown] / walk.samples.n_old,
+        100 * line.wrong[shown] / len(line.samples), 100 * line.steps.flips[shown] / line.samples.n_old,
         color=colour, linewidth=1.2, label=label,
     )  # fmt: skip

@@ -12,27 +12,27 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from mptctl.errors import DataError, GateFailed
-from mptctl.evaluation.bias.choice import Budget, choose_bias, near_the_least, walk_along
-from mptctl.evaluation.bias.held_out import HeldOut
+from mptctl.evaluation.bias.choice import Budget, bias_line, choose_bias, near_the_least
+from mptctl.evaluation.bias.validation_samples import ValidationSamples
 from mptctl.evaluation.statistics import upper_bounds
 from tests.evaluation.made_up import made_up
 
 
-def by_one_bias(samples: HeldOut, bias: float) -> tuple[int, int]:
+def by_one_bias(samples: ValidationSamples, bias: float) -> tuple[int, int]:
     """Errors and flips with one bias for all new classes, by the definition."""
     answers = (samples.logits - bias * samples.is_new).argmax(axis=1)
     wrong = answers != samples.truth
     return int(wrong.sum()), int((wrong & samples.of_old & samples.old_right).sum())
 
 
-def every_bias(samples: HeldOut) -> list[float]:
+def every_bias(samples: ValidationSamples) -> list[float]:
     """0, and a bias between any two differences of logits."""
     gaps = np.unique(samples.logits[:, :, None] - samples.logits[:, None, :])
     gaps = gaps[gaps > 0]
     return [0.0, *((gaps + np.append(gaps[1:], gaps[-1] + 1)) / 2)]
 
 
-# One new class: there is one direction alone, whose walk has the whole level.
+# One new class: there is one direction alone, whose line has the whole level.
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 def test_least_error_within_the_bound_is_what_trying_all_biases_finds(seed: int, confidence: float) -> None:
@@ -51,8 +51,8 @@ def test_least_error_within_the_bound_is_what_trying_all_biases_finds(seed: int,
         assert choice.level == confidence
         errors, flips = samples.counts(choice.biases)
         assert (errors, flips) == min(meets)
-        assert flips == choice.walk.steps.flips[choice.step]
-        assert choice.walk.bounds[choice.step] <= budget
+        assert flips == choice.line.steps.flips[choice.step]
+        assert choice.line.bounds[choice.step] <= budget
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -84,7 +84,7 @@ def test_steps_are_what_each_multiple_does(
     old_right = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     is_new = np.array([False, True, False, True])
     of_old = (truth == 0) | (truth == 2)
-    samples = HeldOut(logits, truth, is_new, of_old, old_right)
+    samples = ValidationSamples(logits, truth, is_new, of_old, old_right)
     direction = np.zeros(4)
     direction[is_new] = taken
     steps = samples.steps(direction)
@@ -115,9 +115,9 @@ def test_biases_of_their_own_are_taken_where_they_pay_and_held_against_the_other
     alone = choose_bias(samples, Budget(max_nfr=0.12))
     assert alone.kind == "per-class"
     _, rest = samples.halves()
-    assert alone.walk.samples.n_old == rest.n_old
+    assert alone.line.samples.n_old == rest.n_old
     assert alone.level == pytest.approx(0.975)
-    one = walk_along("bias", samples.is_new.astype(float), samples, 0.975)
+    one = bias_line("bias", samples.is_new.astype(float), samples, 0.975)
     step = one.best(Budget(max_nfr=0.12))
     assert step is not None
     # On samples that neither of the two saw.
@@ -133,7 +133,7 @@ def test_biases_of_their_own_are_taken_where_they_pay_and_held_against_the_other
 def test_where_all_classes_are_alike_looking_at_each_costs_little() -> None:
     samples, fresh, budget = made_up(2000, 3), made_up(40_000, 4), Budget(max_nfr=0.2)
     errors, _ = fresh.counts(choose_bias(samples, budget).biases)
-    one = walk_along("bias", samples.is_new.astype(float), samples, budget.confidence)
+    one = bias_line("bias", samples.is_new.astype(float), samples, budget.confidence)
     step = one.best(budget)
     assert step is not None
     assert errors <= fresh.counts(one.multiples[step] * one.direction)[0] + 0.005 * len(fresh)
@@ -165,7 +165,7 @@ def test_what_cannot_be_met_names_the_least_that_can_be_had() -> None:
     assert (
         f"{100 * flips / n:.2f} % ({flips} of {n} validation pictures of old classes), at most {100 * bound:.2f} %"
     ) in str(refused.value)
-    assert choose_bias(samples, Budget(max_nfr=float(bound))).walk.steps.flips.min() == flips
+    assert choose_bias(samples, Budget(max_nfr=float(bound))).line.steps.flips.min() == flips
     with pytest.raises(GateFailed, match="the least that can be had is"):
         choose_bias(samples, Budget(max_er_increase=-0.9))
 
@@ -179,7 +179,7 @@ def test_no_sample_of_an_old_class() -> None:
 def test_a_step_too_narrow_for_single_precision_is_not_chosen() -> None:
     """Between 1 and 1 + 1e-7 the error is least, but a folded bias would not hit that."""
     logits = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-7], [0.0, 3.0]])
-    samples = HeldOut(
+    samples = ValidationSamples(
         logits,
         np.array([0, 1, 1]),
         np.array([False, True]),

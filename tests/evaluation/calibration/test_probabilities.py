@@ -69,7 +69,6 @@ def test_a_second_formula_agrees() -> None:
 def test_confidence_gives_torchmetrics_ece_and_mce() -> None:
     logits, truth = random_logits()
     found = calibrate(score_probabilities(logits, truth).confidence, logits.argmax(1) == truth)
-    assert found is not None
     given = (torch.from_numpy(logits).softmax(1), torch.from_numpy(truth), 6, 15)
     assert found.ece == pytest.approx(float(multiclass_calibration_error(*given, norm="l1")), abs=1e-6)
     assert found.mce == pytest.approx(float(multiclass_calibration_error(*given, norm="max")), abs=1e-6)

@@ -9,7 +9,7 @@ import pytest
 
 from mptctl.errors import DataError
 from mptctl.evaluation.calibration.report import measure_calibration
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
 CLASSES = ("ant", "bee", "cow", "dog")
@@ -29,7 +29,7 @@ def predictions(
 def test_the_figures_are_those_of_the_comparison() -> None:
     for known in (CLASSES, ("cow", "ant")):
         model = predictions(known=known)
-        alone, both = measure_calibration(model), compare(model, model, old_classes=known)
+        alone, both = measure_calibration(model), compare(model, model, ComparisonRequest(old_classes=known))
         # The comparison sums in the order of the ids.
         assert (alone.ece, alone.aece) == pytest.approx((both.old.ece, both.old.aece), rel=1e-12)
         assert [b.n for b in alone.reliability] == [b.n for b in both.old.reliability or []]

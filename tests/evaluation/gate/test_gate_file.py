@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.gate_file import FileLimits, read_gate_file
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.rates import Counts
@@ -40,10 +40,12 @@ def judged(tmp_path: Path) -> Any:
         return compare(
             build_predictions("old", ids, labels, labels, classes=("x",)),
             build_predictions("new", ids, labels, new, classes=("x", "y")),
-            limits=Limits(**flags),
-            slicing=SliceRequest(files=[tmp_path / "meta.csv"]),
-            gate_file=read_gate_file(tmp_path / "gate.yaml"),
-            today=TODAY,
+            ComparisonRequest(
+                limits=Limits(**flags),
+                slicing=SliceRequest(files=[tmp_path / "meta.csv"]),
+                gate_file=read_gate_file(tmp_path / "gate.yaml"),
+                today=TODAY,
+            ),
         ).gate
 
     return judge
@@ -234,8 +236,7 @@ class TestWhatCannotFlip:
             return compare(
                 build_predictions("old", ids, labels, old, classes=("x", "z")),
                 build_predictions("new", ids, labels, new, classes=("x", "y", "z")),
-                gate_file=read_gate_file(tmp_path / "gate.yaml"),
-                today=TODAY,
+                ComparisonRequest(gate_file=read_gate_file(tmp_path / "gate.yaml"), today=TODAY),
             ).gate
 
         return judge
@@ -347,7 +348,9 @@ def test_one_model_twice_fails_a_file_that_only_says_what_must_be_kept(tmp_path:
     (tmp_path / "g.yaml").write_text("must_keep: {ids: [a]}")
     ids, labels = np.array(["a", "b"]), np.array(["x", "x"])
     models = [build_predictions(name, ids, labels, labels, classes=("x",)) for name in ("old", "new")]
-    gate = compare(models[0], models[1], gate_file=read_gate_file(tmp_path / "g.yaml")).gate
+    gate = compare(
+        models[0], models[1], ComparisonRequest(gate_file=read_gate_file(tmp_path / "g.yaml"))
+    ).gate
     assert gate.failed == ["identical"]
 
 
@@ -367,11 +370,13 @@ def test_listed_flips_say_their_slice_and_whether_they_are_waived(tmp_path: Path
     report = compare(
         build_predictions("old", ids, labels, labels, classes=("x",)),
         build_predictions("new", ids, labels, np.array(["x"] * 36 + ["y"] * 4), classes=("x", "y")),
-        slicing=SliceRequest(
-            by=[("country",), ("country", "customer")], files=[tmp_path / "meta.csv"], min_slice=1
+        ComparisonRequest(
+            slicing=SliceRequest(
+                by=[("country",), ("country", "customer")], files=[tmp_path / "meta.csv"], min_slice=1
+            ),
+            gate_file=read_gate_file(tmp_path / "gate.yaml"),
+            today=TODAY,
         ),
-        gate_file=read_gate_file(tmp_path / "gate.yaml"),
-        today=TODAY,
     )
     assert [(flip.id, flip.waived) for flip in report.worst_flips] == [(i, i == IDS[37]) for i in IDS[36:]]
     for flip in report.worst_flips:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import DataError, StorageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.history import Release, append_release, read_history, release_of
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions
@@ -22,7 +22,7 @@ DAY = date(2026, 1, 31)
 
 
 def release(pair: Pair, **limits: float) -> Release:
-    return release_of(compare(*pair, limits=Limits(**limits)), DAY)
+    return release_of(compare(*pair, ComparisonRequest(limits=Limits(**limits))), DAY)
 
 
 def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path) -> None:
@@ -38,7 +38,10 @@ def test_a_line_holds_the_numbers_of_the_comparison(twenty: Pair, tmp_path: Path
     assert release(twenty).verdict == "ungated"
     assert release(twenty, max_nfr=0.5).verdict == "passed"
     assert (
-        release_of(compare(*twenty, limits=Limits(max_nfr=0.2, confidence=0.95)), DAY).verdict == "undecided"
+        release_of(
+            compare(*twenty, ComparisonRequest(limits=Limits(max_nfr=0.2, confidence=0.95))), DAY
+        ).verdict
+        == "undecided"
     )
 
 

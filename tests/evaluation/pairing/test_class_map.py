@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mptctl.errors import DataError, MptctlError, UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
 from mptctl.evaluation.reading.predictions import read_predictions
@@ -43,7 +43,9 @@ def files(tmp_path: Path, suffix: str, **more: Any) -> tuple[Path, Path]:
 
 def compared(tmp_path: Path, suffix: str, **more: Any) -> FlipReport:
     old, new = files(tmp_path, suffix, **more)
-    return compare(read_predictions(old), read_predictions(new), class_map=mapped(tmp_path))
+    return compare(
+        read_predictions(old), read_predictions(new), ComparisonRequest(class_map=mapped(tmp_path))
+    )
 
 
 @pytest.mark.parametrize("suffix", WRITERS)
@@ -88,7 +90,7 @@ def test_names_that_are_exchanged(tmp_path: Path) -> None:
     write(tmp_path / "old.npz", label=list("aabb"), pred=list("aabb"), **names)
     write(tmp_path / "new.npz", label=list("bbaa"), pred=list("bbab"), **names)
     pair = (read_predictions(tmp_path / "old.npz"), read_predictions(tmp_path / "new.npz"))
-    report = compare(*pair, class_map=mapped(tmp_path, "a: b\nb: a\n"))
+    report = compare(*pair, ComparisonRequest(class_map=mapped(tmp_path, "a: b\nb: a\n")))
     assert (report.counts.both_right, report.counts.negative_flips) == (3, 1)
     assert [flip.id for flip in report.worst_flips] == ["4"]
 
@@ -127,7 +129,7 @@ def test_any_map_counts_as_a_dictionary_does(tmp_path: Path, seed: int) -> None:
     report = compare(
         read_predictions(tmp_path / "old.parquet"),
         read_predictions(tmp_path / "new.csv"),
-        class_map=mapped(tmp_path, text),
+        ComparisonRequest(class_map=mapped(tmp_path, text)),
     )
     right = [
         (old_name[o] == old_name[t], new_name[n] == old_name[t])
@@ -174,7 +176,7 @@ def test_names_that_no_model_knows_or_that_would_fall_together(
 ) -> None:
     models = [read_predictions(path) for path in files(tmp_path, ".npz")]
     with pytest.raises(MptctlError) as caught:
-        compare(models[0], models[1], class_map=mapped(tmp_path, text))
+        compare(models[0], models[1], ComparisonRequest(class_map=mapped(tmp_path, text)))
     assert (caught.value.exit_code, message in str(caught.value)) == (4, True), str(caught.value)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from mptctl.errors import DataError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.reading.predictions import build_predictions, read_predictions
 from tests.evaluation.files import WRITERS, write
@@ -61,7 +61,7 @@ def test_any_two_tables_count_as_a_dictionary_does(
         answers = [rows[name][place] for name in order]
         write(file, id=order, label=[rows[name][0] for name in order], pred=answers, classes=NAMES)
         files.append(read_predictions(file))
-    report = compare(*files, old_classes=old_classes)
+    report = compare(*files, ComparisonRequest(old_classes=old_classes))
     sides = [{name: (row[0], row[place]) for name, row in rows.items()} for place in (1, 2)]
     counts, changed = by_dictionary(*sides, set(old_classes))
     assert tuple(report.counts.model_dump().values()) == counts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mptctl.errors import DataError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 from tests.evaluation.made_up import answers
@@ -29,7 +29,7 @@ class TestIdentical:
     def test_one_model_is_recognised_in_any_order(self, twenty: tuple[Predictions, Predictions]) -> None:
         for model in twenty:
             for other in (model, turned(model)):
-                report = compare(model, other, limits=Limits(max_nfr=0.5))
+                report = compare(model, other, ComparisonRequest(limits=Limits(max_nfr=0.5)))
                 assert report.identical
                 assert report.gate.failed == ["identical"]
         assert not compare(*twenty).identical
@@ -45,7 +45,7 @@ class TestIdentical:
         assert old.logits is not None
         for logits in (old.logits + 1e-6, old.logits.astype(np.float16)):
             exported = build_predictions("exported", old.ids, old.labels, logits=logits, classes=old.classes)
-            report = compare(old, exported, limits=Limits(max_nfr=0))
+            report = compare(old, exported, ComparisonRequest(limits=Limits(max_nfr=0)))
             assert (report.identical, report.gate.passed) == (False, True)
             assert any("OLD and NEW predict all 20 samples alike" in warning for warning in report.warnings)
 
@@ -61,7 +61,9 @@ class TestIdentical:
         assert not compare(old, new).identical
 
     def test_what_is_known_from_the_files_counts(self, twenty: tuple[Predictions, Predictions]) -> None:
-        assert compare(*twenty, identical=True, limits=Limits(max_nfr=1)).gate.failed == ["identical"]
+        assert compare(*twenty, ComparisonRequest(identical=True, limits=Limits(max_nfr=1))).gate.failed == [
+            "identical"
+        ]
 
 
 def table(classes: int, both_right: int, negative: int, positive: int, both_wrong: int) -> list[Predictions]:
@@ -105,7 +107,9 @@ class TestDoubts:
             assert "preprocessing" in found[0]
 
     def test_an_old_model_that_is_never_right(self) -> None:
-        report = compare(*table(10, 0, 0, 60, 40), limits=Limits(max_nfr=1, max_er_increase=1))
+        report = compare(
+            *table(10, 0, 0, 60, 40), ComparisonRequest(limits=Limits(max_nfr=1, max_er_increase=1))
+        )
         assert report.lost is None
         assert report.gate.failed == ["old-never-right"]
         assert "wrong on all 100 samples" in report.warnings[0]
@@ -116,7 +120,7 @@ def test_wrong_data_comes_before_a_gate_that_would_fail() -> None:
     ids, labels = np.arange(2), np.array([3, 3])
     old = build_predictions("old", ids, labels, np.array([0, 1]), classes=("0", "1"))
     with pytest.raises(DataError, match="none of its 2 samples"):
-        compare(old, old, identical=True, unfinished=["old"], limits=Limits(max_nfr=0))
+        compare(old, old, ComparisonRequest(identical=True, unfinished=["old"], limits=Limits(max_nfr=0)))
 
 
 def test_predictions_of_other_samples_look_unrelated() -> None:

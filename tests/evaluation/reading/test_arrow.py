@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mptctl.evaluation.reading.arrow import BLOCK, number_array, text_array
+from mptctl.evaluation.reading.workspace import BLOCK, number_array, text_array
 
 
 def test_arrays_are_those_of_pyarrow() -> None:

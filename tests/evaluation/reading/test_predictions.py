@@ -18,12 +18,12 @@ from mptctl.evaluation.reading.predictions import (
     row_blocks,
     save_predictions,
 )
-from mptctl.evaluation.reading.readers import READERS
+from mptctl.evaluation.reading.readers import FORMS
 from tests.evaluation.files import CLASSES, IDS, LABELS, LOGITS, WRITERS, write
 
 
 def test_a_form_is_read_because_its_file_is_there() -> None:
-    assert READERS.keys() == WRITERS.keys()
+    assert FORMS.keys() == WRITERS.keys()
 
 
 def test_answers_read_the_same_from_every_form(path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mptctl.errors import DataError, StorageError, UsageError
-from mptctl.evaluation.reading.scan import scan
+from mptctl.evaluation.reading.csv_file import scan
 from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
 from mptctl.files.scratch import MARK
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import fisher_exact
 
 from mptctl.errors import DataError, UsageError
-from mptctl.evaluation.evaluate import compare
+from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
@@ -30,7 +30,7 @@ DEVICE = ["x", "y"] * 10
 
 def sliced(pair: Pair, path: Path, by: list[tuple[str, ...]], **keys: Any) -> FlipReport:
     request = SliceRequest(by, [path], keys.pop("min_slice", 1), **keys)
-    return compare(*pair, slicing=request)
+    return compare(*pair, ComparisonRequest(slicing=request))
 
 
 def test_by_hand(twenty: Pair, path: Path) -> None:
@@ -179,7 +179,7 @@ class TestFilesThatCannotBeSliced:
         ids, labels = np.array(["a", "b"]), np.array(["x", "y"])
         models = [build_predictions(n, ids, labels, np.array(["x", p])) for n, p in (("o", "y"), ("n", "x"))]
         with pytest.raises(DataError, match="--by confidence: o has no logits"):
-            compare(models[0], models[1], slicing=SliceRequest([("confidence",)]))
+            compare(models[0], models[1], ComparisonRequest(slicing=SliceRequest([("confidence",)])))
 
     def test_more_values_than_slices(self, tmp_path: Path) -> None:
         ids = np.arange(10_001)

@@ -1,4 +1,4 @@
-"""Validation answers of an update, as the search for a bias needs them: wrong answers under any bias, exactly."""
+"""Validation answers of an update, as the search for a bias needs them: wrong answers at any bias."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ValidationSamples:
     """Samples that neither model was trained on. Classes are columns of the new model's logits.
 
     Attributes:
@@ -40,7 +40,7 @@ class HeldOut:
 
     @cached_property
     def to_keep(self) -> BoolArray:
-        """(N,) samples of old classes that the old model got right: a wrong answer to one of them is a flip."""
+        """(N,) samples of old classes that the old model got right: only these can flip."""
         return self.of_old & self.old_right
 
     @property
@@ -50,12 +50,13 @@ class HeldOut:
 
     @property
     def rounding(self) -> float:
-        """Biases closer than this to one at which an answer changes may, in single precision, be on its other side."""
+        """The distance within which single precision may put a bias beyond one that changes an answer."""
         finite = np.abs(self.logits[np.isfinite(self.logits)])
-        # 64 units in the last place of the largest logit: those of the sum over features and of the folded bias.
+        # 64 units in the last place of the largest logit: those of the sum over features and of the folded
+        # bias.
         return float(64 * np.finfo(np.float32).eps * max(1.0, finite.max(initial=0.0)))
 
-    def rows(self, chosen: IntArray) -> HeldOut:
+    def rows(self, chosen: IntArray) -> ValidationSamples:
         """Some of the samples, by their (n,) rows."""
         return replace(
             self,
@@ -65,7 +66,7 @@ class HeldOut:
             old_right=self.old_right[chosen],
         )
 
-    def halves(self) -> tuple[HeldOut, HeldOut]:
+    def halves(self) -> tuple[ValidationSamples, ValidationSamples]:
         """Every other sample of each class, and the rest."""
         order = np.argsort(self.truth, kind="stable")
         return self.rows(np.sort(order[::2])), self.rows(np.sort(order[1::2]))
@@ -85,8 +86,8 @@ class HeldOut:
     def steps(self, direction: FloatArray) -> BiasSteps:
         """Wrong answers as a multiple of a direction is taken off the logits, from 0 on.
 
-        A logit is a line in that multiple. A sample of an old class is right from where the last new class falls
-        below its own; one of a new class is right on the stretch where its line is above all others.
+        A logit is a line in that multiple. A sample of an old class is right from where the last new class
+        falls below its own; one of a new class is right on the stretch where its line is above all others.
 
         Args:
             direction: (C,) 0 on old classes, at least 0 on new ones: what the multiple 1 takes off.
@@ -98,7 +99,8 @@ class HeldOut:
             from_[at], to[at] = _right_between(self.logits[at], self.truth[at], direction)
         before = self.wrong(np.zeros_like(direction))
         ever = (from_ < to) & (to > 0)
-        # At a tie the first column answers without a bias, and maybe another one with any: a step right after 0.
+        # At a tie the first column answers without a bias, and maybe another one with any: a step right after
+        # 0.
         least = np.nextafter(0, 1)
         begins = np.flatnonzero(ever & before)
         ends = np.flatnonzero(np.where(ever, np.isfinite(to), ~before))
@@ -112,18 +114,15 @@ class HeldOut:
         )
 
 
-def held_out(answers: PairedAnswers) -> HeldOut:
-    """The samples of a comparison whose new model has logits; `old` may be missing, and then is never right."""
+def validation_samples(answers: PairedAnswers) -> ValidationSamples:
+    """The samples of a comparison whose new model has logits; an `old` that is missing is never right."""
     pairing = answers.pairing
-    model = pairing.models["new"]
-    assert model.logits is not None and model.classes is not None
-    column = {label: place for place, label in enumerate(model.classes)}
-    columns = np.array([column.get(label, -1) for label in pairing.vocabulary], dtype=np.int64)
-    never = np.zeros(len(pairing.ids), dtype=np.bool_)
-    return HeldOut(
-        logits=np.asarray(model.logits)[pairing.rows["new"]].astype(np.float64),
-        truth=columns[pairing.truth],
-        is_new=np.array([label not in answers.old_classes for label in model.classes], dtype=np.bool_),
+    logits, classes = pairing.models["new"].scored
+    never = np.zeros(len(pairing), dtype=np.bool_)
+    return ValidationSamples(
+        logits=np.asarray(logits)[pairing.rows["new"]].astype(np.float64),
+        truth=pairing.columns("new")[pairing.truth],
+        is_new=np.array([label not in answers.old_classes for label in classes], dtype=np.bool_),
         of_old=answers.of_old,
         old_right=answers.right.get("old", never),
     )
@@ -132,14 +131,15 @@ def held_out(answers: PairedAnswers) -> HeldOut:
 def _right_between(
     logits: FloatArray, truth: IntArray, direction: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """(n,) each: the open stretch of multiples on which the true class has the largest logit; empty if never."""
+    """(n,) each: the open stretch of multiples on which the true class has the largest logit, or none."""
     own = np.take_along_axis(logits, truth[:, None], axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         lead, slope = own - logits, direction[truth][:, None] - direction
         crossing = lead / slope
     rival = np.arange(logits.shape[1]) != truth[:, None]
     rival &= ~np.isneginf(logits)
-    # The true class loses ground where it is taken off faster, and gains it where it is taken off more slowly.
+    # The true class loses ground where it is taken off faster, and gains it where it is taken off more
+    # slowly.
     to = np.where(rival & (slope > 0), crossing, np.inf).min(axis=1)
     from_ = np.where(rival & (slope < 0), crossing, -np.inf).max(axis=1)
     # Of two equal logits whose biases are equal, too, the first column answers.
