@@ -123,7 +123,7 @@ def bias_control(
     # As `adjust` will hold it: the better of two walks, over the best of the last epochs.
     candidates = epochs - last_quarter(epochs)
     kept = Budget(limit, confidence=recipe.confidence, epochs=candidates)
-    return BiasControl(recipe.k, kept.most_flips(samples_old, walks=2), epochs)
+    return BiasControl(recipe.k, kept.most_flips(samples_old, series=2), epochs)
 
 
 def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath, list[str]]:

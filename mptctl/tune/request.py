@@ -104,7 +104,7 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     if points is not None and request.budget.max_nfr is not None:
         others = [tuple((name, value) for name, value in each.items() if name != "k") for each in points]
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
-        replace(request.budget, epochs=epochs).most_flips(samples_old, walks=len(set(others)))
+        replace(request.budget, epochs=epochs).most_flips(samples_old, series=len(set(others)))
     ends: list[TrialSettings] = [
         {axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)
     ]

@@ -64,27 +64,27 @@ class Budget:
         """The two costs, first the one that is to be least, then the one that decides between equal ones."""
         return (errors, flips) if self.max_nfr is not None else (flips, errors)
 
-    def most_flips(self, samples: int, walks: int) -> int:
-        """Computes the most flips with which the limit on NFR is shown to be kept.
+    def most_flips(self, samples: int, series: int) -> int:
+        """Computes the most flips with which the limit on NFR, which is set, is shown to be kept.
 
         Args:
             samples: validation samples of old classes, at least one.
-            walks: as for `level`.
+            series: as for `level`.
 
         Raises:
             UsageError: not even none would show it.
 
-        >>> Budget(max_nfr=0.02).most_flips(1000, walks=1)
+        >>> Budget(max_nfr=0.02).most_flips(1000, series=1)
         11
         """
-        assert self.max_nfr is not None
-        level = self.level(walks)
-        most = most_within(self.max_nfr + ROUNDING, samples, level)
+        level = self.level(series)
+        most = most_within(self.limit + ROUNDING, samples, level)
         if most < 0:
             bound = exact_interval(0, samples, level)[1]
             raise UsageError(
-                f"--max-nfr {100 * self.max_nfr:g}: {samples:,} validation pictures of old classes cannot show it: "
-                f"without a single flip the bound is {100 * bound:.2f} %; raise the budget, or hold out more pictures"
+                f"--max-nfr {100 * self.limit:g}: {samples:,} validation pictures of old classes cannot show "
+                f"it: without a single flip the bound is {100 * bound:.2f} %; raise the budget, or hold out "
+                "more pictures"
             )
         return most
 
