@@ -480,7 +480,7 @@ GUARDS: dict[int, Guard] = {
     ),
     70: _one(
         "numbers are those of YAML 1.2",
-        "files/typed.py",
+        "files/model.py",
         "        number = _number(text)\n        if number is None:\n            raise",
         "        number = float(text.replace(':', ''))\n        if number is None:\n            raise",
     ),

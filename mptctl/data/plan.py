@@ -152,7 +152,7 @@ def random_keys(seed: int, epoch: int, indices: Indices, field: int) -> Keys:
     # to (seed 0, epoch 1).
     state = 0
     for word in (seed, epoch, field):
-        state = _mix_int((state + _GOLDEN + word) & _WORD)
+        (state,) = _mix(np.array([(state + _GOLDEN + word) & _WORD], dtype=np.uint64)).tolist()
     counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + np.full(1, state, dtype=np.uint64)
     return _mix(_mix(counter))
 
@@ -175,12 +175,6 @@ def _mix(x: Keys) -> Keys:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
     return x ^ (x >> np.uint64(31))
-
-
-def _mix_int(x: int) -> int:
-    x = ((x ^ (x >> 30)) * _MIX_1) & _WORD
-    x = ((x ^ (x >> 27)) * _MIX_2) & _WORD
-    return x ^ (x >> 31)
 
 
 def _uniform(keys: Keys) -> NDArray[np.float64]:

@@ -46,7 +46,14 @@ def unlabelled_split(
     Raises:
         DataError: no folder, no picture in it, none that can be used, or bad files, which are named.
     """
-    paths = _picture_paths(root)
+    refuse_no_folder(root)
+    # Links to folders are followed, each folder once.
+    paths = sorted(
+        (folder / name).relative_to(root).as_posix()
+        for folder, names in walk_visible(root, follow_links=True)
+        for name in names
+        if is_read(name) or is_unread_picture(name)
+    )
     if not paths:
         raise DataError(
             f"{root}: holds no picture ({', '.join(EXTENSIONS)}); name the folder that they are in"
@@ -112,14 +119,3 @@ def refuse_no_folder(root: Path) -> None:
     """Raise DataError where there is no such folder, which can be said before torch is imported."""
     if not root.is_dir():
         raise DataError(f"{root}: not a folder; name one that holds pictures")
-
-
-def _picture_paths(root: Path) -> list[str]:
-    """Paths below a folder, sorted; links to folders are followed, each folder once."""
-    refuse_no_folder(root)
-    return sorted(
-        (folder / name).relative_to(root).as_posix()
-        for folder, names in walk_visible(root, follow_links=True)
-        for name in names
-        if is_read(name) or is_unread_picture(name)
-    )

@@ -97,7 +97,9 @@ def look_at(path: str, verify: Verify) -> CheckedFile:
             if width * height > MAX_PIXELS:
                 raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
             if image.format not in _ACCEPTED:
-                _refuse_deep_channels(image)
+                # Pillow would cut off what is more than 8 bits a channel.
+                if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
+                    raise DataError("16 bits a channel or more; save it with 8")
                 image.load()  # has no end marker: a file that is cut off is found by its data
                 return CheckedFile(height, width, NONSTANDARD, stat.st_size, stat.st_mtime_ns)
             is_jpeg = image.format in _JPEG_FORMATS
@@ -173,12 +175,6 @@ def _check_chunk(chunk: tuple[str, Sequence[str], Verify]) -> tuple[NDArray[np.i
         except DataError as error:
             problems.append((row, str(error)))
     return rows, problems
-
-
-def _refuse_deep_channels(image: Image.Image) -> None:
-    """Refuse more than 8 bits a channel, which Pillow would cut off."""
-    if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
-        raise DataError("16 bits a channel or more; save it with 8")
 
 
 def _kind(image: Image.Image) -> int:

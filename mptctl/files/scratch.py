@@ -109,7 +109,7 @@ def _remove_unless_held(folder: Path) -> None:
         if (
             _is_ours(os.fstat(mark))
             and _marks(os.pread(mark, MARK_BYTES, 0), folder)
-            and not _holds_work(folder)
+            and not any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
         ):
             _remove(folder)
     finally:
@@ -121,11 +121,6 @@ def _marks(content: bytes, folder: Path) -> bool:
         return Mark.model_validate_json(content).id == folder.name
     except ValidationError:
         return False
-
-
-def _holds_work(folder: Path) -> bool:
-    """Tell whether a file in a folder, at any depth, has the name of one that mptctl keeps."""
-    return any(is_kept(name) for _, _, names in os.walk(folder) for name in names)
 
 
 def _remove(folder: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from mptctl.errors import UsageError, one_line, visible
-from mptctl.files.typed import Plain
+from mptctl.files.model import Plain
 
 # Characters of a message that are the parser's.
 MOST_SAID = 200

@@ -35,21 +35,15 @@ def choose_device(name: str) -> torch.device:
         raise UsageError(f"runtime.device {name}: not supported; use auto, cpu, cuda or cuda:N")
     if device.type == "cpu":
         return device
-    allow_repeatable_products()
+    # Workspaces with which a matrix product of cuBLAS repeats itself. Torch reads this once, at a process's
+    # first product on a GPU: too late for a deterministic run after another one. On sm_90 these are 32 MiB, as
+    # torch takes there by itself.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if device.index is None:
         device = torch.device("cuda", local_rank())
     if device.index >= torch.cuda.device_count():
         raise UsageError(f"runtime.device {name}: {device} is not there; mptctl doctor lists what is usable")
     return device
-
-
-def allow_repeatable_products() -> None:
-    """Give cuBLAS workspaces with which a matrix product repeats itself, unless the environment names others.
-
-    Torch reads this once, at a process's first product on a GPU: too late for a deterministic run after
-    another one. On sm_90 these are 32 MiB, as torch takes there by itself.
-    """
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def place(model: Model, device: torch.device, *, channels_last: bool) -> Model:

@@ -164,19 +164,17 @@ def find_references(runs: Iterable[str], run_root: Path) -> tuple[Path, ...]:
     """
     found: list[Path] = []
     for run in runs:
-        for path in _one_reference(run, run_root):
+        places = (run_root / run, Path(run).expanduser())
+        folder = next((place for place in places if place.is_dir()), None)
+        if folder is None or any(RunDir(place).holds_run() for place in places):
+            paths = [find_checkpoint(run, run_root)]
+        else:
+            paths = _finished_members(folder)
+        for path in paths:
             if any(path.samefile(other) for other in found):
                 raise UsageError(f"--ref {run}: {path}: is named twice, and would count twice; name it once")
             found.append(path)
     return tuple(found)
-
-
-def _one_reference(run: str, run_root: Path) -> list[Path]:
-    places = (run_root / run, Path(run).expanduser())
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None or any(RunDir(place).holds_run() for place in places):
-        return [find_checkpoint(run, run_root)]
-    return _finished_members(folder)
 
 
 def members_of(folder: Path) -> list[RunDir]:
@@ -188,17 +186,17 @@ def members_of(folder: Path) -> list[RunDir]:
 
 def _finished_members(folder: Path) -> list[Path]:
     members = members_of(folder)
-    if not any(member.is_finished() for member in members):
+    unfinished = [member for member in members if not member.is_finished()]
+    if len(unfinished) == len(members):
         raise CheckpointError(
             f"{folder}: holds no finished member of an ensemble; train them with mptctl train-ensemble "
             "--size N, or name a run"
         )
-    for member in members:
-        if not member.is_finished():
-            raise CheckpointError(
-                f"{member.path}: is not finished; go on with mptctl train-ensemble --resume, or name the "
-                "members that are, each with --ref"
-            )
+    if unfinished:
+        raise CheckpointError(
+            f"{unfinished[0].path}: is not finished; go on with mptctl train-ensemble --resume, or name the "
+            "members that are, each with --ref"
+        )
     return [member.best for member in members]
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from mptctl.errors import UsageError
-from mptctl.files.typed import Typed
+from mptctl.files.model import Typed
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
 # The criterion that each setting belongs to.

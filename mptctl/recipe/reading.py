@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
 from mptctl.files.explained import nearest
-from mptctl.files.typed import NOTHING, Plain, read_as
+from mptctl.files.model import NOTHING, Plain, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle

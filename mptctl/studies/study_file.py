@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_vali
 
 from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
-from mptctl.files.typed import Typed
+from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
 from mptctl.recipe import Recipe, load_recipe

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from mptctl.files.typed import Typed
+from mptctl.files.model import Typed
 from mptctl.names import MethodName, Order, Source
 
 # Runs that every seed of a study has, and what else lies beside them: no update may be called so.

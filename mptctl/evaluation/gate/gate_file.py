@@ -16,8 +16,8 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.limits import Limits, LimitValues
 from mptctl.files import read_text
 from mptctl.files.explained import explain, shown
+from mptctl.files.model import Typed
 from mptctl.files.text_file import read_named_lines
-from mptctl.files.typed import Typed
 
 # Room for some ten thousand waivers; more is no file that anybody has reviewed.
 MOST_BYTES = 2**21
