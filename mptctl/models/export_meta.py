@@ -33,6 +33,15 @@ class Preprocessing(Model):
         "uint8; else (B, 3, crop, crop) float32"
     )
 
+    def recipe_keys(self) -> dict[str, Any]:
+        """Keys of a recipe's group `data` by which pictures become what the model takes."""
+        return {
+            "image_size": self.crop,
+            "eval_resize": self.resize,
+            "mean": list(self.mean),
+            "std": list(self.std),
+        }
+
 
 class ExportMeta(Model):
     """The description of an exported model by itself."""
@@ -51,13 +60,7 @@ class ExportMeta(Model):
 
     def recipe(self, arch: str | None = None) -> Recipe:
         """A recipe with its pictures and its network, or with another architecture."""
-        see = self.preprocessing
-        data = {
-            "image_size": see.crop,
-            "eval_resize": see.resize,
-            "mean": list(see.mean),
-            "std": list(see.std),
-        }
+        data = self.preprocessing.recipe_keys()
         model = self.model if arch is None else {"arch": arch}
         return validate_recipe({"data": data, "model": model}, "an exported model")
 

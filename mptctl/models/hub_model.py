@@ -54,9 +54,7 @@ def find_described(path: Path) -> HubModel | None:
     meta = read_onnx(path)[1]
     if meta is None:
         return HubModel(path, "onnx", None)
-    see = meta.preprocessing
-    data = {"image_size": see.crop, "eval_resize": see.resize, "mean": list(see.mean), "std": list(see.std)}
-    return HubModel(path, "onnx", meta.class_names, data)
+    return HubModel(path, "onnx", meta.class_names, meta.preprocessing.recipe_keys())
 
 
 def find_hub_model(path: Path) -> HubModel | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import queue
-import threading
+from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +22,8 @@ from mptctl.machine.facts import usable_cores
 from mptctl.names import Progress, tell_nobody
 
 Rows = NDArray[np.int64]
-_CHUNK = 256
+# Pictures that a thread decodes at once.
+_CHUNK = 32
 
 
 class ResidentLoader(Loader):
@@ -86,38 +86,20 @@ class ResidentLoader(Loader):
             for job in jobs:
                 yield self._gather(job)
             return
-        ready: queue.Queue[Batch | BaseException | None] = queue.Queue(self.plan.data.prefetch)
-        stop = threading.Event()
 
-        def put(item: Batch | BaseException | None) -> None:
-            while not stop.is_set():
-                try:
-                    ready.put(item, timeout=0.1)
-                    return
-                except queue.Full:
-                    pass
+        def work() -> Batch | None:
+            job = next(jobs, None)
+            return None if job is None else self._gather(job)
 
-        def work_ahead() -> None:
-            try:
-                single_threaded()
-                for job in jobs:
-                    put(self._gather(job))
-                    if stop.is_set():
-                        return
-                put(None)
-            except BaseException as error:
-                put(error)
-
-        thread = threading.Thread(target=work_ahead, name="mptctl-resident", daemon=True)
-        thread.start()
+        # One thread takes the jobs in order, so many batches ahead.
+        pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=single_threaded)
         try:
-            while (item := ready.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
+            ahead = deque(pool.submit(work) for _ in range(self.plan.data.prefetch + 1))
+            while (batch := ahead.popleft().result()) is not None:
+                ahead.append(pool.submit(work))
+                yield batch
         finally:
-            stop.set()
-            thread.join()
+            pool.shutdown(cancel_futures=True)
 
     def _gather(self, job: BatchJob) -> Batch:
         row = self._row[job.index]
@@ -185,25 +167,20 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
     """Read pictures in threads into one array."""
     size = plan.data.image_size
     out = np.empty((len(indices), size, size, 3), dtype=np.uint8)
-    given_up = threading.Event()
 
     def fill(start: int) -> None:
         for row in range(start, min(start + _CHUNK, len(indices))):
-            if given_up.is_set():
-                return
             picture = plan.picture(int(indices[row]))
             out[row] = resize_and_crop(picture, plan.resize, size).numpy()
 
     starts = range(0, len(indices), _CHUNK)
-    with ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded) as pool:
-        try:
-            for done, _ in enumerate(pool.map(fill, starts), start=1):
-                progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
-        except BaseException:
-            # Leaving the pool waits for its threads: after Ctrl-C or a bad picture none begins another
-            # picture.
-            given_up.set()
-            raise
+    pool = ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded)
+    try:
+        for done, _ in enumerate(pool.map(fill, starts), start=1):
+            progress(DECODING, min(done * _CHUNK, len(indices)), len(indices))
+    finally:
+        # After Ctrl-C or a bad picture no thread begins another piece.
+        pool.shutdown(cancel_futures=True)
     return out
 
 
