@@ -148,11 +148,20 @@ def check_files(
     columns = np.zeros((5, total), dtype=np.int64)
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
-    chunks = [(root, paths[start : start + _CHUNK], verify) for start in starts]
+
+    def check(start: int) -> list[tuple[int, str]]:
+        bad = []
+        for row in range(start, min(start + _CHUNK, total)):
+            try:
+                found = look_at(os.path.join(root, paths[row]), verify)
+                columns[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
+            except DataError as error:
+                bad.append((row, str(error)))
+        return bad
+
     with without_warnings(), ThreadPoolExecutor(threads or usable_cores()) as pool:
-        for start, (rows, bad) in zip(starts, pool.map(_check_chunk, chunks), strict=True):
-            columns[:, start : start + rows.shape[1]] = rows
-            problems += [(start + row, problem) for row, problem in bad]
+        for start, bad in zip(starts, pool.map(check, starts), strict=True):
+            problems += bad
             progress("checking files", min(start + _CHUNK, total), total)
     return CheckedFiles(
         heights=columns[0].astype(np.int32),
@@ -162,19 +171,6 @@ def check_files(
         mtimes=columns[4],
         problems=problems,
     )
-
-
-def _check_chunk(chunk: tuple[str, Sequence[str], Verify]) -> tuple[NDArray[np.int64], list[tuple[int, str]]]:
-    root, paths, verify = chunk
-    rows = np.zeros((5, len(paths)), dtype=np.int64)
-    problems: list[tuple[int, str]] = []
-    for row, path in enumerate(paths):
-        try:
-            found = look_at(os.path.join(root, path), verify)
-            rows[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
-        except DataError as error:
-            problems.append((row, str(error)))
-    return rows, problems
 
 
 def _kind(image: Image.Image) -> int:

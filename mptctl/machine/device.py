@@ -36,8 +36,8 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cpu":
         return device
     # Workspaces with which a matrix product of cuBLAS repeats itself. Torch reads this once, at a process's
-    # first product on a GPU: too late for a deterministic run after another one. On sm_90 these are 32 MiB, as
-    # torch takes there by itself.
+    # first product on a GPU: too late for a deterministic run after another one. On sm_90 these are 32 MiB,
+    # as torch takes there by itself.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if device.index is None:
         device = torch.device("cuda", local_rank())
