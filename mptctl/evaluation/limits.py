@@ -17,7 +17,7 @@ from mptctl.evaluation.statistics import (
     expected_flips,
     relative_nfr_interval,
 )
-from mptctl.files.typed import Typed
+from mptctl.files.model import Typed
 
 
 @dataclass(frozen=True)
