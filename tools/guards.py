@@ -498,7 +498,7 @@ GUARDS: dict[int, Guard] = {
     ),
     73: _one(
         "pictures of kinds that are not read are bad files",
-        "data/unlabelled.py",
+        "data/derived_splits.py",
         "        if is_read(name) or is_unread_picture(name)\n",
         "        if is_read(name)\n",
     ),

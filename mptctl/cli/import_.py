@@ -77,8 +77,7 @@ def import_(
         )
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
-    from mptctl.models.hub_model import HubModel, find_described
-    from mptctl.models.importing import import_model, read_class_names
+    from mptctl.models.importing import HubModel, find_described, import_model, read_class_names
     from mptctl.models.ownership import refuse_own_inputs, run_folder
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.media.progress_bars import progress_bars

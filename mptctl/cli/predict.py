@@ -42,8 +42,8 @@ def predict(
         mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine
     """
     from mptctl.cli.outputs import Outputs, read_for_models
+    from mptctl.data.derived_splits import refuse_no_folder
     from mptctl.data.picture_kinds import passed_over_at_any_depth
-    from mptctl.data.unlabelled import refuse_no_folder
     from mptctl.evaluation.reading.answers import ANSWERS, answers_writer
     from mptctl.models.run_folder import find_checkpoint
     from mptctl.report.media.progress_bars import progress_bars

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
-from mptctl.machine.allocator import freed_memory_kept
-from mptctl.machine.device import Precision, autocast
+from mptctl.machine.device import Precision, autocast, freed_memory_kept
 
 
 @torch.no_grad()

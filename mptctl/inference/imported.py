@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
-from mptctl.data.loading.choose import make_loader
-from mptctl.data.loading.part import LoadPlan
-from mptctl.data.split import Split, load_split
+from mptctl.data.split import load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.inference.forward import forward
-from mptctl.machine.device import choose_device
-from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
-from mptctl.names import Progress, tell_nobody
+from mptctl.inference.predict import compute_outputs
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.names import Progress, Session, tell_nobody
 from mptctl.recipe.picture_words import evaluation_words
 
 
@@ -61,25 +59,28 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         lines.append(f"not validated: no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
         return Imported(lines, None, None)
     split = load_split(run_root)
-    own = torch.from_numpy(label_map(split.classes.names, names))
-    held_out = split.indices("val")
-    known = held_out[own.numpy()[split.labels[held_out]] >= 0]
-    if not len(known):
+    labels = split.labels[split.indices("val")]
+    columns = label_map(split.classes.names, names)[labels]
+    known = columns >= 0
+    if not known.any():
         lines.append(
             "not validated: the split holds out no picture of these classes; run mptctl split with "
             "--val-fraction 0.1"
         )
         return Imported(lines, None, None)
+    session = Session(run_root, checkpoint.meta.recipe.runtime.device, progress)
     try:
-        error = _validate(checkpoint, split, own, progress)
+        logits = compute_outputs({"model": checkpoint}, split, session, part="val")["model"]
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
+    right = int(is_top1_correct(torch.from_numpy(logits), torch.from_numpy(columns)).sum())
+    error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows)"
     )
-    counts = torch.bincount(torch.from_numpy(split.labels[known])).tolist()
+    counts = np.bincount(labels[known]).tolist()
     if not is_at_chance(error, counts):
         return Imported(lines, error, None)
     return Imported(
@@ -112,32 +113,3 @@ def is_at_chance(error: Rate, counts: list[int]) -> bool:
         counts: samples of each class, of those that the error was measured on.
     """
     return error.count > 0 and error.ci95 is not None and error.ci95[1] >= constant_error(counts)
-
-
-@torch.inference_mode()
-def _validate(checkpoint: Checkpoint, split: Split, own: torch.Tensor, progress: Progress) -> Rate:
-    """Error on the validation pictures whose class has a logit; ``own`` is (C,), a column per split class."""
-    recipe = checkpoint.meta.recipe
-    device = choose_device(recipe.runtime.device)
-    model = load_model(checkpoint).to(device)
-    plan = LoadPlan(
-        split,
-        recipe.data,
-        "val",
-        batch_size=recipe.optim.batch_size,
-        seed=0,
-        train=False,
-        device=device,
-        num_classes=int(torch.nonzero(own >= 0).max()) + 1,
-    )
-    loader = make_loader(plan, progress=progress)
-    own = own.to(device)
-    right = total = 0
-    try:
-        for batch, (logits,) in forward([model], loader):
-            column = own[batch.labels]
-            right += int(is_top1_correct(logits, column).sum())
-            total += int((column >= 0).sum())
-    finally:
-        loader.close()
-    return rate(total - right, total)

@@ -14,10 +14,10 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from mptctl.data.derived_splits import unlabelled_split
 from mptctl.data.loading.choose import make_loader
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first, decode, resize_and_crop
-from mptctl.data.unlabelled import unlabelled_split
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError, one_line
 from mptctl.evaluation.reading.answers import Answers, answers_from_logits

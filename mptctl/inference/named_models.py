@@ -209,7 +209,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 
 def split_of(paths: list[Path], run_root: Path) -> Split:
     """The split of the run root; run folders named by their path are tested on the split beside them."""
-    from mptctl.data.own_split import own_split
+    from mptctl.data.derived_splits import own_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
 

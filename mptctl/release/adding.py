@@ -13,10 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from mptctl.data.derived_splits import extend_split, unlabelled_split
 from mptctl.data.image_folder import class_folders
-from mptctl.data.own_split import extend_split
 from mptctl.data.split import Split
-from mptctl.data.unlabelled import unlabelled_split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips
 from mptctl.files import Model

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from mptctl.machine.allocator import freed_memory_kept
+from mptctl.machine.device import freed_memory_kept
 from mptctl.machine.facts import usable_cores, world_size
 from mptctl.machine.kept_threads import KeptThreads, keep, kept_here, machine_key
 from mptctl.methods.rows import ROWS

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.own_split import own_split
+from mptctl.data.derived_splits import own_split
 from mptctl.data.split import load_split, make_split
 from mptctl.inference.named_models import load_predictions
 from mptctl.models.checkpoint import load_checkpoint

@@ -14,7 +14,7 @@ FAULTS = """
 import resource, sys
 from contextlib import nullcontext
 import torch
-from mptctl.machine.allocator import freed_memory_kept
+from mptctl.machine.device import freed_memory_kept
 
 def step():
     torch.ones(10 * 2**20)
@@ -34,7 +34,7 @@ with freed_memory_kept() if sys.argv[1] == "kept" else nullcontext():
 RESIDENT = """
 from pathlib import Path
 import torch
-from mptctl.machine.allocator import freed_memory_kept
+from mptctl.machine.device import freed_memory_kept
 
 def megabytes():
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
