@@ -108,9 +108,9 @@ def _as_arguments(s: LossSettings) -> list[Any]:
 
 torch.library.define(
     "mpt_kernels::fused",
-    "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, Tensor? "
-    "normalizer_at, "
-    "Tensor? grad_scale_at, float k, float inverse_normalizer, float grad_scale, int num_old, str distance, "
+    "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, "
+    "Tensor? normalizer_at, Tensor? grad_scale_at, "
+    "float k, float inverse_normalizer, float grad_scale, int num_old, str distance, "
     "float lam_old, float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, "
     "float ce_focal_weight, int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
 )

@@ -48,8 +48,9 @@ def narrow_rows(
 ):  # fmt: skip
     """Computes terms, right answers and gradient of ROWS rows a program, in tiles that all stay in registers.
 
-    A tile has LANES x VECTOR columns. If it is old, new, both, or the end of a row is known when this is
-    compiled; only where it is both or the end is there a mask. `triton_parts` says what the names stand for.
+    A tile has LANES x VECTOR columns. Which tiles are old, new, both, or the end of a row is known when this
+    is compiled; only where one is both or the end is there a mask. `triton_parts` says what the names stand
+    for.
     """
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE

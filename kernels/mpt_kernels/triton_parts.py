@@ -2,8 +2,8 @@
 
 Both row kernels compute what `mpt_kernels.reference` specifies. Per row they need, of the student's logits z,
 the softmax of z + Delta and at temperature tau the softmax of all of z and of its old part; of each teacher
-its softmax at tau. An exponential is one multiply-add and one power of two: with c = log2(e) / tau and a = m
-c, m the maximum,
+its softmax at tau. An exponential is one multiply-add and one power of two. With c = log2(e) / tau, m the
+maximum and a = m c,
 
     e_j = 2^u_j,  u_j = t_j c - a  (one rounding),  S = sum_j e_j
 
