@@ -41,13 +41,11 @@ def _judge(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
             raise CheckpointError(
                 f"{path}: its split holds out other pictures ({_division(theirs.request)}) than that of "
                 f"{split.run_root} ({_division(split.file.request)}), so it may have trained on those held "
-                "out here; "
-                "train it on this split, or use the --run-root of its own"
+                "out here; train it on this split, or use the --run-root of its own"
             )
     return (
         f"warning: {path}: was trained on another split than that of {split.run_root}: pictures held out "
-        "here may have "
-        "trained it"
+        "here may have trained it"
     )
 
 

@@ -306,7 +306,6 @@ def _warnings(request: RunRequest, teachers: Teachers, refs: Sequence[Path]) -> 
     if ROWS[recipe.method.name].starts_late and len(refs) == 1:  # ELODI and its top-K
         warnings.append(
             f"warning: {recipe.method.name} learns from an ensemble and is given one reference, {refs[0]}; "
-            "train "
-            "several with mptctl train-ensemble, and name them with --ref ensemble"
+            "train several with mptctl train-ensemble, and name them with --ref ensemble"
         )
     return warnings

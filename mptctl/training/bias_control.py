@@ -111,14 +111,12 @@ def bias_control(
     if not samples_old:
         raise UsageError(
             f"{budget}: is kept on validation pictures, and the split has none of old classes; split again "
-            "with "
-            "--val-fraction 0.1"
+            "with --val-fraction 0.1"
         )
     if epochs < LEAST_EPOCHS:
         raise UsageError(
-            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set optim.epochs "
-            "to at "
-            f"least {LEAST_EPOCHS}, or give --k"
+            f"{budget}: moves k in the third quarter of the epochs, and {epochs} have none; set "
+            f"optim.epochs to at least {LEAST_EPOCHS}, or give --k"
         )
     # As `adjust` will hold it: the better of two walks, over the best of the last epochs.
     candidates = epochs - last_quarter(epochs)
@@ -137,9 +135,8 @@ def expected_decline(references: Sequence[Path], epochs: int) -> tuple[BiasPath,
     validated = [line for line in lines if line.event == "epoch" and line.val_errors_old is not None]
     if not validated:
         note = (
-            "warning: --max-nfr: there is no log of the reference's epochs to foresee by how flips fall; NFR "
-            "will be "
-            "lower, and the error higher, than they need be"
+            "warning: --max-nfr: there is no log of the reference's epochs to foresee by how flips fall; "
+            "NFR will be lower, and the error higher, than they need be"
         )
         return BiasPath(left=(1.0,) * epochs), [note]
     errors = [max(line.val_errors_old or 0, 0.5) for line in validated]

@@ -50,9 +50,8 @@ class Estimate(Model):
     )
     memory_mb: float = Field(
         0.0,
-        description="of a training step, from sizes, in megabytes: weights, gradients, optimizer, what the "
-        "backward "
-        "pass needs, teachers; not pictures that are kept in memory",
+        description="of a training step, from sizes, in megabytes: weights, gradients, optimizer, what "
+        "the backward pass needs, teachers; not pictures that are kept in memory",
     )
     student_mb: float = Field(
         0.0,

@@ -217,8 +217,7 @@ class Trainer:
         raise NonFiniteError(
             f"{folder}: step {step + 1}: not finite: {failed.what} ({values}, learning rate "
             f"{self._learning_rate(step):.4g}); the weights before that step are in nonfinite.pt; lower "
-            "optim.lr, or "
-            "set optim.clip_grad_norm"
+            "optim.lr, or set optim.clip_grad_norm"
         )
 
     def _save_and_stop(self) -> NoReturn:

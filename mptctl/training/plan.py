@@ -85,8 +85,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     if batch // group.size // pieces < 2 <= batch // group.size:
         raise UsageError(
             f"optim.accumulate {pieces}: leaves fewer than 2 pictures to a piece of a batch of {batch} on "
-            "each of "
-            f"{group.size} workers, and batch normalisation needs 2; set at most {batch // group.size // 2}"
+            f"each of {group.size} workers, and batch normalisation needs 2; set at most "
+            f"{batch // group.size // 2}"
         )
     data = recipe.data
     if recipe.runtime.deterministic:

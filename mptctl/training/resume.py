@@ -121,8 +121,7 @@ def newest_checkpoint(folder: RunDir) -> Newest:
         raise problem
     raise CheckpointError(
         f"{folder.path}: nothing to resume: no last.pt in it; start it without --resume, with --overwrite "
-        "where "
-        "an earlier run ended before its first checkpoint"
+        "where an earlier run ended before its first checkpoint"
     )
 
 
@@ -181,9 +180,8 @@ def _refuse_extension(recipe: Recipe, key: str, path: Path) -> None:
     if spans:
         raise UsageError(
             f"{path}: {key}: {' and '.join(spans)} spans the whole run, which was planned shorter; train a "
-            "run of that "
-            f"length, which may begin with these weights: --set model.pretrained={path.parent / 'best.pt'} "
-            "--name NEW"
+            "run of that length, which may begin with these weights: --set "
+            f"model.pretrained={path.parent / 'best.pt'} --name NEW"
         )
 
 
