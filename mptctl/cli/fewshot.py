@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mptctl.cli import options as opt
+from mptctl.cli.flag_records import with_flags
 from mptctl.cli.json_models import prints
 from mptctl.cli.messages import warn
 from mptctl.cli.show import show
@@ -17,6 +19,21 @@ from mptctl.names import Session
 FIGURE = "discriminability.png"
 
 
+@dataclass(frozen=True)
+class EpisodeFlags:
+    """The episodes that accuracy is measured on."""
+
+    way: Annotated[int, typer.Option("--way", metavar="N", help="Classes of an episode.")] = 5
+    shot: Annotated[
+        int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
+    ] = 1
+    query: Annotated[
+        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
+    ] = 16
+    episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0
+
+
 @prints(
     {
         "--json": "mptctl.inference.few_shot:FewShotReport",
@@ -24,6 +41,7 @@ FIGURE = "discriminability.png"
         "--json --analysis": "mptctl.inference.discriminability:DiscriminabilityReport",
     }
 )
+@with_flags
 def fewshot(
     runs: Annotated[
         list[str],
@@ -31,15 +49,8 @@ def fewshot(
             metavar="RUN", help="Run name, run folder or .pt file; several with --analysis alone."
         ),
     ],
-    way: Annotated[int, typer.Option("--way", metavar="N", help="Classes of an episode.")] = 5,
-    shot: Annotated[
-        int, typer.Option("--shot", metavar="N", help="Pictures of each class that are shown.")
-    ] = 1,
-    query: Annotated[
-        int, typer.Option("--query", metavar="N", help="Pictures of each class that are asked.")
-    ] = 16,
-    episodes: Annotated[int, typer.Option("--episodes", metavar="N", help="How many.")] = 600,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the episodes.")] = 0,
+    *,
+    asked: EpisodeFlags,
     classes: Annotated[
         Path | None,
         typer.Option(
@@ -105,18 +116,17 @@ def fewshot(
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
     session = Session(run_root, device)
     if analysis:
-        numbers = (way, shot, query, episodes, seed)
-        _analyse(runs, session, out or run_root / FIGURE, numbers, as_json=as_json)
+        _analyse(runs, session, out or run_root / FIGURE, asked, as_json=as_json)
     elif add is not None and name is not None:
         _add(runs[0], session, add, name, overwrite=overwrite, as_json=as_json)
     else:
-        _episodes(runs[0], session, (way, shot, query, episodes, seed), classes, as_json=as_json)
+        _episodes(runs[0], session, asked, classes, as_json=as_json)
 
 
 def _episodes(
     run: str,
     session: Session,
-    numbers: tuple[int, int, int, int, int],
+    asked: EpisodeFlags,
     classes: Path | None,
     *,
     as_json: bool,
@@ -130,7 +140,7 @@ def _episodes(
     from mptctl.inference.few_shot import EpisodeRequest, few_shot
     from mptctl.report.media.progress_bars import showing_progress
 
-    request = EpisodeRequest(*numbers)
+    request = EpisodeRequest(**vars(asked))
     with showing_progress(session) as session:
         report = few_shot(checkpoints[run], split, request, session, classes=chosen)
     warn(report.warnings)
@@ -164,7 +174,7 @@ def _analyse(
     runs: list[str],
     session: Session,
     path: Path,
-    numbers: tuple[int, int, int, int, int],
+    asked: EpisodeFlags,
     *,
     as_json: bool,
 ) -> None:
@@ -182,7 +192,7 @@ def _analyse(
     from mptctl.report.media.svg import save_figure
 
     with showing_progress(session) as session:
-        request = EpisodeRequest(*numbers)
+        request = EpisodeRequest(**vars(asked))
         found = discriminability(checkpoints, split, request, session)
     save_figure(draw_discriminability(found), path)
     report = DiscriminabilityReport(runs=found, figure=str(path))
