@@ -190,7 +190,7 @@ def test_a_budget_chooses_anew_without_training_and_one_that_no_trial_keeps_ends
     assert none.returncode == 2
     assert "cannot show it: without a single flip the bound is" in none.stderr.splitlines()[-1]
     assert (runs / "tune" / "best.yaml").exists()
-    over = found.model_copy(update={"max_nfr": 0.001})
+    over = found.model_copy(update={"max_nfr": 0.001, "choice": None, "best_recipe": None})
     with pytest.raises(
         GateFailed, match=r"^--max-nfr 0.1: no trial is shown to keep it with 95 % confidence"
     ):
