@@ -56,7 +56,8 @@ def main() -> int:
     parser.add_argument("--redraws", type=int, default=2000)
     parser.add_argument("--resamples", type=int, default=400, help="draws of each interval")
     given = parser.parse_args()
-    groups, _ = at_equal_error(group_updates(find_updates([given.runs], None).updates, "seed"), given.row)
+    found = find_updates([given.runs], None).updates
+    groups = at_equal_error(group_updates(found, "seed"), given.row).groups
     updates = {group.name: group.updates[0].counted for group in groups}
     one = updates.pop(given.row)
     covered = coverage(list(updates.values()), one, given.redraws, given.resamples)

@@ -132,7 +132,7 @@ class LoadedRun:
         *,
         on_bad: OnBad = "fail",
         verify: Verify = "header",
-        progress: Progress = tell_nobody,
+        progress: Progress | None = None,
     ) -> Answers:
         """Answers to every picture in a folder, at any depth, read in threads as in evaluation.
 
@@ -146,7 +146,7 @@ class LoadedRun:
             DataError: no folder, no picture, or bad ones, which are named.
             NonFiniteError: logits that are NaN.
         """
-        root = Path(folder).expanduser()
+        root, progress = Path(folder).expanduser(), progress or tell_nobody
         split, left_out = unlabelled_split(
             root, self.class_names, verify=verify, on_bad=on_bad, progress=progress
         )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from mptctl.errors import MptctlError
+from mptctl.errors import MptctlError, Stopped
 from mptctl.machine.facts import world_size
 
 
@@ -96,3 +96,21 @@ def interruptible(stop: StopRequest) -> Iterator[None]:
     """
     with stop_on_signals(stop), stop.breaks_off():
         yield
+
+
+@contextmanager
+def stopped_with(message: str, *, resumable: bool = False) -> Iterator[StopRequest]:
+    """Ends a command at the first Ctrl-C or SIGTERM with a message of its own.
+
+    Args:
+        message, resumable: as of `Stopped`.
+
+    Raises:
+        Stopped: a signal came.
+    """
+    stop = StopRequest()
+    try:
+        with interruptible(stop):
+            yield stop
+    except KeyboardInterrupt:
+        raise Stopped(message, stop.signum or signal.SIGINT, resumable=resumable) from None

@@ -226,6 +226,11 @@ class OptimRecipe(Group):
             raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
         return self
 
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Optimizer steps of a whole run."""
+        steps = self.epochs * steps_per_epoch
+        return min(steps, self.max_steps or steps)
+
     @property
     def scaled_lr(self) -> float:
         """Computes the learning rate at its height for this batch: the recipe's, scaled with the batch.

@@ -1,4 +1,4 @@
-"""What a run answers on the validation and the test part: read from its folder, or asked of its checkpoint."""
+"""The answers of a run to the validation and the test part: read from its folder, or asked of its model."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, StorageError
 from mptctl.names import Part, Session
 from mptctl.studies.answers_file import (
-    ANSWERS_NAME,
     PARTS,
     SCHEMA_VERSION,
     AnswersHead,
     KeptCalibration,
+    PartAnswers,
+    RunAnswers,
     no_answers,
     read_answers,
     round_answers,
     write_answers,
 )
-from mptctl.studies.answers_file import PartAnswers as PartAnswers
-from mptctl.studies.answers_file import RunAnswers as RunAnswers
-from mptctl.studies.run_folders import find_by_digest
+from mptctl.studies.run_folders import find_by_digest, kept_answers
 from mptctl.studies.training_cost import RunWork, count_run, steps_of
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 
 
 def run_answers(folder: Path, session: Session = Session(), *, split: Split | None = None) -> RunAnswers:
-    """Answers of a run: those in its folder if they are its checkpoint's, else new ones, which are then kept there.
-
+    """The answers of a run: those in its folder if they are its checkpoint's, else new ones, then kept there.
     A folder without a checkpoint needs ``answers.npz`` and ``recipe.yaml``, and neither pictures nor a split.
 
     Args:
@@ -50,16 +48,12 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
         DataError: pictures that are gone, or a split without a test part.
         NonFiniteError: logits that are NaN.
     """
-    best, kept = folder / "best.pt", read_answers(folder)
+    best = folder / "best.pt"
     if not best.is_file():
-        if kept is None:
-            raise CheckpointError(
-                f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
-            )
-        return kept
+        return kept_answers(folder)
     from mptctl.models.checkpoint import load_checkpoint
 
-    checkpoint = load_checkpoint(best)
+    checkpoint, kept = load_checkpoint(best), read_answers(folder)
     wanted = None if split is None else split.fingerprint
     if (
         kept is not None
@@ -73,8 +67,8 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
     trained_on = checkpoint.meta.split_fingerprint
     if trained_on not in (None, split.fingerprint):
         raise CheckpointError(
-            f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has {split.fingerprint[:12]}; "
-            "compare runs of one split"
+            f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has "
+            f"{split.fingerprint[:12]}; compare runs of one split"
         )
     found = _ask(folder, checkpoint, split, session)
     if own is not None and own.fingerprint == split.fingerprint:
@@ -83,7 +77,7 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
 
 
 def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
-    """The same answers with their work counted anew, where the run went on since or a teacher was not there."""
+    """Counts the work anew where the run went on since or a teacher was not there."""
     work, batch = kept.head.work, kept.recipe.optim.batch_size
     steps, _ = steps_of(kept.folder)
     if None not in work.teachers.values() and work.pictures == (None if steps is None else steps * batch):

@@ -1,4 +1,4 @@
-"""The answers of a run on the validation and the test part, and the small file in its folder that holds them."""
+"""The answers of a run to the validation and the test part, and the small file that holds them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MORE_THAN_ROUNDING = ("precision", "teacher_precision", "sync_batchnorm")
 
 
 class KeptCalibration(Model):
-    """What a model's confidence is worth, on test samples of the classes that it knows; errors are fractions."""
+    """The calibration of a model, on test samples of the classes that it knows; errors are fractions."""
 
     n: int = Field(description="of these samples")
     accuracy: float = Field(description="right predictions / n")
@@ -46,7 +46,7 @@ class KeptCalibration(Model):
 
 
 class AnswersHead(Model):
-    """What a file of answers says of itself."""
+    """The head of a file of answers: of which model, to which split."""
 
     schema_version: int = Field(SCHEMA_VERSION, description="of this file")
     digest: str = Field(description="of the checkpoint that answered")
@@ -69,12 +69,13 @@ class PartAnswers:
         label: (N,) true classes, in the smallest unsigned type that holds them, as the next two.
         old_answer, new_answer: (N,) the best old class and the best new one.
         old_logit: (N,) float16 logit of the best old class, rounded from float32.
-        gap: (N,) float16, logit of the best new class minus that of the best old one, rounded to 11 bits with its sign
-            kept: the answer is the new class exactly where it is above zero. Minus infinity where none is known.
+        gap: (N,) float16, logit of the best new class minus that of the best old one, rounded to 11 bits with
+            its sign kept: the answer is the new class exactly where it is above zero. Minus infinity where
+            none is known.
         confidence: (N,) float16 softmax probability of the answer, rounded.
 
-    Answers without a bias, and all rates that follow from them, are exact. A bias is exact but for samples whose gap
-    lies within the rounding of it, a part of 2^-11.
+    Answers without a bias, and all rates that follow from them, are exact. A bias is exact but for samples
+    whose gap lies within the rounding of it, a part of 2^-11.
     """
 
     index: NDArray[np.int32]
@@ -130,7 +131,7 @@ class RunAnswers:
 
     @property
     def is_update(self) -> bool:
-        """Whether it knows all classes and says which old model it replaces."""
+        """Says if it knows all classes and names the old model that it replaces."""
         return self.head.num_known == len(self.head.class_names) and "old" in self.head.teachers
 
     def part(self, name: Part) -> PartAnswers:
@@ -139,7 +140,7 @@ class RunAnswers:
 
 
 def settings_of(run: RunAnswers) -> str:
-    """What seeds of one row have in common, as text: the recipe without its seed and what only changes the speed."""
+    """The settings that the seeds of a row share, as text: the recipe without its seed and keys of speed."""
     recipe = run.recipe.model_dump(mode="json")
     free = may_change_between_starts()
     recipe["runtime"] = {key: recipe["runtime"][key] for key in MORE_THAN_ROUNDING}
@@ -157,10 +158,10 @@ def answers_digest(run: RunAnswers) -> str:
 
 
 def read_answers(folder: Path) -> RunAnswers | None:
-    """What ``answers.npz`` and ``recipe.yaml`` in a folder hold; None without the first, or where it is of no use.
-
+    """Reads ``answers.npz`` and ``recipe.yaml``; None without the first, or where it is of no use.
     Raises:
-        CheckpointError: it or the recipe is damaged or missing, and there is no checkpoint that could answer anew.
+        CheckpointError: it or the recipe is damaged or missing, and there is no checkpoint that could answer
+            anew.
     """
     path = folder / ANSWERS_NAME
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""What recipes and studies can be named, with one line each, and what stands behind a name."""
+"""The recipes and studies that can be named, with one line each, and what stands behind a name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def catalog() -> list[CatalogEntry]:
 
 
 def find_in_catalog(name: str) -> list[CatalogEntry]:
-    """What a name stands for: a preset, a study, or one of each.
+    """Finds what a name stands for: a preset, a study, or one of each.
 
     Raises:
         UsageError: it stands for nothing; the nearest name is in the message.

@@ -1,4 +1,4 @@
-"""A chain of updates: each against the one before and against the first; which flips are new, lasting and healed."""
+"""A chain of updates, each against the one before and the first: flips that are new, lasting and healed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from mptctl.evaluation.rates import Rate, negative_flips
 from mptctl.evaluation.statistics import rate
 from mptctl.files import Model
 from mptctl.names import METHOD_NAMES, Role, Session
-from mptctl.studies.answers import RunAnswers, run_answers
+from mptctl.studies.answers import run_answers
+from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.run_folders import checkpoint_digest, recorded_teachers
 from mptctl.studies.updates import unfinished
 
@@ -34,7 +35,7 @@ class FirstModel(Model):
 
 
 class ChainRow(Model):
-    """One update of a chain."""
+    """An update of a chain."""
 
     seed: int = Field(description="of its split")
     name: str = Field(description="of the run that its chain ends with")
@@ -46,7 +47,8 @@ class ChainRow(Model):
     classes: int = Field(description="that it knows")
     er_all: Rate = Field(description="error on the test samples of these")
     flips_before: Rate = Field(
-        description="right in the generation before, wrong now / test samples of the classes that that one knows"
+        description="right in the generation before, wrong now / test samples of the classes that that one "
+        "knows"
     )
     flips_first: Rate = Field(
         description="right in generation 0, wrong now / test samples of the classes that that one knows"
@@ -69,10 +71,11 @@ class ChainReport(Model):
 
 
 class FlipsOfFirst(NamedTuple):
-    """What became of the right answers of generation 0 in one update; counts of samples.
+    """The fate of the right answers of generation 0 in one update; counts of samples.
 
     Attributes:
-        new: wrong now, right in the generation before; also where an earlier one had broken and another healed them.
+        new: wrong now, right in the generation before; also where an earlier one had broken and another
+            healed them.
         lasting: wrong now and in the generation before.
         healed: right now, wrong in the generation before.
     """
@@ -89,8 +92,8 @@ def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
         right: for each generation from 0 on, (N,) which test samples of generation 0's classes it gets right.
 
     Returns:
-        One entry for each generation from 1 on. The new and the lasting ones are its flips against generation 0, the
-        lasting and the healed ones those of the generation before.
+        One entry for each generation from 1 on. The new and the lasting ones are its flips against generation
+        0, the lasting and the healed ones those of the generation before.
     """
     broken = [negative_flips(right[0], now) for now in right]
     return [
@@ -113,8 +116,8 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
         session: for models that did not answer yet; see `run_answers`.
 
     Raises:
-        CheckpointError: no update among them, none whose old model is there too, or generations of other classes or
-            pictures.
+        CheckpointError: no update among them, none whose old model is there too, or generations of other
+            classes or pictures.
     """
     notes: list[str] = []
     asked: dict[Path, RunAnswers] = {}
@@ -127,8 +130,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
         models = [asked[run] for run in chain]
         first.setdefault(chain[0], _first(models[0]))
         chains.append(_rows(models))
-    order = {name: place for place, name in enumerate(METHOD_NAMES)}
-    chains.sort(key=lambda rows: (rows[0].seed, order[rows[-1].method], rows[-1].name))
+    chains.sort(key=lambda rows: (rows[0].seed, METHOD_NAMES.index(rows[-1].method), rows[-1].name))
     return ChainReport(
         first=sorted(first.values(), key=lambda model: model.seed),
         rows=[row for rows in chains for row in rows],
@@ -224,7 +226,7 @@ def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
 
 
 def _right(model: RunAnswers, classes: int) -> BoolArray:
-    """(n,) which test samples of the first so many classes a model gets right, in the order of the manifest."""
+    """(n,) test samples of the first so many classes that a model gets right, in the manifest's order."""
     return model.test.right()[model.test.label < classes]
 
 
@@ -241,5 +243,6 @@ def _refuse_unlike(before: RunAnswers, now: RunAnswers) -> None:
     if names[0] != names[1] or not np.array_equal(samples[0], samples[1]):
         what = "classes" if names[0] != names[1] else "test pictures"
         raise CheckpointError(
-            f"{now.folder}: was asked of other {what} than {before.folder}, which it replaces; name runs of one chain"
+            f"{now.folder}: was asked of other {what} than {before.folder}, which it replaces; name runs of "
+            "one chain"
         )

@@ -1,17 +1,19 @@
-"""Compares updates over seeds: means, the best, what differs from it by noise alone, and what each one costs."""
+"""Comparison of updates over seeds: means, the best, differences by noise alone, and costs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from mptctl.errors import UsageError
 from mptctl.evaluation.flips import flip_rates
-from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES
+from mptctl.evaluation.paired_bootstrap import LEVEL, RESAMPLES, FloatArray, interval, observed, redraw
 from mptctl.names import Part, Session
-from mptctl.studies.answers import RunAnswers
+from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.comparison import (
     BIAS_ROW,
     COLUMNS,
@@ -33,20 +35,26 @@ from mptctl.studies.groups import (
     group_updates,
     missing_seeds,
     refuse_other_splits,
-    several_old_models,
-)
-from mptctl.studies.post_hoc_bias import at_equal_error, at_test_error_of, take_bias_off
-from mptctl.studies.row_differences import (
-    difference_to,
-    is_noise,
-    redraw_groups,
     refuse_unknown_row,
     row_of_name,
+    several_old_models,
 )
+from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error, at_test_error_of
 from mptctl.studies.updates import Update, find_updates
 
 # What of an old model's calibration has a mean over seeds.
 CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "scaled_aece")
+
+
+class RedrawnRates(NamedTuple):
+    """Rates of one update, as they are and on samples that are drawn again."""
+
+    observed: Mapping[str, float]
+    draws: Mapping[str, FloatArray]
+
+
+# By split and seed.
+RedrawnGroup = Mapping[tuple[str, int], RedrawnRates]
 
 
 def compare_runs(
@@ -59,16 +67,18 @@ def compare_runs(
     equal_error: str | None = None,
     against: str | None = None,
 ) -> Comparison:
-    """One row for each method, over its seeds.
+    """Compares runs: a row for each method, over its seeds.
 
     Args:
         folders: a study's folder, run roots, or run folders.
         session: where models compute that did not answer yet.
-        old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
-        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with each old
-            model apart; or each split apart.
+        old: the old model of all of them, a folder, or a name beside each run; default: what each run
+            records.
+        by: what rows are grouped over: seeds, where all splits must be alike but for theirs; the same with
+            each old model apart; or each split apart.
         part: on which updates are compared: test, or val, where something is to be chosen.
-        equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as they are.
+        equal_error: the row at whose validation error all are compared, each with a bias of its own; None: as
+            they are.
         against: the row that every other one's difference is to; None: no differences.
 
     Raises:
@@ -95,18 +105,13 @@ def compare_runs(
     seeds = 1
     for section in dict.fromkeys(group.section for group in groups):
         inside = [group for group in groups if group.section == section]
-        if equal_error is not None:
-            inside, more = at_equal_error(inside, equal_error)
-            if not inside:
-                notes += more
-                continue
-        else:
-            rival, target, more = take_bias_off(inside)
-            if rival is not None and target is not None:
-                held_against[section or "all"] = target
-                at = next(i for i, group in enumerate(inside) if group.is_plain)
-                inside.insert(at + 1, rival)
-        notes += [*missing_seeds(inside), *_other_units(inside), *more]
+        shifted = add_shifted_plain(inside) if equal_error is None else at_equal_error(inside, equal_error)
+        inside = shifted.groups
+        notes += [*missing_seeds(inside), *_other_units(inside), *shifted.notes]
+        if not inside:
+            continue
+        if shifted.rival is not None:
+            held_against[section or "all"] = shifted.rival
         seeds = max(seeds, *(len(group.updates) for group in inside))
         base = None if against is None else row_of_name("--against", inside, against)
         if against is not None and base is None:
@@ -183,7 +188,7 @@ def _plain_of(groups: Sequence[Group]) -> dict[tuple[str, int], Update]:
 
 
 def _other_units(groups: Sequence[Group]) -> list[str]:
-    """Which rows' costs are not counted in plain trainings, since none of their seed is there."""
+    """A note on rows whose costs are not counted in plain trainings, since none of their seed is there."""
     plain = _plain_of(groups)
     names = [group.name for group in groups if any(u.replicate not in plain for u in group.updates)]
     if not names:
@@ -253,7 +258,7 @@ def spread(values: Sequence[float | None]) -> Spread:
 
 
 def _cost(run: RunAnswers, plain: Update | None) -> Cost:
-    """Work of a run by that of the plain run of its seed, or where there is none, of its own model without teachers."""
+    """Work of a run by that of the plain run of its seed, or else of its own model without teachers."""
     work = run.head.work
     unit = work.own if plain is None else plain.run.head.work.own
 
@@ -296,3 +301,34 @@ def _calibration(old_models: Mapping[str, Sequence[RunAnswers]]) -> list[Calibra
         )
         for name, runs in old_models.items()
     ]
+
+
+def redraw_groups(groups: Sequence[Group]) -> list[RedrawnGroup]:
+    """Rates of a section's rows, as they are and on samples drawn again, the same for all rows."""
+    updates = [update for group in groups for update in group.updates]
+    draws = iter(redraw([update.counted for update in updates]))
+    return [
+        {update.replicate: RedrawnRates(observed(update.counted), next(draws)) for update in group.updates}
+        for group in groups
+    ]
+
+
+def difference_to(one: RedrawnGroup, other: RedrawnGroup) -> dict[Column, Difference] | None:
+    """By rate, what one group has more than another; None where they have no seed in common."""
+    shared = [replicate for replicate in one if replicate in other]
+    if not shared:
+        return None
+    return {column: _difference([(one[each], other[each]) for each in shared], column) for column in COLUMNS}
+
+
+def is_noise(difference: Difference) -> bool:
+    """Says if the interval of a difference contains zero, or there is none."""
+    return difference.low is None or difference.high is None or difference.low <= 0 <= difference.high
+
+
+def _difference(pairs: Sequence[tuple[RedrawnRates, RedrawnRates]], column: Column) -> Difference:
+    values = [one.observed[column] - other.observed[column] for one, other in pairs]
+    draws = np.mean([one.draws[column] - other.draws[column] for one, other in pairs], axis=0)
+    mean = float(np.mean(values))
+    low, high = interval(values, draws) or (None, None)
+    return Difference(mean=mean if math.isfinite(mean) else None, low=low, high=high, seeds=len(pairs))

@@ -1,4 +1,4 @@
-"""What a comparison of updates says: one row a method, with its rates over seeds, and which differ by noise alone."""
+"""The report of a comparison of updates: a row a method, its rates over seeds, and which differ by noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BIAS_ROW = "plain, bias taken off"
 
 
 class Spread(Model):
-    """One rate over seeds, as fractions."""
+    """A rate over seeds, as fractions."""
 
     mean: float | None = Field(description="of the values; null where one of them is not defined")
     std: float | None = Field(description="standard deviation, with n - 1; null for one seed")
@@ -31,7 +31,7 @@ class Counted(Model):
 
 
 class Cost(Model):
-    """Work of one update in units of one plain training, mean over seeds; null where a teacher is not known."""
+    """Work of an update in units of one plain training, mean over seeds; null if a teacher is not known."""
 
     own: float | None = Field(description="forward and backward passes of the update itself")
     asked: float | None = Field(
@@ -43,18 +43,19 @@ class Cost(Model):
 
 
 class Difference(Model):
-    """What a row has more of one rate than another row, over the seeds that both have, as fractions."""
+    """A rate of one row minus that of another, over the seeds that both have, as fractions."""
 
     mean: float | None = Field(description="over seeds; null where it is not defined in one of them")
     low: float | None = Field(description="lower end of the interval; null where there is none")
     high: float | None = Field(description="upper end")
     seeds: int = Field(
-        description="that both have; of one the interval is the test draw's alone and says nothing of another training"
+        description="that both have; of one the interval is the test draw's alone and says nothing of "
+        "another training"
     )
 
 
 class ComparisonRow(Model):
-    """One method on the same seeds."""
+    """A method on the same seeds."""
 
     name: str = Field(description="of its runs where all have one name, else of the method")
     method: str = Field(description="of its recipe; or that the plain update was shifted")
@@ -82,36 +83,39 @@ class ComparisonRow(Model):
     )
     bias: Spread | None = Field(
         None,
-        description="what was subtracted from the logits of new classes, for the shifted plain update and with "
-        "--equal-error; below zero it was added to them",
+        description="what was subtracted from the logits of new classes, for the shifted plain update and "
+        "with --equal-error; below zero it was added to them",
     )
     flips_at_test_error: Counted | None = Field(
         None,
-        description="with --equal-error: negative flips and test samples of old classes with the shift that is read "
-        "off the test samples themselves, at the test error of that row; a check, since no release can choose so",
+        description="with --equal-error: negative flips and test samples of old classes with the shift that "
+        "is read off the test samples themselves, at the test error of that row; a check, since no release "
+        "can choose so",
     )
     errors_at_test_error: Counted | None = Field(
         None, description="wrong predictions and test samples, likewise"
     )
     differences: dict[Column, Difference] | None = Field(
         None,
-        description="with --against, to that row; null for the row itself and where they have no seed in common",
+        description="with --against, to that row; null for the row itself and where they have no seed in "
+        "common",
     )
 
     @property
     def section(self) -> str | None:
-        """What its section of the table is about: a split, or an old model; None where the table has one."""
+        """The split or the old model of its section of the table; None where the table has one section."""
         return self.split or self.old
 
 
 class Noise(Model):
-    """How noise was judged."""
+    """The way in which noise was judged."""
 
     over: Literal["seeds and samples", "samples"] = Field(
         description="what the intervals are over; samples alone, which is the test draw only, for one seed"
     )
     resamples: int = Field(
-        description="draws of the paired bootstrap: of test samples, and of the validation samples that chose a shift"
+        description="draws of the paired bootstrap: of test samples, and of the validation samples that "
+        "chose a shift"
     )
     level: float = Field(
         description="of the interval of the difference, which contains zero where it is noise"
@@ -127,7 +131,7 @@ class OldModels(Model):
 
 
 class CalibrationRow(Model):
-    """The old models of one name: what their confidence is worth, on test samples of old classes, over seeds."""
+    """The calibration of the old models of one name, on test samples of old classes, over seeds."""
 
     old: str = Field(description="name of their runs")
     seeds: list[int] = Field(description="of their splits, in the order of all values")
@@ -155,6 +159,7 @@ class Comparison(Model):
     )
     noise: Noise = Field(description="how noise was judged")
     bias_held_against: dict[str, str] = Field(
-        description="by split, by old model, or under all: the row whose validation error the shift was chosen at"
+        description="by split, by old model, or under all: the row whose validation error the shift was "
+        "chosen at"
     )
     notes: list[str] = Field(description="what a reader of the numbers should know")

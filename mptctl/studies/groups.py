@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mptctl.data.split_file import SplitRequest
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, UsageError
+from mptctl.files.explained import nearest
 from mptctl.names import METHOD_NAMES
-from mptctl.studies.answers import RunAnswers
-from mptctl.studies.answers_file import answers_digest, settings_of
+from mptctl.studies.answers_file import RunAnswers, answers_digest, settings_of
 from mptctl.studies.comparison import By
 from mptctl.studies.updates import Update
 
@@ -22,7 +22,8 @@ class Group(NamedTuple):
 
     Attributes:
         name, method: of the runs.
-        section: what its section of the table is about: a split, or an old model; None where the table has one.
+        section: what its section of the table is about: a split, or an old model; None where the table has
+            one.
         updates: one a seed.
     """
 
@@ -33,7 +34,7 @@ class Group(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what costs are counted in: plain training from fresh weights."""
+        """Says if costs are counted in it: plain training from fresh weights."""
         return self.method == PLAIN and self.updates[0].run.recipe.method.init == "fresh"
 
 
@@ -54,32 +55,31 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
             first, differs = twin, [f"other pictures or classes with split seed {run.head.request.seed}"]
         if differs:
             raise CheckpointError(
-                f"{run.folder}: is of another split than {first.folder} ({'; '.join(differs)}); compare runs of one "
-                "split, or group them with --by split"
+                f"{run.folder}: is of another split than {first.folder} ({'; '.join(differs)}); compare runs "
+                "of one split, or group them with --by split"
             )
 
 
 def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[str]]:
     """Each run once against each old model on a split, and notes on folders that hold a run again.
 
-    A run is there again as a copy of its checkpoint; as equal weights that bear another name or seed, which all that is
-    kept of their answers tells; and as the same training done twice, on other threads for instance.
+    A run is there again as a copy of its checkpoint; as equal weights that bear another name or seed, which
+    all that is kept of their answers tells; and as the same training done twice, on other threads for
+    instance.
     """
     seen: dict[tuple[str, ...], Update] = {}
     once, notes = [], []
     for update in updates:
         head, settings, old = update.run.head, settings_of(update.run), update.old.head.digest
-        weights = answers_digest(update.run) + (head.split_fingerprint if by == "split" else "")
-        training = json.dumps([head.split_fingerprint, head.teachers, update.run.recipe.runtime.seed])
+        digest = answers_digest(update.run) + (head.split_fingerprint if by == "split" else "")
+        copy = ("copy", head.digest, head.split_fingerprint, old)
+        weights = ("weights", settings, digest, update.old_name or "")
+        seeded = json.dumps([head.split_fingerprint, head.teachers, update.run.recipe.runtime.seed])
+        training = ("training", settings, seeded, old)
         same = {
-            ("copy", head.digest, head.split_fingerprint, old): "is the model of",
-            ("weights", settings, weights, update.old_name or ""): "has the weights of",
-            (
-                "training",
-                settings,
-                training,
-                old,
-            ): "is the same training (split, seed, settings, teachers) as",
+            copy: "is the model of",
+            weights: "has the weights of",
+            training: "is the same training (split, seed, settings, teachers) as",
         }
         again = next((key for key in same if key in seen), None)
         if again is not None:
@@ -93,9 +93,10 @@ def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[st
 def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
     """Put together what differs in its seed alone, in the order of the table of methods.
 
-    Settings are the whole recipe, of `runtime` only what changes more than rounding, how many teachers there are, and
-    the recipe of the old model. On one split runs of one row replace one old model. Two runs of the same settings,
-    split and seed, as with two references, are told apart by their names, or else by their folders.
+    Settings are the whole recipe, of `runtime` only what changes more than rounding, how many teachers there
+    are, and the recipe of the old model. On one split runs of one row replace one old model. Two runs of the
+    same settings, split and seed, as with two references, are told apart by their names, or else by their
+    folders.
     """
     alike: dict[tuple[str | None, str], list[Update]] = {}
     labels = _split_labels(updates) if by == "split" else {}
@@ -108,11 +109,10 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
         for name, several in zip(_titles(parts), parts, strict=True):
             several.sort(key=lambda m: (m.run.recipe.runtime.seed, m.run.head.request.seed))
             groups.append(Group(name, several[0].run.recipe.method.name, section, several))
-    order = {name: i for i, name in enumerate(METHOD_NAMES)}
     sections = list(dict.fromkeys(group.section for group in groups))
     if by == "split":
         sections.sort(key=lambda section: section or "")
-    return sorted(groups, key=lambda g: (sections.index(g.section), order[g.method], g.name))
+    return sorted(groups, key=lambda g: (sections.index(g.section), METHOD_NAMES.index(g.method), g.name))
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
@@ -130,19 +130,18 @@ def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
 
 
 def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
-    """Names of rows of one setting: of their runs or their method; of two of one name, with old model, then folder."""
+    """Names of rows of one setting: their runs' or method's, and where two are alike, old model or folder."""
     titles = []
     for updates in parts:
         names = {update.run.folder.name for update in updates}
         titles.append(names.pop() if len(names) == 1 else updates[0].run.recipe.method.name)
     for end in (_old_model, _folder):
-        alike = [
-            {end(part) for other, part in zip(titles, parts, strict=True) if other == title}
-            for title in titles
-        ]
+        ends: dict[str, set[str]] = {}
+        for title, part in zip(titles, parts, strict=True):
+            ends.setdefault(title, set()).add(end(part))
         titles = [
-            title + end(part) if len(ends) > 1 else title
-            for title, part, ends in zip(titles, parts, alike, strict=True)
+            title + end(part) if len(ends[title]) > 1 else title
+            for title, part in zip(titles, parts, strict=True)
         ]
     return titles
 
@@ -158,15 +157,16 @@ def _old_model(updates: Sequence[Update]) -> str:
 
 
 def _told_apart(updates: Sequence[Update]) -> list[list[Update]]:
-    """Updates of one row that are one a seed: all of them, else those of each name, else each folder by itself."""
+    """Updates of a row, one a seed: all together, else those of each name, else each folder by itself."""
+    if not _seed_twice(updates):
+        return [list(updates)]
     named: dict[str, list[Update]] = {}
     for update in updates:
-        named.setdefault(update.run.folder.name if _seed_twice(updates) else "", []).append(update)
-    return [
-        part
-        for several in named.values()
-        for part in ([[update] for update in several] if _seed_twice(several) else [several])
-    ]
+        named.setdefault(update.run.folder.name, []).append(update)
+    parts = []
+    for several in named.values():
+        parts += [[update] for update in several] if _seed_twice(several) else [several]
+    return parts
 
 
 def _seed_twice(updates: Sequence[Update]) -> bool:
@@ -174,7 +174,7 @@ def _seed_twice(updates: Sequence[Update]) -> bool:
 
 
 def several_old_models(groups: Sequence[Group]) -> list[str]:
-    """Which rows of one setting stand apart since they replace other old models."""
+    """A note on rows of one setting that stand apart since they replace other old models."""
     names = [group.name for group in groups if group.name.endswith(_old_model(group.updates))]
     if not names:
         return []
@@ -182,7 +182,7 @@ def several_old_models(groups: Sequence[Group]) -> list[str]:
 
 
 def missing_seeds(groups: Sequence[Group]) -> list[str]:
-    """Which rows are of fewer seeds than others."""
+    """A note on rows of fewer seeds than others."""
     every = {update.replicate for group in groups for update in group.updates}
     short = [f"{group.name} {len(group.updates)}" for group in groups if len(group.updates) < len(every)]
     if not short:
@@ -191,7 +191,7 @@ def missing_seeds(groups: Sequence[Group]) -> list[str]:
 
 
 def _split_labels(updates: Sequence[Update]) -> dict[str, str]:
-    """What the splits are called where several stand in one table, by their fingerprints.
+    """Names of the splits where several stand in one table, by their fingerprints.
 
     Splits that differ in their seed alone have one name.
     """
@@ -227,3 +227,34 @@ def _split_key(run: RunAnswers) -> dict[str, object]:
         if name not in ("seed", "data_root")
     }
     return key | {"old classes": head.num_old, "classes": len(head.class_names)}
+
+
+def refuse_unknown_row(flag: str, name: str, names: Sequence[str]) -> None:
+    """Refuse a name that no row has.
+
+    Raises:
+        UsageError: names the nearest one.
+    """
+    if name not in names:
+        raise UsageError(f"{flag} {name}: no such row{nearest(name, names)}")
+
+
+def row_of_name(flag: str, groups: Sequence[Group], name: str) -> Group | None:
+    """The row of a section that has a name; None where the section has no such row.
+
+    Args:
+        flag: that named it.
+        groups: of one section of the table.
+        name: of the row.
+
+    Raises:
+        UsageError: several rows have that name.
+    """
+    named = [group for group in groups if group.name == name]
+    if len(named) > 1:
+        folders = ", ".join(str(group.updates[0].run.folder) for group in named)
+        raise UsageError(
+            f"{flag} {name}: {len(named)} rows of other settings have that name ({folders}); name folders "
+            "that hold one of them"
+        )
+    return named[0] if named else None

@@ -1,33 +1,45 @@
-"""A bias taken off the new classes' logits after training: of the plain update, and of all updates at one error."""
+"""A bias off the new classes' logits after training: of the plain update, and of all at one error."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mptctl.errors import DataError
 from mptctl.evaluation.paired_bootstrap import largest_bias
-from mptctl.studies.answers import PartAnswers, RunAnswers
+from mptctl.studies.answers_file import PartAnswers
 from mptctl.studies.comparison import BIAS_ROW
-from mptctl.studies.groups import Group
-from mptctl.studies.row_differences import row_of_name
+from mptctl.studies.groups import Group, row_of_name
 from mptctl.studies.updates import Update
 
 
-def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, list[str]]:
-    """The plain update with a constant taken off its new classes' logits, chosen on validation.
+class ShiftedRows(NamedTuple):
+    """The rows of one section of a table, some of them with a bias that was chosen on the validation part.
 
-    It is chosen for each seed at the validation error of the best MPT row, which is the one with the lowest mean NFR
-    on validation: the test part chooses nothing.
+    Attributes:
+        groups: the rows.
+        notes: what a reader of their numbers should know.
+        rival: the row at whose validation error the plain update was shifted; None where it was not.
+    """
+
+    groups: list[Group]
+    notes: list[str]
+    rival: str | None = None
+
+
+def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
+    """Adds the plain update with a constant taken off its new classes' logits, after the row of that update.
+
+    The constant is chosen for each seed at the validation error of the best MPT row, which is the one with the
+    lowest mean NFR on validation: the test part chooses nothing.
 
     Args:
-        groups: of one split.
-
-    Returns:
-        The group, the name of the row that it is held against, and notes; None where one of them cannot be had.
+        groups: of one section of the table.
     """
+    rows = list(groups)
     plain = next((group for group in groups if group.is_plain), None)
     rivals = [group for group in groups if group.method.startswith("mpt")]
     if (
@@ -35,44 +47,50 @@ def take_bias_off(groups: Sequence[Group]) -> tuple[Group | None, str | None, li
         or not rivals
         or all(u.run.head.num_old == len(u.run.head.class_names) for u in plain.updates)
     ):
-        return None, None, []
+        return ShiftedRows(rows, [])
     # A row of fewer seeds is no measure for the others.
     shared = [
         len({u.replicate for u in group.updates} & {u.replicate for u in plain.updates}) for group in rivals
     ]
     rivals = [group for group, seeds in zip(rivals, shared, strict=True) if seeds == max(shared)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
-        return None, None, [f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"]
+        note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"
+        return ShiftedRows(rows, [note])
     best = min(rivals, key=lambda group: float(np.mean([_val_nfr(update) for update in group.updates])))
-    rival_runs = {update.replicate: update.run for update in best.updates}
-    biased, missed = [], 0
-    for update in plain.updates:
-        if update.replicate in rival_runs:
-            shifted, reached = at_error_of(update, rival_runs[update.replicate])
-            biased.append(shifted)
-            missed += not reached
+    biased, missed = _shift(plain, best, 0.0)
     if not biased:
-        return None, None, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
+        return ShiftedRows(
+            rows, [f"no row “{BIAS_ROW}”: {plain.name} and {best.name} have no seed in common"]
+        )
+    at = next(i for i, group in enumerate(rows) if group is plain)
+    rows.insert(at + 1, Group(BIAS_ROW, BIAS_ROW, plain.section, biased))
     notes = [
-        f"in {missed} of {len(biased)} seeds no shift brings the plain update to the validation error of {best.name}; "
-        "there the one with the lowest error is taken"
+        f"in {missed} of {len(biased)} seeds no shift brings the plain update to the validation error of "
+        f"{best.name}; there the one with the lowest error is taken"
     ]
-    return Group(BIAS_ROW, BIAS_ROW, plain.section, biased), best.name, notes if missed else []
+    return ShiftedRows(rows, notes if missed else [], best.name)
 
 
-def at_error_of(update: Update, rival: RunAnswers, least: float = 0.0) -> tuple[Update, bool]:
-    """An update with the largest bias at which it errs on validation no more than another run as it is.
+def _shift(group: Group, rival: Group, least: float) -> tuple[list[Update], int]:
+    """Gives each update the largest bias at which it errs no more on validation than another row's run.
 
     Args:
-        update: as it is.
-        rival: of the same split.
+        group: of the updates as they are.
+        rival: the other row; seeds that it has not are left out.
         least: see `bias_at_error`.
 
     Returns:
-        The update, and whether that error is reached.
+        The updates, and the number of those that err more whatever their bias.
     """
-    bias, reached = bias_at_error(update.run.val, float(np.mean(~rival.val.right())), least)
-    return replace(update, bias=bias, rival=rival, least_bias=least), reached
+    runs = {update.replicate: update.run for update in rival.updates}
+    shifted, missed = [], 0
+    for update in group.updates:
+        if update.replicate in runs:
+            run = runs[update.replicate]
+            bias, reached = bias_at_error(update.run.val, float(np.mean(~run.val.right())), least)
+            shifted.append(replace(update, bias=bias, rival=run, least_bias=least))
+            missed += not reached
+    return shifted, missed
 
 
 def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[float, bool]:
@@ -84,8 +102,8 @@ def bias_at_error(part: PartAnswers, error: float, least: float = 0.0) -> tuple[
         least: the smallest bias; minus infinity where one may also be put on the new classes.
 
     Returns:
-        The bias, one of the gaps or the least, and whether that error is reached; where it is not, the bias with the
-        lowest error, of several the smallest.
+        The bias, one of the gaps or the least, and whether that error is reached; where it is not, the bias
+        with the lowest error, of several the smallest.
     """
     biases, reached = largest_bias(part.wrong_by_bias, np.ones((1, len(part))), np.array([error]), least)
     return float(biases[0]), bool(reached[0])
@@ -96,18 +114,19 @@ def _val_nfr(update: Update) -> float:
     return counts.negative_flips / max(counts.total, 1)
 
 
-def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], list[str]]:
+def at_equal_error(groups: Sequence[Group], name: str) -> ShiftedRows:
     """The same updates, each with the largest bias at which it errs no more on validation than one row does.
 
-    A bias off the new classes' logits trades errors for flips after any training, so the flips of updates of unlike
-    errors say little of each other. The row itself has its largest bias too.
+    A bias off the new classes' logits trades errors for flips after any training, so the flips of updates of
+    unlike errors say little of each other. The row itself has its largest bias too.
 
     Args:
         groups: of one section of the table.
         name: of the row.
 
     Returns:
-        The groups, without runs of seeds that the row has not, and notes; no group where the section has no such row.
+        The groups, without runs of seeds that the row has not, and notes; no group where the section has no
+        such row.
 
     Raises:
         UsageError: several rows have that name.
@@ -115,42 +134,36 @@ def at_equal_error(groups: Sequence[Group], name: str) -> tuple[list[Group], lis
     """
     target = row_of_name("--equal-error", groups, name)
     if target is None:
-        return [], [f"{groups[0].section}: left out: it has no row {name}"]
+        return ShiftedRows([], [f"{groups[0].section}: left out: it has no row {name}"])
     for group in groups:
         for update in group.updates:
             if not len(update.run.val):
                 raise DataError(
-                    f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave it out"
+                    f"--equal-error: {update.run.folder} has no validation part to choose a shift on; leave "
+                    "it out"
                 )
-    rivals = {u.replicate: u.run for u in target.updates}
     moved, notes = [], []
     for group in groups:
-        updates, missed = [], 0
-        for update in group.updates:
-            if update.replicate in rivals:
-                shifted, reached = at_error_of(update, rivals[update.replicate], least=-np.inf)
-                updates.append(shifted)
-                missed += not reached
+        updates, missed = _shift(group, target, -np.inf)
         if not updates:
             notes.append(f"{group.name} is left out: it has no seed in common with {name}")
             continue
         if len(updates) < len(group.updates):
             notes.append(
-                f"{group.name}: {len(group.updates) - len(updates)} of its {len(group.updates)} seeds left out: "
-                f"{name} has none of them"
+                f"{group.name}: {len(group.updates) - len(updates)} of its {len(group.updates)} seeds left "
+                f"out: {name} has none of them"
             )
         if missed:
             notes.append(
-                f"{group.name}: in {missed} of {len(updates)} seeds no shift brings it to the validation error of "
-                f"{name}; there the one with the lowest error is taken"
+                f"{group.name}: in {missed} of {len(updates)} seeds no shift brings it to the validation "
+                f"error of {name}; there the one with the lowest error is taken"
             )
         moved.append(group._replace(updates=updates))
-    return moved, notes
+    return ShiftedRows(moved, notes)
 
 
 def at_test_error_of(update: Update) -> Update:
-    """An update with the bias read off the test samples themselves, at the test error of the row it is held against.
-
+    """An update with the bias read off the test samples, at the test error of the row it is held against.
     A check on the choice by validation, after which rows differ in test error by what that choice varies.
     """
     assert update.rival is not None

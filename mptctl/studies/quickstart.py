@@ -1,4 +1,4 @@
-"""The whole story on the embedded characters: old model, plain update, careful update, and what each breaks."""
+"""The whole story on the embedded characters: old model, plain update, MPT update, and their flips."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from mptctl.models.ownership import run_folder
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.studies.study import StudyRequest, refuse_if_failed, run_study
-from mptctl.studies.study_file import load_study
-from mptctl.studies.study_pieces import OLD
+from mptctl.studies.study_file import OLD, load_study
 from mptctl.studies.study_plan import plan_study
 from mptctl.studies.study_report import Board
 
@@ -41,7 +40,7 @@ EXAMPLES = 6
 
 
 class QuickstartRow(Model):
-    """One model, measured against the old one on test characters of the old classes."""
+    """A model, measured against the old one on test characters of the old classes."""
 
     model: str = Field(description="name of its run")
     negative_flips: int = Field(description="samples that the old model got right and this one gets wrong")
@@ -65,7 +64,7 @@ class QuickstartExample(Model):
 
 
 class QuickstartResult(Model):
-    """What the quickstart found, and where it is."""
+    """The findings of the quickstart, and where they are."""
 
     rows: list[QuickstartRow] = Field(description="one for each model")
     meaning: str = Field(description="what the table says, in one sentence")
@@ -77,7 +76,7 @@ class QuickstartResult(Model):
 
 
 class Quickstart(NamedTuple):
-    """What the quickstart did.
+    """The findings of the quickstart, with all that its page shows.
 
     Attributes:
         result: what it found; its page is still to be written.
@@ -110,8 +109,8 @@ def quickstart(
         log: called with lines of progress.
 
     Raises:
-        UsageError: the folder holds runs or another split, and ``overwrite`` is not given; or something is where
-            they would be that is not ours.
+        UsageError: the folder holds runs or another split, and ``overwrite`` is not given; or something is
+            where they would be that is not ours.
     """
     started = time.monotonic()
     study = load_study(STUDY)
@@ -119,7 +118,8 @@ def quickstart(
     held = [path.name for path in folders.values() if os.path.lexists(path)]
     if held and not overwrite:
         raise UsageError(
-            f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another --run-root"
+            f"{run_root}: already holds {', '.join(held)}; start anew with --overwrite, or use another "
+            "--run-root"
         )
     for folder in folders.values():
         RunDir(folder).refuse_unusable("replace" if overwrite else "refuse")
@@ -185,16 +185,15 @@ def _meaning(
     flips = apart(*(wrong[row.model] & was_right for row in (plain, careful)))
     errors = apart(*(wrong[row.model] for row in (plain, careful)))
     return (
-        f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update breaks "
-        f"{plain.negative_flips:,} that the old model got right and margin preserving training breaks "
+        f"Of {plain.n_old:,} test samples of the {split.classes.num_old} old classes, the plain update "
+        f"breaks {plain.negative_flips:,} that the old model got right and margin preserving training breaks "
         f"{careful.negative_flips:,} ({flips} apart), at an error over all classes of {percent(plain)} and "
         f"{percent(careful)} ({errors} apart)."
     )
 
 
 def apart(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
-    """Says if two models differ by more than sampling noise in what they get wrong, by the exact McNemar test.
-
+    """Says if two models' errors differ by more than sampling noise, by the exact McNemar test.
     Args:
         one, other: whether each sample is wrong, (N,), of the same samples.
     """

@@ -1,4 +1,4 @@
-"""Which runs a folder holds: a study's, a run root's, or the folder is one itself."""
+"""The runs that a folder holds: a study's, a run root's, or the folder is one itself."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from pathlib import Path
 
 from mptctl.errors import CheckpointError, did_you_mean, some
 from mptctl.models.ownership import NOT_A_RUN
-from mptctl.studies.answers_file import ANSWERS_NAME, read_answers
+from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, read_answers
 
 
 def is_run_folder(folder: Path) -> bool:
-    """Whether a folder holds a run that can be compared: a checkpoint, or answers of one."""
+    """Says if a folder holds a run that can be compared: a checkpoint, or answers of one."""
     return (folder / "best.pt").is_file() or (folder / ANSWERS_NAME).is_file()
 
 
 def named_folder(name: str, run_root: Path) -> Path:
-    """The folder of a study, a run root or a run: a path where runs are there, else a name below the run root.
-
+    """Finds the folder of a study, run root or run: a path with runs in it, else a name below the run root.
     Raises:
         CheckpointError: neither holds a run.
     """
@@ -50,7 +49,8 @@ def _what_it_holds_instead(folder: Path) -> str:
 def runs_below(folder: Path) -> list[Path]:
     """Run folders that a folder stands for, in the order of their names, numbers by their value.
 
-    That is the folder itself, or those in it (a run root), or those one deeper (a study: a run root for each seed).
+    That is the folder itself, or those in it (a run root), or those one deeper (a study: a run root for each
+    seed).
     """
     if is_run_folder(folder):
         return [folder]
@@ -60,14 +60,14 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
-    """Every run folder below one, in the order of their names: seed, generation and run are that deep at most."""
+    """Every run folder below one, in the order of their names; seed, generation and run are so deep."""
     if is_run_folder(folder):
         return [folder]
     return [run for each in _folders(folder) if depth for run in runs_of_chain(each, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:
-    """The run of a checkpoint, by its digest, among those beside a run and their ensembles; None where it is not."""
+    """Finds a run by its checkpoint's digest among those beside a run and their ensembles; None if absent."""
     siblings = _folders(beside.absolute().parent)
     candidates = siblings + [
         member for each in siblings if not is_run_folder(each) for member in _folders(each)
@@ -101,12 +101,22 @@ def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
     if best.is_file():
         found = best.stat()
         return _read(best, found.st_mtime_ns, found.st_size)
+    head = kept_answers(folder).head
+    return head.digest, head.teachers
+
+
+def kept_answers(folder: Path) -> RunAnswers:
+    """The answers in the folder of a run whose checkpoint is not there.
+
+    Raises:
+        CheckpointError: no answers there, or damaged ones.
+    """
     kept = read_answers(folder)
     if kept is None:
         raise CheckpointError(
             f"{folder}: no run: holds neither best.pt nor {ANSWERS_NAME}; name a run folder"
         )
-    return kept.head.digest, kept.head.teachers
+    return kept
 
 
 def _digest_or_none(folder: Path) -> str | None:

@@ -1,8 +1,7 @@
-"""The study itself: train what is missing, as many runs at a time as fit, and go on wherever it was interrupted."""
+"""The study itself: trains what is missing, as many runs at a time as fit, and goes on if interrupted."""
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -11,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mptctl.data.split import Split
-from mptctl.errors import MptctlError, Stopped, StorageError, UsageError, some
+from mptctl.errors import MptctlError, StorageError, UsageError, some
 from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import usable_cores
-from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.machine.signals import StopRequest, stopped_with
 from mptctl.models.lock import is_free, locked, refuse_unusable
 from mptctl.models.ownership import Kind
 from mptctl.names import Progress, tell_nobody
@@ -24,7 +23,6 @@ from mptctl.studies.compare import compare_runs
 from mptctl.studies.study_estimate import disk_bytes, free_bytes, sizes_of_split
 from mptctl.studies.study_file import Study
 from mptctl.studies.study_plan import PlannedRun, on_machine, plan_study, refuse_runs_too_short
-from mptctl.studies.study_progress import ProgressBoard
 from mptctl.studies.study_report import Board, StudyReport
 from mptctl.studies.study_results import keep_results, refuse_kept_of_another, writable_results
 from mptctl.studies.study_state import Standing, make_splits, standings
@@ -87,30 +85,23 @@ def run_study(
         MptctlError: what keeps a split from being made.
     """
     started = time.monotonic()
-    root, stop = request.run_root, StopRequest()
+    root = request.run_root
     refuse_unusable_root(root)
-    with ExitStack() as stack:
-        stack.enter_context(locked(root, RUN_ROOT, "keep"))
-        try:
-            with interruptible(stop):
-                runs, splits, found = prepare(request, progress)
-                board = ProgressBoard(runs, splits, found, on_update)
-                _train(request, board, log, stop)
-                done = board.runs_of("done")
-                updates = [board.folder(run) for run in done if run.is_update]
-                comparison = chain = None
-                if request.study.file.generations is not None:
-                    chain = report_chains([*map(board.folder, done)]) if updates else None
-                elif request.study.file.old_models is not None:
-                    of_old = [board.folder(run) for run in done if run.only_old_classes]
-                    comparison = compare_runs(updates or of_old, by="old") if done else None
-                elif updates:
-                    comparison = compare_runs(updates)
-        except KeyboardInterrupt:
-            raise Stopped(
-                f"{root}: stopped; what is done is kept; go on with the same command",
-                stop.signum or signal.SIGINT,
-            ) from None
+    stopped = f"{root}: stopped; what is done is kept; go on with the same command"
+    with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
+        runs, splits, found = prepare(request, progress)
+        board = Board(runs, splits, found, on_update)
+        _train(request, board, log, stop)
+        done = board.runs_of("done")
+        updates = [board.folder(run) for run in done if run.is_update]
+        comparison = chain = None
+        if request.study.file.generations is not None:
+            chain = report_chains([*map(board.folder, done)]) if updates else None
+        elif request.study.file.old_models is not None:
+            of_old = [board.folder(run) for run in done if run.only_old_classes]
+            comparison = compare_runs(updates or of_old, by="old") if done else None
+        elif updates:
+            comparison = compare_runs(updates)
     return StudyReport(
         study=request.study.name,
         run_root=str(root),
@@ -137,7 +128,7 @@ def refuse_unusable_root(root: Path) -> None:
 def prepare(
     request: StudyRequest, progress: Progress = tell_nobody
 ) -> tuple[list[PlannedRun], dict[str, Split], dict[str, Standing]]:
-    """Runs, splits, and where each run stands; what can be wrong is found here, before anything is trained."""
+    """Runs, splits, and where each run stands; finds what can be wrong before anything is trained."""
     results = request.results
     if results is not None:
         writable_results(results)
@@ -174,8 +165,8 @@ def refuse_if_failed(report: StudyReport) -> None:
     blocked = [f"{row.seed}/{row.run}" for row in report.runs if row.status == "blocked"]
     wanting = f"; not trained for want of them: {some(blocked)}" if blocked else ""
     raise MptctlError(
-        f"study {report.study}: {len(failed)} of {len(report.runs)} runs failed: {some(failed, separator='; ')}"
-        f"{wanting}; mend what is wrong and start the same command again"
+        f"study {report.study}: {len(failed)} of {len(report.runs)} runs failed: "
+        f"{some(failed, separator='; ')}{wanting}; mend what is wrong and start the same command again"
     )
 
 
@@ -189,9 +180,7 @@ def _refuse_small_disk(root: Path, missing: Sequence[PlannedRun], splits: dict[s
         )
 
 
-def _train(
-    request: StudyRequest, board: ProgressBoard, log: Callable[[str], None], stop: StopRequest
-) -> None:
+def _train(request: StudyRequest, board: Board, log: Callable[[str], None], stop: StopRequest) -> None:
     """Train what is left, and wait for it."""
 
     def keep(run: PlannedRun) -> None:
@@ -231,7 +220,7 @@ def _train(
 
 def _drive(
     pool: WorkerPool,
-    board: ProgressBoard,
+    board: Board,
     lockstep: int,
     settled: Callable[[PlannedRun], PlannedRun],
     keep: Callable[[PlannedRun], None],
@@ -275,7 +264,8 @@ def shares(parallel: int | None, on_gpu: bool, runs: int, *, cluster: bool = Fal
 def cpu_shares(parallel: int | None, cores: int, runs: int, *, cluster: bool) -> tuple[int, int]:
     """Workers on a machine with so many cores and no GPU, and the cores that each has.
 
-    These follow from what was asked for and not from how many runs are left: a run's last bits change with its threads.
+    These follow from what was asked for and not from how many runs are left: a run's last bits change with
+    its threads.
     """
     alone = parallel is None or cluster
     return min(parallel or cores, runs), 1 if alone else max(1, cores // (parallel or cores))
@@ -284,7 +274,7 @@ def cpu_shares(parallel: int | None, cores: int, runs: int, *, cluster: bool) ->
 def gpu_shares(
     parallel: int | None, gpus: int, cores: int, runs: int, *, cluster: bool
 ) -> tuple[int, int, float]:
-    """The same for a machine with so many GPUs and cores; runs share a GPU only where there is no other machine."""
+    """The same for a machine with GPUs, which runs share only where there is no other machine."""
     size = min(parallel or gpus, runs)
     if cluster:
         return size, max(1, cores // gpus), 1.0

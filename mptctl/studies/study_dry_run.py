@@ -1,4 +1,4 @@
-"""What a study would be: its runs, what is there, what the rest takes; no picture is read, nothing is written."""
+"""A study on paper: its runs, those that are there, and what the rest takes; nothing is written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,24 @@ from mptctl.studies.study_estimate import (
     sizes_of_split,
 )
 from mptctl.studies.study_plan import PlannedRun, on_machine, place_of, plan_study, refuse_runs_too_short
-from mptctl.studies.study_progress import last_line
+from mptctl.studies.study_report import last_line
 from mptctl.studies.study_state import Standing, existing_split, standings
+from mptctl.training.estimate import Estimate
+
+# Of a run that has come to its end.
+NOTHING_LEFT = Estimate(step_seconds=0.0, seconds=0.0, disk_mb=0.0)
 
 
 class PlannedRow(Model):
-    """One run of the study."""
+    """A run of the study."""
 
     seed: int = Field(description="of the study")
     run: str = Field(description="its folder below that of the seed")
     method: str = Field(description="name of the method")
     teachers: list[str] = Field(description="runs that it learns from, or is compared with in validation")
     standing: Standing = Field(
-        description="missing; begun: it goes on; unanswered: trained, its answers are missing; done: left alone"
+        description="missing; begun: it goes on; unanswered: trained, its answers are missing; done: left "
+        "alone"
     )
     steps: int = Field(description="optimizer steps that are left")
     step_seconds: float = Field(description="of an optimizer step, teachers included; 0 where none is left")
@@ -89,17 +94,17 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
         study=request.study.name,
         description=request.study.file.description,
         run_root=str(root),
-        runs=rows,
+        runs=list(rows.values()),
         device=device.type,
         parallel=parallel,
         lockstep=request.lockstep,
         seconds=round(
             makespan(
                 left,
-                {f"{row.seed}/{row.run}": row.seconds for row in rows},
+                {key: row.seconds for key, row in rows.items()},
                 parallel,
                 lockstep=request.lockstep,
-                teachers={f"{row.seed}/{row.run}": row.teacher_seconds for row in rows},
+                teachers={key: row.teacher_seconds for key, row in rows.items()},
             ),
             3,
         ),
@@ -128,26 +133,27 @@ def _rows(
     sizes: dict[str, Sizes],
     root: Path,
     device: torch.device,
-) -> list[PlannedRow]:
+) -> dict[str, PlannedRow]:
+    """The rows of some runs, by their keys."""
     planned = {run.key: run for run in runs}
-    rows = []
+    rows = {}
     for run in runs:
         state = standing[run.key]
         steps = 0 if state in ("done", "unanswered") else sizes[run.place].steps(run)
         if state == "begun" and (line := last_line(RunDir(root / run.key).metrics)) is not None:
             steps = max(0, steps - line.step)
-        estimate = estimate_planned(run, planned, sizes[run.place], steps, device) if steps else None
-        rows.append(
-            PlannedRow(
-                seed=run.seed,
-                run=run.name,
-                method=run.method,
-                teachers=list(run.teachers),
-                standing=state,
-                steps=steps,
-                step_seconds=estimate.step_seconds if estimate else 0.0,
-                seconds=estimate.seconds if estimate else 0.0,
-                teacher_seconds=estimate.teacher_seconds if estimate else 0.0,
-            )
+        estimate = NOTHING_LEFT
+        if steps:
+            estimate = estimate_planned(run, planned, sizes[run.place], steps, device)
+        rows[run.key] = PlannedRow(
+            seed=run.seed,
+            run=run.name,
+            method=run.method,
+            teachers=list(run.teachers),
+            standing=state,
+            steps=steps,
+            step_seconds=estimate.step_seconds,
+            seconds=estimate.seconds,
+            teacher_seconds=estimate.teacher_seconds,
         )
     return rows

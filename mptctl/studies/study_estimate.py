@@ -1,8 +1,9 @@
-"""What a study will take: time from the estimates of its runs, disk from their weights and from what is cached."""
+"""The cost of a study: time from the estimates of its runs, disk from their weights and caches."""
 
 from __future__ import annotations
 
 import heapq
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +16,9 @@ from mptctl.data.sources import SourceSize
 from mptctl.data.split import Split
 from mptctl.methods.rows import ROWS
 from mptctl.names import Role
-from mptctl.studies.study_pieces import StudySplit
+from mptctl.studies.study_file import StudySplit
 from mptctl.studies.study_plan import PlannedRun, in_lockstep
-from mptctl.training.estimate import Estimate, Sized, estimate_run, run_bytes
+from mptctl.training.estimate import Estimate, Sized, estimate_run, lockstep_seconds, run_bytes
 from mptctl.training.torch_settings import torch_settings
 
 # Part of the training pictures that split holds out where the study does not say how many.
@@ -27,7 +28,7 @@ BYTES_OF_LOGIT = {"fp32": 4, "fp16": 2}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many classes and pictures there are; with folders, pictures are decoded once and kept.
+    """The classes and pictures of a split, counted; of folders, pictures are decoded once and kept.
 
     Attributes:
         classes, num_old: classes, and the old ones among them.
@@ -52,8 +53,7 @@ class Sizes:
 
     def steps(self, run: PlannedRun) -> int:
         """Optimizer steps of a whole run."""
-        steps = run.recipe.optim.epochs * self.steps_per_epoch(run)
-        return min(steps, run.recipe.optim.max_steps or steps)
+        return run.recipe.optim.total_steps(self.steps_per_epoch(run))
 
 
 def sizes_of_split(split: Split) -> Sizes:
@@ -77,7 +77,7 @@ def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:
 def estimate_planned(
     run: PlannedRun, planned: Mapping[str, PlannedRun], sizes: Sizes, steps: int, device: torch.device
 ) -> Estimate:
-    """What the rest of a run will take.
+    """Estimates the rest of a run.
 
     Args:
         run: of the study.
@@ -91,7 +91,7 @@ def estimate_planned(
     known = [sizes.num_old] * (run.old is not None) + [sizes.known_to(run)] * len(run.refs)
     roles = [Role.OLD] * (run.old is not None) + [Role.REF] * len(run.refs)
     # Its part of the validation pictures, once in each epoch.
-    seen = sizes.val * sizes.known_to(run) // sizes.classes * -(-steps // sizes.steps_per_epoch(run))
+    seen = sizes.val * sizes.known_to(run) // sizes.classes * math.ceil(steps / sizes.steps_per_epoch(run))
     teachers: list[Sized] = [
         (planned[key].recipe, classes)
         for key, role, classes in zip(run.teachers, roles, known, strict=True)
@@ -104,7 +104,7 @@ def estimate_planned(
 
 
 def disk_bytes(runs: Sequence[PlannedRun], sizes: Mapping[str, Sizes]) -> int:
-    """What the runs will write at most: their folders, decoded pictures, and teachers' answers.
+    """Bytes that the runs will write at most: their folders, decoded pictures, and teachers' answers.
 
     Args:
         runs: that are not there yet.
@@ -156,7 +156,7 @@ def makespan(
             waiting = [run for run in waiting if run not in together]
             keys = [run.key for run in together]
             asked = [(teachers or {}).get(key, 0.0) for key in keys]
-            taken = sum(seconds[key] for key in keys) - sum(asked) + max(asked)
+            taken = lockstep_seconds([seconds[key] for key in keys], asked)
             heapq.heappush(running, (now + taken, keys))
         else:
             now, ended = heapq.heappop(running)

@@ -1,4 +1,4 @@
-"""A study: one table as a file: data, recipe, methods with their settings, seeds. Read and validated as recipes are."""
+"""A study as a file: data, recipe, methods with their settings, seeds. Read and validated as recipes are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, field_validator, model_validator
 
@@ -16,20 +16,97 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
-from mptctl.names import Role
+from mptctl.names import MethodName, Order, Role, Source
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
-from mptctl.studies.study_pieces import ENSEMBLE, OLD, OldModel, RecipeChange, StudySplit, Update
 from mptctl.training.request import MOST_MEMBERS
 
 # Keys of a recipe that a study decides in other ways.
 DECIDED = {"method.name": "write it as method:", "runtime.seed": "write seeds:"}
-# Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below 2**31.
+# Seeds of the models of one seed of a study lie up to some thousands above it, and a recipe's must stay below
+# 2**31.
 LARGEST_SEED = 2**31 - 100_000
 # More would leave the seeds of a study's runs no room.
 MOST_GENERATIONS = 20
 # Chosen: a table of more is planned for longer than anybody waits, and read by nobody.
 MOST_SEEDS, MOST_ROWS = 1_000, 1_000
+# Runs that every seed of a study has, and what else lies beside them: no update may be called so.
+OLD, REF, ENSEMBLE = "old", "ref", "ensemble"
+TAKEN = (OLD, REF, ENSEMBLE, "cache")
+
+
+class StudySplit(Typed):
+    """The data of a study, and their division; each seed of the study makes its own split."""
+
+    source: Source = Field(description="where the pictures come from")
+    data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
+    old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
+    class_fraction: float = Field(
+        1.0, gt=0, le=1, description="part of the classes that is taken, the old ones among them"
+    )
+    val_fraction: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="part of each class's training pictures to hold out; default: as mptctl split",
+    )
+    order: Order = Field("given", description="take the first classes as old, or random ones")
+
+
+class RecipeChange(Typed):
+    """Another recipe, or other values of its keys, for the reference, the ensemble and the updates."""
+
+    recipe: str | None = Field(None, description="preset or file; default: the study's")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values")
+
+
+class OldModel(Typed):
+    """An old model of several, which differ in their recipes; its run is ``old-NAME``."""
+
+    name: str = Field(description="of its settings")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values, such as criterion.name")
+    seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+            raise ValueError(f"{name!r} names no old model: letters, digits, . _ and -")
+        return name
+
+    @property
+    def run(self) -> str:
+        """Name of its run."""
+        return f"{OLD}-{self.name}"
+
+
+class UpdateRow(Typed):
+    """A row of the table: a method with its settings. A name alone stands for the method of that name."""
+
+    method: MethodName = Field(description="method")
+    name: str = Field("", description="of its runs; default: the method's")
+    set: dict[str, Any] = Field({}, description="recipe keys and their values, such as method.k")
+    ref: Literal["ref", "ensemble"] = Field("ref", description="the reference, where the method has one")
+    old: str = Field("", description="the old model that it learns from, of several; default: the first")
+    seeds: list[int] | None = Field(None, description="of the study's seeds, those that it has; default: all")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, content: object) -> object:
+        content = {"method": content} if isinstance(content, str) else content
+        if isinstance(content, Mapping) and not content.get("name"):
+            return {**content, "name": content.get("method", "")}
+        return content
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_folder(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or name in TAKEN or name.startswith(f"{OLD}-"):
+            raise ValueError(
+                f"{name!r} names no update: letters, digits, . _ and -, none of {', '.join(TAKEN)}, and "
+                f"nothing that begins with {OLD}-"
+            )
+        return name
 
 
 class StudyFile(Typed):
@@ -47,8 +124,8 @@ class StudyFile(Typed):
         None,
         min_length=3,
         max_length=MOST_GENERATIONS,
-        description="of a chain: part of the classes that each generation knows; each but the first is an update of "
-        "the one before, by the same method; default: one update",
+        description="of a chain: part of the classes that each generation knows; each but the first is an "
+        "update of the one before, by the same method; default: one update",
     )
     recipe: str = Field(description="preset, or file, of all runs")
     set: dict[str, Any] = Field({}, description="recipe keys and their values, for all runs")
@@ -59,9 +136,10 @@ class StudyFile(Typed):
         None,
         min_length=1,
         max_length=MOST_ROWS,
-        description="several old models; an update that learns from none of them is held against each; default: one",
+        description="several old models; an update that learns from none of them is held against each; "
+        "default: one",
     )
-    updates: list[Update] = Field(
+    updates: list[UpdateRow] = Field(
         max_length=MOST_ROWS, description="the rows of the table, in the order in which they are trained"
     )
     ensemble: PositiveInt | None = Field(
@@ -83,14 +161,14 @@ class StudyFile(Typed):
         for before, after in pairwise(generations or []):
             if after <= before:
                 raise ValueError(
-                    f"generations: {after:g} comes after {before:g}; each generation has to know more of the classes "
-                    "than the one before"
+                    f"generations: {after:g} comes after {before:g}; each generation has to know more of the "
+                    "classes than the one before"
                 )
         return generations
 
     @property
     def splits(self) -> dict[str, StudySplit]:
-        """The splits of one seed, by folder below that of the seed: the one, or that of each update of a chain."""
+        """The splits of a seed, by folder below that of the seed: the one, or each update's of a chain."""
         if self.generations is None:
             return {"": self.split}
         return {
@@ -105,15 +183,15 @@ class StudyFile(Typed):
             value, default = getattr(self.split, key), StudySplit.model_fields[key].default
             if self.generations is not None and value != default:
                 raise ValueError(
-                    f"split.{key}: {value:g}: generations say which classes are there; leave one of the two out"
+                    f"split.{key}: {value:g}: generations say which classes are there; leave one of the two "
+                    "out"
                 )
-        names = Counter(update.name for update in self.updates)
-        if twice := {name for name, count in names.items() if count > 1}:
-            raise ValueError(f"updates: {min(twice)} stands there twice; give one of them another name")
+        _refuse_twice("updates", [update.name for update in self.updates])
         for update in self.updates:
             if update.seeds is not None and not set(update.seeds) & set(self.seeds):
                 raise ValueError(
-                    f"updates: {update.name}: seeds: {update.seeds}: none of the study's, which are {self.seeds}"
+                    f"updates: {update.name}: seeds: {update.seeds}: none of the study's, which are "
+                    f"{self.seeds}"
                 )
         asked = [update.name for update in self.updates if update.ref == ENSEMBLE]
         if asked and self.ensemble is None:
@@ -133,28 +211,35 @@ class StudyFile(Typed):
         if several and self.generations is not None:
             raise ValueError("old_models: a chain has one old model; leave generations or old_models out")
         names = [model.name for model in several]
-        if twice := {name for name, count in Counter(names).items() if count > 1}:
-            raise ValueError(f"old_models: {min(twice)} stands there twice; give one of them another name")
+        _refuse_twice("old_models", names)
         for update in self.updates:
             learns = Role.OLD in ROWS[update.method].teachers
             if update.old and not learns:
                 raise ValueError(
-                    f"updates: {update.name}: old: {update.method} learns from no old model, and is held against each"
+                    f"updates: {update.name}: old: {update.method} learns from no old model, and is held "
+                    "against each"
                 )
             if update.old and update.old not in names:
                 raise ValueError(
-                    f"updates: {update.name}: old: {update.old}: no such old model{nearest(update.old, names)}"
+                    f"updates: {update.name}: old: {update.old}: no such old "
+                    f"model{nearest(update.old, names)}"
                 )
             if several and self.old_of(update).seeds is not None:
                 raise ValueError(
-                    f"updates: {update.name}: its old model {self.old_of(update).name} has not all seeds; leave its "
-                    "seeds out"
+                    f"updates: {update.name}: its old model {self.old_of(update).name} has not all seeds; "
+                    "leave its seeds out"
                 )
 
-    def old_of(self, update: Update) -> OldModel:
+    def old_of(self, update: UpdateRow) -> OldModel:
         """The old model of an update, where there are several."""
         assert self.old_models
         return next((model for model in self.old_models if model.name == update.old), self.old_models[0])
+
+
+def _refuse_twice(key: str, names: list[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{key}: {min(twice)} stands there twice; give one of them another name")
 
 
 @dataclass(frozen=True)
@@ -188,7 +273,8 @@ def load_study(name_or_file: str) -> Study:
         name_or_file: a study's name, or a path to a YAML file.
 
     Raises:
-        UsageError: no such study, a file that is not safe YAML, or a key, method, preset or value that is not valid.
+        UsageError: no such study, a file that is not safe YAML, or a key, method, preset or value that is not
+            valid.
     """
     path, where = Path(name_or_file).expanduser(), f"study {name_or_file}"
     if not path.is_file():
@@ -212,7 +298,8 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
         beside: the folder of the file, in which recipes are looked for as well.
 
     Raises:
-        UsageError: a recipe, a key or a value that is not valid; the part of the study that it stands in is named.
+        UsageError: a recipe, a key or a value that is not valid; the part of the study that it stands in is
+            named.
     """
 
     def recipe(part: str, name_or_file: str, method: str, *changes: Mapping[str, Any]) -> Recipe:
@@ -247,8 +334,7 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
 
 
 def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
-    """Refuse a file that is no recipe, without its text: a study may come from somebody who may not read the file.
-
+    """Refuses a file that is no recipe, without its text, which the study's author may not be able to read.
     Raises:
         UsageError: where and that it is none.
     """
@@ -260,8 +346,8 @@ def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
         place = re.search(r"line \d+, column \d+", str(error))
         at = "" if place is None else f" ({place[0]})"
         raise UsageError(
-            f"{where}: is no valid recipe{at}; what is wrong with it is said by mptctl train-ref --print-recipe "
-            f"--recipe {name_or_file}"
+            f"{where}: is no valid recipe{at}; what is wrong with it is said by mptctl train-ref "
+            f"--print-recipe --recipe {name_or_file}"
         ) from None
 
 

@@ -1,7 +1,8 @@
-"""Which runs a study consists of: for each seed old model, reference, the ensemble's members, and the updates."""
+"""The runs of a study: for each seed old model, reference, the ensemble's members, and the updates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,7 @@ from mptctl.methods.rows import ROWS
 from mptctl.models.run_folder import RunDir
 from mptctl.names import MethodName, Role
 from mptctl.recipe import Recipe, batch_differences, change_recipe
-from mptctl.studies.study_file import Study
-from mptctl.studies.study_pieces import ENSEMBLE, REF, Update
+from mptctl.studies.study_file import ENSEMBLE, REF, Study, UpdateRow
 from mptctl.training.request import (
     ENSEMBLE_SEED_OFFSET,
     OLD_SEED_OFFSET,
@@ -22,18 +22,19 @@ from mptctl.training.request import (
     refuse_too_short,
 )
 
-# What the seeds of each generation of a chain lie above those of the one before: beyond those of one generation's
-# runs, so that no two generations begin with the same weights.
+# What the seeds of each generation of a chain lie above those of the one before: beyond those of one
+# generation's runs, so that no two generations begin with the same weights.
 GENERATION_SEED_OFFSET = 4000
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a study; travels to the processes that train.
+    """A run of a study; travels to the processes that train.
 
     Attributes:
         seed: of the study; the run's own stands in its recipe.
-        name: of the run, which is its folder below that of the seed; in a chain it begins with that of its split.
+        name: of the run, which is its folder below that of the seed; in a chain it begins with that of its
+            split.
         recipe: complete.
         old, refs: names of the teachers' runs, of the same seed.
         only_old_classes: it is the old model, which knows the old classes alone.
@@ -67,7 +68,7 @@ class PlannedRun:
 
     @property
     def is_update(self) -> bool:
-        """Whether it is a row of the table."""
+        """Says if it is a row of the table."""
         return self.old is not None
 
     @property
@@ -83,24 +84,20 @@ class PlannedRun:
         return name if self.flat else f"{self.seed}/{name}"
 
     def request(self, split: Split) -> RunRequest:
-        """What is asked of training: to go on where such a run has begun, else to start it.
+        """The request for its training, which goes on where it has begun.
 
         Args:
             split: that it learns from.
         """
         root = self.seed_folder(split)
-        folder = RunDir(root / self.name)
-        begun = folder.last.exists() or folder.previous.exists()
         return RunRequest(
             recipe=self.recipe,
             split=split,
-            folder=folder.path,
+            folder=root / self.name,
             old=None if self.old is None else RunDir(root / self.old).best,
             refs=tuple(RunDir(root / name).best for name in self.refs),
             only_old_classes=self.only_old_classes,
-            resume=begun,
-            overwrite=not begun,
-        )
+        ).continued()
 
 
 def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> list[PlannedRun]:
@@ -120,7 +117,7 @@ def plan_study(study: Study, seeds: Sequence[int], *, flat: bool = False) -> lis
 
 
 def go_together(one: PlannedRun, other: PlannedRun) -> bool:
-    """Whether two runs see the same batches and have the same old model, so that they can go in lock-step."""
+    """Says if two runs see the same batches and have the same old model, so that they can go in lock-step."""
     return (one.place, one.old, one.only_old_classes) == (
         other.place,
         other.old,
@@ -137,7 +134,7 @@ def in_lockstep(ready: Sequence[PlannedRun], lockstep: int, workers: int) -> lis
         workers: that have nothing to do, among which such runs are divided.
     """
     alike = [run for run in ready if go_together(ready[0], run)]
-    return alike[: min(lockstep, -(-len(alike) // workers))]
+    return alike[: min(lockstep, math.ceil(len(alike) / workers))]
 
 
 def place_of(seed: int, stage: str = "", *, flat: bool = False) -> str:
@@ -176,7 +173,7 @@ def refuse_runs_too_short(runs: Sequence[PlannedRun], split: Split) -> None:
 
 
 def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> Iterator[PlannedRun]:
-    """The updates of one generation, and before them those of their teachers that no earlier generation has."""
+    """The updates of a generation, after those of their teachers that no earlier generation has."""
     above = seed + GENERATION_SEED_OFFSET * (generation - 1)
 
     def seeded(recipe: Recipe, offset: int) -> Recipe:
@@ -208,14 +205,13 @@ def _plan_generation(study: Study, seed: int, generation: int, stage: str) -> It
         yield PlannedRun(seed, named(update.name), recipe, old, references[reference])
 
 
-def _reference(update: Update, recipe: Recipe) -> str | None:
-    """What an update has as its reference; None where it neither learns from one nor begins with it."""
+def _reference(update: UpdateRow, recipe: Recipe) -> str | None:
+    """The reference of an update; None where it neither learns from one nor begins with it."""
     learns = Role.REF in ROWS[update.method].teachers
     return update.ref if learns or recipe.method.init == "ref" else None
 
 
 def total_steps(run: PlannedRun, split: Split) -> int:
     """Optimizer steps of a whole run."""
-    optim = run.recipe.optim
-    steps = optim.epochs * (len(split.indices("train", run.request(split).num_classes)) // optim.batch_size)
-    return min(steps, optim.max_steps or steps)
+    optim, pictures = run.recipe.optim, len(split.indices("train", run.request(split).num_classes))
+    return optim.total_steps(pictures // optim.batch_size)

@@ -1,4 +1,4 @@
-"""Ray's workers of a study: each trains runs one after the other, and ends when whoever started it has ended."""
+"""Ray's workers of a study: each trains run after run, and ends when whoever started it has ended."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,22 +19,21 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from mptctl.data.split import load_split
 from mptctl.errors import MptctlError, Stopped, first_line, one_line
-from mptctl.models.lock import wait_until_free
-from mptctl.models.run_folder import RunDir
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
-from mptctl.training.lockstep import Ended, train_in_lockstep
 from mptctl.training.observer import Observer
-from mptctl.training.train import train
+from mptctl.training.request import RunRequest
+from mptctl.training.unattended import train_what_is_left, write_traceback
 
-# Seconds between two looks whether the parent is still there; it must end within two seconds of the study's death.
+# Seconds between two looks whether the parent is still there; it must end within two seconds of the study's
+# death.
 LOOK_EVERY = 0.25
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
         status: whether it came to its end, was stopped by a signal after saving, or failed.
@@ -66,54 +64,39 @@ class StudyWorker:
 
         Whatever keeps one from its end is an outcome, not an exception.
         """
+        planned = {self._run_root / run.key: run for run in runs}
+
+        def request_of(folder: Path) -> RunRequest:
+            run = planned[folder]
+            return run.request(load_split(self._run_root / run.place))
+
         try:
-            ended = self._train(runs)
-            return [self._outcome(run, ended.get(run.key)) for run in runs]
+            ended = train_what_is_left(list(planned), request_of, lambda folder: Observer())
+            return [self._outcome(run, ended.get(folder)) for folder, run in planned.items()]
         finally:
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()  # the next runs may be another's
 
-    def _train(self, runs: Sequence[PlannedRun]) -> dict[str, Ended]:
-        """Train what is not finished; why runs ended early, by their keys."""
-        try:
-            for run in runs:
-                wait_until_free(self._run_root / run.key)
-            left = [run for run in runs if not RunDir(self._run_root / run.key).is_finished()]
-            requests = [run.request(load_split(self._run_root / run.place)) for run in left]
-            if len(left) == 1:
-                train(requests[0], Observer())
-            elif left:
-                ended = train_in_lockstep(requests, [Observer() for _ in left])
-                return {run.key: each for run, each in zip(left, ended, strict=True)}
-        except Exception as error:
-            return {run.key: error for run in runs}
-        return {}
-
-    def _outcome(self, run: PlannedRun, ended: Ended | None) -> Outcome:
+    def _outcome(self, run: PlannedRun, ended: Exception | None) -> Outcome:
         """Ask a run that came to its end for its answers."""
         try:
-            if isinstance(ended, Exception):
+            if ended is not None:
                 raise ended
             split = load_split(self._run_root / run.place)
-            run_answers(
-                self._run_root / run.key, Session(self._run_root, run.recipe.runtime.device), split=split
-            )
+            session = Session(self._run_root, run.recipe.runtime.device)
+            run_answers(self._run_root / run.key, session, split=split)
         except Stopped:
             return Outcome("stopped")
         except MptctlError as error:
             return Outcome("failed", one_line(error)[:500])
         except Exception as error:
-            path = error_file(self._run_root, run)
-            path.write_text(traceback.format_exc(), encoding="utf-8")
+            # Beside the run's folder, which holds a run's files alone.
+            path = self._run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
+            write_traceback(path, error)
             return Outcome(
                 "failed", f"unexpected {type(error).__name__}: {one_line(error)[:300]}; see {path}"
             )
         return Outcome("done")
-
-
-def error_file(run_root: Path, run: PlannedRun) -> Path:
-    """Where a run that fails for an unexpected reason says so; beside its folder, which holds a run's files alone."""
-    return run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
 
 
 def _end_with(parent: int) -> None:
@@ -157,7 +140,7 @@ class WorkerPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether none has."""
+        """Says if no worker has anything to do."""
         return not self._busy
 
     def start(self, runs: list[PlannedRun]) -> None:

@@ -1,23 +1,32 @@
-"""What a study came to, and how it stands while it goes on."""
+"""The board of a study, which knows how each run stands and who is next, and the report at its end."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from mptctl.data.split import Split
 from mptctl.files import Model
+from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.run_folder import RunDir
 from mptctl.studies.chain import ChainReport
 from mptctl.studies.comparison import Comparison
-from mptctl.studies.study_plan import PlannedRun
+from mptctl.studies.study_plan import PlannedRun, in_lockstep, total_steps
+from mptctl.studies.study_state import Standing
 
 Status = Literal["waiting", "running", "done", "failed", "blocked"]
+# Bytes at the end of a metrics file that hold its last whole line; a line has some hundred.
+TAIL_BYTES = 4096
 
 
 @dataclass
 class RunProgress:
-    """One run on the board.
+    """A run on the board.
 
     Attributes:
         run: as planned.
@@ -38,25 +47,8 @@ class RunProgress:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Board:
-    """How a study stands.
-
-    Attributes:
-        runs: all of them, each after its teachers.
-        seconds_left: to the end of the study, where enough has been seen to say it.
-    """
-
-    runs: list[RunProgress]
-    seconds_left: float | None = None
-
-    def count(self, status: Status) -> int:
-        """Runs of one status."""
-        return sum(run.status == status for run in self.runs)
-
-
 class StudyRow(Model):
-    """One run of a study at its end."""
+    """A run of a study at its end."""
 
     seed: int = Field(description="of the study")
     run: str = Field(description="its folder below that of the seed")
@@ -74,7 +66,8 @@ class StudyReport(Model):
     seeds: list[int] = Field(description="that were asked for")
     runs: list[StudyRow] = Field(description="all runs, each after its teachers")
     comparison: Comparison | None = Field(
-        description="the table of the updates that are done, as compare prints it; null where none is, and for a chain"
+        description="the table of the updates that are done, as compare prints it; null where none is, and "
+        "for a chain"
     )
     chain: ChainReport | None = Field(
         None, description="the table of a chain of updates, as chain prints it; null for other studies"
@@ -85,3 +78,161 @@ class StudyReport(Model):
     def failed(self) -> list[StudyRow]:
         """Runs that failed themselves."""
         return [row for row in self.runs if row.status == "failed"]
+
+
+class Board:
+    """Knows of every run whether it waits, runs, or has ended.
+
+    Args:
+        runs: each after its teachers.
+        splits: by their places.
+        found: where each run stands.
+        on_update: called with the board whenever something changes.
+    """
+
+    def __init__(
+        self,
+        runs: list[PlannedRun],
+        splits: dict[str, Split],
+        found: dict[str, Standing],
+        on_update: Callable[[Board], None],
+    ) -> None:
+        self._splits = splits
+        self._on_update = on_update
+        self._runs = {
+            run.key: RunProgress(
+                run, "done" if found[run.key] == "done" else "waiting", total_steps(run, splits[run.place])
+            )
+            for run in runs
+        }
+        for progress in self.runs:
+            if progress.status == "done":
+                progress.step = progress.total_steps
+            elif found[progress.run.key] != "missing":
+                self._read(progress)
+        self._started = time.monotonic()
+        self._first_steps = self._steps()
+        self._tell()
+
+    @property
+    def runs(self) -> list[RunProgress]:
+        """How each run stands, each after its teachers."""
+        return list(self._runs.values())
+
+    def count(self, status: Status) -> int:
+        """Runs of one status."""
+        return len(self.runs_of(status))
+
+    def folder(self, run: PlannedRun) -> Path:
+        """The folder that a run is written into."""
+        return run.seed_folder(self._splits[run.place]) / run.name
+
+    def runs_of(self, status: Status) -> list[PlannedRun]:
+        """Runs of one status, in their order."""
+        return [progress.run for progress in self.runs if progress.status == status]
+
+    def next_runs(self, lockstep: int = 1, workers: int = 1) -> list[PlannedRun]:
+        """The first run that waits and whose teachers are done, and those that can go in lock-step with it.
+
+        Args:
+            lockstep: most runs of one process.
+            workers: that have nothing to do, among which such runs are divided.
+        """
+        done = {run.key for run in self.runs_of("done")}
+        ready = [run for run in self.runs_of("waiting") if done.issuperset(run.teachers)]
+        return in_lockstep(ready, lockstep, workers)
+
+    def begins(self, run: PlannedRun) -> None:
+        """A run has been given to a worker."""
+        self._update(run, "running")
+
+    def ends(self, run: PlannedRun) -> None:
+        """A run has come to its end."""
+        progress = self._runs[run.key]
+        progress.step, progress.seconds_left = progress.total_steps, None
+        self._update(run, "done")
+
+    def fails(self, run: PlannedRun, error: str) -> None:
+        """A run has failed: what learns from it cannot be trained."""
+        self._runs[run.key].error = error
+        self._update(run, "failed")
+        for other in self.runs_of("waiting"):
+            lost = [key for key in other.teachers if self._runs[key].status in ("failed", "blocked")]
+            if lost:
+                self._runs[other.key].error = f"its teacher {lost[0]} failed"
+                self._update(other, "blocked")
+
+    def died(self, run: PlannedRun, reason: str, at_most: int) -> None:
+        """A run's process has died: it goes on in another one, but not for ever."""
+        progress = self._runs[run.key]
+        progress.restarts += 1
+        if progress.restarts > at_most:
+            self.fails(run, f"its process died {progress.restarts} times: {reason[:300]}")
+        else:
+            self._update(run, "waiting")
+
+    def look(self) -> None:
+        """Read how far the running ones are."""
+        for progress in self.runs:
+            if progress.status == "running":
+                self._read(progress)
+        self._tell()
+
+    def rows(self) -> list[StudyRow]:
+        """All runs as they are reported at the end."""
+        return [
+            StudyRow(
+                seed=progress.run.seed,
+                run=progress.run.name,
+                method=progress.run.method,
+                status=progress.status,
+                steps=progress.step,
+                error=progress.error,
+            )
+            for progress in self.runs
+        ]
+
+    def _update(self, run: PlannedRun, status: Status) -> None:
+        self._runs[run.key].status = status
+        self._tell()
+
+    def _tell(self) -> None:
+        self._on_update(self)
+
+    def _read(self, progress: RunProgress) -> None:
+        line = last_line(RunDir(self.folder(progress.run)).metrics)
+        if line is not None:
+            progress.step = line.step
+            progress.seconds_left = line.seconds_left
+
+    def _steps(self) -> int:
+        return sum(progress.step for progress in self.runs)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """To the end of the study, at the rate of all workers since it began; None before there is one."""
+        done = self._steps() - self._first_steps
+        if done <= 0:
+            return None
+        left = sum(
+            progress.total_steps - progress.step
+            for progress in self.runs
+            if progress.status in ("waiting", "running")
+        )
+        return left * (time.monotonic() - self._started) / done
+
+
+def last_line(metrics: Path) -> MetricsLine | None:
+    """The last whole line of a run's metrics; None where there is none."""
+    try:
+        with open(metrics, "rb") as file:
+            file.seek(max(0, metrics.stat().st_size - TAIL_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for text in reversed(lines):
+        try:
+            return MetricsLine.model_validate_json(text)
+        except ValidationError:
+            continue
+    return None

@@ -1,4 +1,4 @@
-"""What is kept of a finished run, so that its table can be made again without training, and the machine of it."""
+"""Results that are kept of a finished run, so that its table can be made again without training."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from mptctl.studies.study_plan import PlannedRun
 METRICS_NAME = "metrics.jsonl.gz"
 # What a repository of results should hold at most of one run, in bytes.
 MOST_BYTES = 150_000
-# Lines of single steps, out of one every second: more than a curve can show, at some 60 bytes each once packed.
+# Lines of single steps, out of one every second: more than a curve can show, at some 60 bytes each once
+# packed.
 MOST_STEPS = 500
 _STEP = b'{"event":"step"'
 
 
 def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> list[str]:
-    """Copy what is worth keeping of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
-
+    """Copies the results of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
     Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread; of the
-    environment all but the command line, and of the answers all but where the pictures lie: these name folders of this
+    environment all but the command line, and of the answers all but where the pictures lie: these name
+        folders of this
     machine.
 
     Args:
@@ -87,8 +88,8 @@ def refuse_kept_of_another(study: str, run: PlannedRun, finished: Path | None, r
         same = False
     if not same:
         raise UsageError(
-            f"--results {results}: {place} keeps another run than that of this run root; name another folder, or "
-            "move it away"
+            f"--results {results}: {place} keeps another run than that of this run root; name another "
+            "folder, or move it away"
         )
 
 
@@ -97,7 +98,7 @@ def _place(study: str, run: PlannedRun, results: Path) -> Path:
 
 
 def _environment(path: Path) -> EnvironmentFile:
-    """What computed a run, without its command line, which is not kept."""
+    """The environment of a run, without its command line, which is not kept."""
     return EnvironmentFile.model_validate_json(path.read_bytes()).model_copy(update={"command": []})
 
 
@@ -110,7 +111,7 @@ def _without_data_root(folder: Path) -> RunAnswers:
 
 
 def thinned(metrics: bytes) -> bytes:
-    """The lines of a ``metrics.jsonl`` with at most `MOST_STEPS` of single steps, the first and the last among them."""
+    """The lines of a ``metrics.jsonl`` with at most `MOST_STEPS` of single steps, first and last included."""
     lines = metrics.splitlines(keepends=True)
     steps = [at for at, line in enumerate(lines) if line.startswith(_STEP)]
     if len(steps) <= MOST_STEPS:

@@ -1,4 +1,4 @@
-"""What of a study is there: its splits, and where each of its runs stands; what differs is refused."""
+"""The state of a study: its splits, and where each of its runs stands; what differs is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Progress, Role, tell_nobody
 from mptctl.studies.answers_file import read_answers
-from mptctl.studies.study_pieces import StudySplit
+from mptctl.studies.study_file import StudySplit
 from mptctl.studies.study_plan import PlannedRun, place_of
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
@@ -50,7 +50,8 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
         lines.append("its old classes were named")
     if lines:
         raise CheckpointError(
-            f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(lines)}); use another --run-root"
+            f"{folder / SPLIT_NAME}: is another split than the study's ({'; '.join(lines)}); use another "
+            "--run-root"
         )
     return split
 
@@ -94,7 +95,7 @@ def make_splits(
 
 
 def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[str, Standing]:
-    """Where each run of a study stands, by its key.
+    """The standing of each run of a study, by its key.
 
     Args:
         runs: each after its teachers.
@@ -102,7 +103,8 @@ def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[s
 
     Raises:
         CheckpointError: a run that is there is not the planned one: of another recipe, split or teachers.
-        UsageError: a folder where a run would be written holds something else, or is written by somebody else.
+        UsageError: a folder where a run would be written holds something else, or is written by somebody
+            else.
     """
     found: dict[str, Standing] = {}
     digests: dict[str, str] = {}
@@ -124,8 +126,8 @@ def _standing(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standin
     untrained = [key for key in run.teachers if key not in digests]
     if untrained:
         raise CheckpointError(
-            f"{folder.path}: is there, and its teacher {untrained[0]} is not finished; put that run back, or move "
-            f"{run.key} away, or use another --run-root"
+            f"{folder.path}: is there, and its teacher {untrained[0]} is not finished; put that run back, or "
+            f"move {run.key} away, or use another --run-root"
         )
     finished = folder.is_finished()
     checkpoint = load_checkpoint(folder.best) if finished else newest_checkpoint(folder)[0]

@@ -1,4 +1,4 @@
-"""What a training took, counted: operations of its model and its teachers, times the steps that it made."""
+"""The cost of a training: operations of its model and its teachers, times the steps that it made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTED_ON = 2
 
 
 class TeacherWork(Model):
-    """One teacher of a run."""
+    """A teacher of a run."""
 
     forward: int = Field(
         description="floating point operations of its forward pass on one picture; 0 where it is not asked"
@@ -43,8 +43,8 @@ class RunWork(Model):
     )
     taught_pictures: int | None = Field(description="pictures of the steps in which teachers were asked")
     teachers: dict[str, TeacherWork | None] = Field(
-        description="by name, the teachers that the method asks, and the reference that the run begins with; null "
-        "where one is not beside the run"
+        description="by name, the teachers that the method asks, and the reference that the run begins with; "
+        "null where one is not beside the run"
     )
 
     @property
@@ -54,7 +54,7 @@ class RunWork(Model):
 
     @property
     def asked(self) -> float | None:
-        """Of the teachers' forward passes, each of an ensemble's members counted, as if none was kept on disk."""
+        """Of the teachers' forward passes, each of an ensemble's members counted, as if none was kept."""
         if self.taught_pictures is None or None in self.teachers.values():
             return None
         return float(self.taught_pictures * sum(t.forward for t in self.teachers.values() if t is not None))
@@ -125,7 +125,7 @@ def count_model(meta: CheckpointMeta) -> tuple[int, int, int]:
 
 
 def steps_of(folder: Path) -> tuple[int | None, int | None]:
-    """Steps that a run made in all, and in its first epoch, as its ``metrics.jsonl`` or ``metrics.jsonl.gz`` says."""
+    """Steps that a run made in all, and in its first epoch, by its ``metrics.jsonl``, also a packed one."""
     lines = metrics_of(folder)
     first = next((line.step for line in lines if line.event == "epoch"), None)
     return max((line.step for line in lines), default=None), first

@@ -17,7 +17,8 @@ from mptctl.evaluation.rates import Counts
 from mptctl.methods.rows import ROWS
 from mptctl.models.metrics_log import came_to_end
 from mptctl.names import Part, Role, Session
-from mptctl.studies.answers import RunAnswers, run_answers, split_above
+from mptctl.studies.answers import run_answers, split_above
+from mptctl.studies.answers_file import RunAnswers
 from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_teachers, runs_below
 from mptctl.studies.training_cost import metrics_of
 
@@ -28,15 +29,15 @@ PART_NAMES: dict[Part, str] = {"train": "training", "val": "validation", "test":
 
 @dataclass(frozen=True)
 class Update:
-    """One run against the old model that it replaces, on one part of a split, perhaps with a bias taken off.
+    """A run against the old model that it replaces, on one part of a split, perhaps with a bias taken off.
 
     Attributes:
         run, old: their answers, to the same samples.
         bias: taken off the logits of the new classes; below zero it is put on them.
         old_name: of the old model, where there are several to tell apart.
         part: on which they are compared.
-        rival: run at whose validation error the bias was chosen, and is chosen again when samples are drawn again;
-            None where the bias was not chosen.
+        rival: run at whose validation error the bias was chosen, and is chosen again when samples are drawn
+            again; None where the bias was not chosen.
         least_bias: smallest bias that could be chosen.
     """
 
@@ -50,7 +51,7 @@ class Update:
 
     @property
     def replicate(self) -> tuple[str, int]:
-        """What runs of several methods have in common when they are of one seed: split and seed."""
+        """Split and seed, which runs of several methods share when they are of one seed."""
         return self.run.head.split_fingerprint, self.run.recipe.runtime.seed
 
     @cached_property
@@ -90,7 +91,8 @@ class Found:
     """The updates that folders hold, and sentences on runs that were left out.
 
     Attributes:
-        old_models: with each of several, all that lie beside the updates or in the folders, by the names of their runs.
+        old_models: with each of several, all that lie beside the updates or in the folders, by the names of
+            their runs.
     """
 
     updates: list[Update]
@@ -108,56 +110,38 @@ def find_updates(
 ) -> Found:
     """Every update in some folders, with its answers and those of its old model.
 
-    In a folder of several runs those are updates that record an old model; a run that is named itself always is one.
+    In a folder of several runs those are updates that record an old model; a run that is named itself always
+    is one.
 
     Args:
         folders: a study's folder, run roots, or run folders.
-        old: the old model of all of them, a folder, or a name beside each run; default: what each run records.
+        old: the old model of all of them, a folder, or a name beside each run; default: what each run
+            records.
         session: for models that did not answer yet; see `run_answers`.
-        by_old: there are several old models, and an update that learnt from none of them is held against each.
+        by_old: there are several old models, and an update that learnt from none of them is held against
+            each.
         part: on which they are compared.
 
     Raises:
-        CheckpointError: no run or no update there, an old model that is not there, or runs of other splits than theirs.
+        CheckpointError: no run or no update there, an old model that is not there, or runs of other splits
+            than theirs.
         DataError: a part without a sample of an old class.
     """
-    chosen: dict[Path, bool] = {}
-    for folder in folders:
-        runs = runs_below(folder)
-        if not runs:
-            what = "holds no finished run" if folder.is_dir() else "no such folder or study"
-            raise CheckpointError(f"{folder}: {what}; name a study, a run root or run folders")
-        for run in runs:
-            chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
+    chosen = _chosen_runs(folders)
     notes: list[str] = []
     updates: list[Update] = []
     beside = _old_models(chosen, session) if by_old else {}
     for run, named in chosen.items():
-        teachers = recorded_teachers(run)
-        if not named and Role.OLD.value not in teachers:
-            continue
-        if (state := unfinished(run)) is not None:
-            notes.append(f"{run}: left out: {state}")
-            continue
         if run in beside.get(run.parent, {}):
             continue
-        recorded = teachers.get(Role.OLD)
-        replaced = _old_of(run, recorded, old)
+        replaced = _replaced_model(run, old, notes, named=named)
         if replaced is None:
-            lost = _lost(run, recorded)
-            if named:
-                raise CheckpointError(f"{run}: {lost}")
-            notes.append(f"{run}: left out: {lost}")
-            continue
-        if replaced.resolve() == run:
-            if named:
-                raise CheckpointError(f"{run}: is the old model itself; name updates of it")
             continue
         answers = run_answers(run, session)
         if answers.head.num_known < len(answers.head.class_names):
             raise CheckpointError(
-                f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that it is no "
-                "update; name updates, and the model that they replace with --old"
+                f"{run}: knows {answers.head.num_known} of {len(answers.head.class_names)} classes, so that "
+                "it is no update; name updates, and the model that they replace with --old"
             )
         if not by_old:
             updates.append(_against(answers, replaced, part, session))
@@ -176,6 +160,48 @@ def find_updates(
             f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
         )
     return Found(updates, notes, found)
+
+
+def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
+    """The runs in some folders, each with whether it was named itself."""
+    chosen: dict[Path, bool] = {}
+    for folder in folders:
+        runs = runs_below(folder)
+        if not runs:
+            what = "holds no finished run" if folder.is_dir() else "no such folder or study"
+            raise CheckpointError(f"{folder}: {what}; name a study, a run root or run folders")
+        for run in runs:
+            chosen[run.resolve()] = chosen.get(run.resolve(), False) or run == folder
+    return chosen
+
+
+def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: bool) -> Path | None:
+    """The folder of the old model that a run replaces; None where the run is no update that can be compared.
+
+    Args:
+        run: a run folder.
+        old: as for `find_updates`.
+        notes: takes a sentence on an update that is left out.
+        named: the run was named itself, so that it is refused rather than left out.
+    """
+    recorded = recorded_teachers(run).get(Role.OLD)
+    if not named and recorded is None:
+        return None
+    state = unfinished(run)
+    if state is not None:
+        notes.append(f"{run}: left out: {state}")
+        return None
+    replaced = _old_of(run, recorded, old)
+    if replaced is None:
+        lost = _lost(run, recorded)
+        if named:
+            raise CheckpointError(f"{run}: {lost}")
+        notes.append(f"{run}: left out: {lost}")
+    elif replaced.resolve() == run:
+        if named:
+            raise CheckpointError(f"{run}: is the old model itself; name updates of it")
+        return None
+    return replaced
 
 
 def _old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
@@ -204,19 +230,20 @@ def _against(run: RunAnswers, replaced: Path, part: Part, session: Session) -> U
         )
     if old.head.num_known not in (run.head.num_old, len(run.head.class_names)):
         raise CheckpointError(
-            f"{replaced}: knows {old.head.num_known} classes, but {run.folder} has {run.head.num_old} old ones; "
-            "name the model that it replaces with --old"
+            f"{replaced}: knows {old.head.num_known} classes, but {run.folder} has {run.head.num_old} old "
+            "ones; name the model that it replaces with --old"
         )
     update = Update(run, old, part=part)
     if not update.of_old.any():
         raise DataError(
-            f"{run.folder}: no {PART_NAMES[part]} sample is of an old class; add some to the data and run split again"
+            f"{run.folder}: no {PART_NAMES[part]} sample is of an old class; add some to the data and run "
+            "split again"
         )
     return update
 
 
 def unfinished(run: Path) -> str | None:
-    """How far a run came that did not come to its end; None for one that did, or does not say."""
+    """Says how far a run came that is not finished; None for one that is, or that logged nothing."""
     lines = metrics_of(run)
     if not lines or came_to_end(lines):
         return None
@@ -236,7 +263,7 @@ def _old_of(run: Path, recorded: str | None, old: Path | None) -> Path | None:
 
 
 def _lost(run: Path, recorded: str | None) -> str:
-    """What to say of a run without an old model beside it."""
+    """Says what is missing of a run without an old model beside it."""
     if recorded is None:
         return "records no old model; name it with --old RUN"
     usual = run.parent / Role.OLD.value

@@ -60,6 +60,19 @@ class Estimate(Model):
     disk_mb: float = Field(description="of the run folder, in megabytes, where nothing is written yet")
 
 
+def lockstep_seconds(seconds: Sequence[float], teacher_seconds: Sequence[float]) -> float:
+    """Seconds of one process for runs in lock-step, which ask their teachers once, as often as the longest run does.
+
+    Args:
+        seconds: of each run alone.
+        teacher_seconds: of these, its teachers' answers.
+
+    >>> lockstep_seconds([4.0, 6.0], [1.0, 2.5])
+    9.0
+    """
+    return sum(seconds) - sum(teacher_seconds) + max(teacher_seconds)
+
+
 def estimate_run(
     student: Sized, teachers: Sequence[Sized], *, steps: int, validated: int, device: torch.device
 ) -> Estimate:

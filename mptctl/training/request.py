@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mptctl.data.split import Split
 from mptctl.methods.rows import refuse_if_never_on
 from mptctl.models.ownership import Existing, existing_by_flags
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 
 # What the seeds of the old model, of the reference and of an ensemble's first member lie above that of an
@@ -60,6 +61,12 @@ class RunRequest:
     def num_classes(self) -> int:
         """The number of classes that the trained model knows."""
         return self.split.classes.num_old if self.only_old_classes else len(self.split.classes.names)
+
+    def continued(self) -> RunRequest:
+        """The same run, gone on with where its folder holds its beginning, else begun anew."""
+        folder = RunDir(self.folder)
+        begun = folder.last.exists() or folder.previous.exists()
+        return replace(self, resume=begun, overwrite=not begun)
 
 
 def refuse_too_short(recipe: Recipe, split: Split, num_classes: int) -> None:

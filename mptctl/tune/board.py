@@ -1,4 +1,4 @@
-"""The board: what is known of every trial while Ray runs them, written down whenever one begins or ends."""
+"""The board of a search: the state of every trial, written down whenever one begins or ends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 
 from ray.tune import Callback
 
+from mptctl.errors import first_line
 from mptctl.evaluation.statistics import rate
 from mptctl.tune.choice import choose
-from mptctl.tune.folder import write_report
 from mptctl.tune.space import TrialSettings, name_of
 from mptctl.tune.trial import TrialPlan
-from mptctl.tune.tune_report import Status, Trial, TuneReport
-from mptctl.tune.walk import Kept
-
-OnUpdate = Callable[[TuneReport], None]
+from mptctl.tune.tune_report import Status, Trial, TuneReport, write_report
 
 
 class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
@@ -30,7 +27,9 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         on_update: called with the report whenever something changes.
     """
 
-    def __init__(self, report: TuneReport, folder: Path, plan: TrialPlan, on_update: OnUpdate) -> None:
+    def __init__(
+        self, report: TuneReport, folder: Path, plan: TrialPlan, on_update: Callable[[TuneReport], None]
+    ) -> None:
         self._report = report
         self._folder = folder
         self._plan = plan
@@ -57,10 +56,14 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         """The search as it stands."""
         trials = list(self._trials.values())
         choice = choose(trials, self._report.reference.val_error, self._report.budget)
-        trials = [trial.model_copy(update=_verdict(choice.kept[trial.name])) for trial in trials]
+        checked = []
+        for trial in trials:
+            check = choice.checks[trial.name]
+            update = {"within_bound": check.within, "nfr_at_most": check.nfr_at_most}
+            checked.append(trial.model_copy(update=update))
         return self._report.model_copy(
             update={
-                "trials": trials,
+                "trials": checked,
                 "front": choice.front,
                 "choice": choice.ranked[0] if choice.ranked else None,
                 "seconds": round(time.monotonic() - self._started, 3),
@@ -91,11 +94,14 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
         if result.get("error") is not None:
             self._update(name, status="failed", error=result["error"], seconds=seconds)
         else:
+            finished = result["finished"]
             self._update(
                 name,
-                status="done" if result["finished"] else "running",
+                status="done" if finished else "running",
                 seconds=seconds,
-                **self._figures(result),
+                epoch=self._report.epochs if finished else result["epoch"],
+                val_error=rate(result["errors"], self._report.samples),
+                val_nfr=rate(result["flips"], self._report.samples_old),
             )
         self._on_update(self.report())
 
@@ -115,28 +121,16 @@ class TrialTracker(Callback):  # type: ignore[misc]  # Ray has no types
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """A process died too often."""
-        text = (trial.get_ray_actor_error() or trial.get_error() or "") if trial else ""
-        lines = str(text).strip().splitlines()
-        reason = lines[0] if lines else "unknown"
+        error = trial.get_pickled_error()
+        reason = "unknown" if error is None else first_line(error)[:300]
         for name in self._names(trial):
             if self._trials[name].status != "done":
-                self._update(name, status="failed", error=f"its process died: {reason[:300]}")
+                self._update(name, status="failed", error=f"its process died: {reason}")
         self.write()
 
     def _names(self, trial: Any) -> list[str]:
         """The trials of a process of Ray's, which Ray calls a trial."""
         return [self.add(settings) for settings in self._plan.settings(trial.config)]
 
-    def _figures(self, result: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "epoch": self._report.epochs if result["finished"] else result["epoch"],
-            "val_error": rate(result["errors"], self._report.samples),
-            "val_nfr": rate(result["flips"], self._report.samples_old),
-        }
-
     def _update(self, name: str, *, status: Status, **changes: Any) -> None:
         self._trials[name] = self._trials[name].model_copy(update={"status": status, **changes})
-
-
-def _verdict(kept: Kept) -> dict[str, Any]:
-    return {"within_bound": kept.within, "nfr_at_most": kept.nfr_at_most}

@@ -1,4 +1,4 @@
-"""What a search would be: its trials, and the first of them without decoding a picture or writing anything."""
+"""A search on paper: its trials, and the first of them without a picture decoded or a file written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from mptctl.files import Model
 from mptctl.models.lock import refuse_unusable
 from mptctl.training.dry_run import DryRun
 from mptctl.training.dry_run import dry_run as dry_run_of_run
-from mptctl.tune.folder import SEARCH
+from mptctl.training.estimate import lockstep_seconds
 from mptctl.tune.prepare import first_run
 from mptctl.tune.request import TuneRequest, checked_points
 from mptctl.tune.space import name_of
+from mptctl.tune.tune_report import SEARCH
 
 
 class TuneDryRun(Model):
@@ -36,13 +37,13 @@ def dry_run(request: TuneRequest) -> TuneDryRun:
     points = checked_points(request)
     refuse_unusable(request.folder, SEARCH, request.existing)
     first = dry_run_of_run(first_run(request, points))
-    one, others = first.estimate, request.lockstep - 1
+    one, count = first.estimate, request.lockstep
     return TuneDryRun(
         trials=request.trials if points is None else len(points),
         names=None if points is None else [name_of(point) for point in points],
         lockstep=request.lockstep,
-        process_seconds=round(one.seconds + others * (one.seconds - one.teacher_seconds), 3),
-        process_mb=round(one.memory_mb + others * one.student_mb, 1),
+        process_seconds=round(lockstep_seconds([one.seconds] * count, [one.teacher_seconds] * count), 3),
+        process_mb=round(one.memory_mb + (count - 1) * one.student_mb, 1),
         cpus_per_trial=request.cpus_per_trial,
         gpus_per_trial=request.gpus_per_trial,
         first=first,

@@ -1,7 +1,8 @@
-"""Before the first trial: check what can be checked, measure the reference, take up an earlier search."""
+"""The start of a search: checks, the reference's error, and an earlier search to go on with."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,15 +24,14 @@ from mptctl.training.assemble import build_loaders, build_student, build_teacher
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
-from mptctl.tune.folder import TRIALS_NAME
 from mptctl.tune.request import TuneRequest
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of
-from mptctl.tune.tune_report import Reference, TuneReport
+from mptctl.tune.tune_report import TRIALS_NAME, Reference, TuneReport
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the trials are measured against.
+    """The reference of a search, and where its trials are validated.
 
     Attributes:
         report: the search before its first trial, with those of an earlier one.
@@ -53,7 +53,7 @@ def measure_baseline(
     log: Callable[[str], None],
     progress: Progress,
 ) -> Iterator[Baseline]:
-    """Check what the first trial needs, decode all pictures, and measure the reference on the validation part.
+    """Checks the first trial's needs, decodes all pictures, and measures the reference in validation.
 
     Args:
         request: what was asked for.
@@ -112,7 +112,7 @@ def _begin(request: TuneRequest, plan: RunPlan, teachers: dict[str, str], refere
         search=request.search,
         axes=list(request.axes),
         asha=request.asha,
-        epochs=-(-plan.total_steps // plan.train.steps_per_epoch),
+        epochs=math.ceil(plan.total_steps / plan.train.steps_per_epoch),
         max_er_increase=request.budget.max_er_increase,
         max_nfr=request.budget.max_nfr,
         confidence=None if request.budget.max_nfr is None else request.budget.confidence,
@@ -162,7 +162,8 @@ def _resumed(report: TuneReport, path: Path) -> TuneReport:
     ]
     if lines:
         raise UsageError(
-            f"{path}: this is another search: {'; '.join(lines)}; resume it as it was, or use --overwrite or --name"
+            f"{path}: this is another search: {'; '.join(lines)}; resume it as it was, or use --overwrite or "
+            "--name"
         )
     kept = [
         trial if trial.status in ("done", "stopped") else trial.model_copy(update={"status": "waiting"})

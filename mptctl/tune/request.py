@@ -1,4 +1,4 @@
-"""What a search was asked for, and whether it can be done."""
+"""The request for a search, and its refusal where the search cannot be done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class TuneRequest:
         search: grid, random or optuna.
         trials: how many, for random and optuna.
         asha: give trials up early by their validation NFR.
-        budget: what the choice has to keep to: an error that is at most so much above the reference's, or an NFR.
+        budget: what the choice has to keep to: an error that is at most so much above the reference's, or an
+            NFR.
         ray_address: of a Ray cluster that shares this machine's files; None for this machine alone.
         cpus_per_trial, gpus_per_trial: what a trial takes; part of a GPU may be shared.
         max_concurrent: most processes at once; None: as many as fit.
@@ -54,51 +55,48 @@ class TuneRequest:
 
     @property
     def existing(self) -> Existing:
-        """What becomes of what the folder holds already."""
+        """The fate of a search that the folder holds already."""
         return existing_by_flags(resume=self.resume, overwrite=self.overwrite)
 
     def points(self) -> list[TrialSettings] | None:
         """Settings of every trial; None where they follow from how the trials go."""
         if self.search == "optuna":
             return None
-        points = (
-            grid(self.axes) if self.search == "grid" else random_points(self.axes, self.trials, self._seed)
-        )
+        if self.search == "grid":
+            points = grid(self.axes)
+        else:
+            points = random_points(self.axes, self.trials, self.recipe.runtime.seed)
         return [complete_settings(self.recipe, point) for point in points]
-
-    @property
-    def _seed(self) -> int:
-        return self.recipe.runtime.seed
 
 
 def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     """Settings of every trial, after everything about the request that can be wrong was looked at.
 
     Raises:
-        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a folder that
-            holds a teacher of the search.
+        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a folder
+            that holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
     if request.recipe.method.max_nfr is not None:
         raise UsageError(
-            "method.max_nfr: moves k in every trial, so that nothing is left to search; take it out of the recipe, and "
-            "give tune --max-nfr"
+            "method.max_nfr: moves k in every trial, so that nothing is left to search; take it out of the "
+            "recipe, and give tune --max-nfr"
         )
     if request.budget.max_nfr is not None:
         _refuse_what_looks(request)
     if request.lockstep > 1 and (request.search == "optuna" or request.asha):
         which = "--search optuna" if request.search == "optuna" else "--asha"
         raise UsageError(
-            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {which} decides on each "
-            "by how others went; leave one of the two out"
+            f"--lockstep {request.lockstep}: trials in lock-step begin and end together, and {which} decides "
+            "on each by how others went; leave one of the two out"
         )
     split = request.split
     rows = split.indices("val")
     samples_old = int((split.labels[rows] < split.classes.num_old).sum())
     if not samples_old:
         raise UsageError(
-            f"{split.run_root}: its split holds out no validation sample of an old class, and tune never looks at the "
-            "test set; run mptctl split again with --val-fraction 0.1 --overwrite"
+            f"{split.run_root}: its split holds out no validation sample of an old class, and tune never "
+            "looks at the test set; run mptctl split again with --val-fraction 0.1 --overwrite"
         )
     points = request.points()
     if points is not None and request.budget.max_nfr is not None:
@@ -120,15 +118,15 @@ def _refuse_what_looks(request: TuneRequest) -> None:
     """Refuse searches that choose trials by what others flip: no bound holds on samples that were looked at.
 
     Raises:
-        UsageError: so it is.
+        UsageError: names the flag.
     """
     if request.search == "optuna":
         raise UsageError(
-            "--max-nfr and --search optuna: it chooses trials by the flips that a budget is held against, so that no "
-            "bound would hold; use --search grid or random"
+            "--max-nfr and --search optuna: it chooses trials by the flips that a budget is held against, so "
+            "that no bound would hold; use --search grid or random"
         )
     if request.asha:
         raise UsageError(
-            "--max-nfr and --asha: it gives trials up by the flips that a budget is held against, so that no bound "
-            "would hold; leave one of them out"
+            "--max-nfr and --asha: it gives trials up by the flips that a budget is held against, so that no "
+            "bound would hold; leave one of them out"
         )

@@ -1,4 +1,4 @@
-"""What is searched: axes from flags, the settings of each trial, and the recipe that they make."""
+"""The space of a search: axes from flags, the settings of each trial, and the recipe that they make."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_K = {"grid": "0,0.5,1,1.5,2,4,8", "random": "0:8", "optuna": "0:8"}
 
 
 class Axis(Model):
-    """One setting that is searched: either values, or a range."""
+    """A setting that is searched: either values, or a range."""
 
     name: str = Field(description="distance, k, lam, alpha, beta, tau or lr")
     values: tuple[Value, ...] = Field((), description="values to try")
@@ -41,11 +41,11 @@ class Axis(Model):
 
     @property
     def logarithmic(self) -> bool:
-        """Whether a range is searched by factors rather than by steps."""
+        """Says if a range is searched by factors rather than by steps."""
         return self.name == "lr"
 
     def sample(self, chance: random.Random) -> Value:
-        """One value at random."""
+        """Draws a value."""
         if self.range is None:
             return chance.choice(self.values)
         low, high = self.range
@@ -106,7 +106,7 @@ def random_points(axes: Sequence[Axis], trials: int, seed: int) -> list[TrialSet
 
 
 def complete_settings(base: Recipe, point: TrialSettings) -> TrialSettings:
-    """Settings of a trial in the order of axes, with distance and k from the recipe where they are not searched."""
+    """Settings of a trial in the order of axes; distance and k are the recipe's where not searched."""
     settings: TrialSettings = {"distance": distance_of(base.method.name) or "kl", "k": base.method.k, **point}
     return {name: settings[name] for name in KEYS if name in settings}
 
@@ -125,7 +125,8 @@ def recipe_of(base: Recipe, settings: TrialSettings) -> Recipe:
     content = base.model_dump()
     for name, value in settings.items():
         group, key = KEYS[name].split(".")
-        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]  # a distance
+        # Of the values only a distance is text.
+        content[group][key] = mpt_method(value) if name == "distance" else value  # type: ignore[arg-type]
     return validate_recipe(content, f"of trial {name_of(settings)}")
 
 

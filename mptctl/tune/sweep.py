@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mptctl.errors import GateFailed, Stopped
+import torch
+
+from mpt_kernels.correct import is_top1_correct
+from mptctl.data.split import Split
+from mptctl.errors import GateFailed
+from mptctl.evaluation.rates import Counts, negative_flips
+from mptctl.evaluation.statistics import SIGNIFICANT, mcnemar
 from mptctl.files import write_atomically
+from mptctl.inference.forward import forward
 from mptctl.machine.cluster import MAX_RESTARTS, quiet, ray_cluster, silence_stdout
-from mptctl.machine.signals import StopRequest, interruptible
+from mptctl.machine.signals import StopRequest, stopped_with
+from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.lock import locked
 from mptctl.models.ownership import left_alone, remove_own
-from mptctl.names import Progress
+from mptctl.models.run_folder import RunDir
+from mptctl.names import Progress, Role
+from mptctl.recipe import Recipe
+from mptctl.teachers.ensemble import Teacher
 from mptctl.tune.choice import choose, objective
-from mptctl.tune.folder import BEST_NAME, HEADLINE, RAY, SEARCH, write_report
 from mptctl.tune.prepare import Baseline, measure_baseline
 from mptctl.tune.request import TuneRequest, checked_points
-from mptctl.tune.second_best import compare_best_two
 from mptctl.tune.space import TrialSettings, name_of, recipe_of
-from mptctl.tune.tune_report import Trial, TuneReport
+from mptctl.tune.tune_report import (
+    BEST_NAME,
+    HEADLINE,
+    RAY,
+    SEARCH,
+    Comparison,
+    Trial,
+    TuneReport,
+    write_report,
+)
+
+if TYPE_CHECKING:
+    from mptctl.tune.board import TrialTracker
+    from mptctl.tune.trial import TrialPlan
 
 # ASHA gives up all but every third trial at each of its looks (Li et al., MLSys 2020, use 3 or 4).
 ASHA_REDUCTION = 3
 
-OnUpdate = Callable[[TuneReport], None]
-
 
 def sweep(
     request: TuneRequest,
-    on_update: OnUpdate,
+    on_update: Callable[[TuneReport], None],
     log: Callable[[str], None],
     progress: Progress,
 ) -> TuneReport:
@@ -49,24 +69,15 @@ def sweep(
         MptctlError: what a training run raises.
     """
     points = checked_points(request)
-    best = request.folder / BEST_NAME
     with ExitStack() as stack:
         stack.enter_context(locked(request.folder, SEARCH, request.existing))
-        stop = StopRequest()
-        try:
-            with interruptible(stop):
-                baseline = stack.enter_context(measure_baseline(request, points, log, progress))
-                if request.overwrite:  # only now that everything else is known to be in order
-                    for note in left_alone(remove_own(request.folder, SEARCH)):
-                        log(note)
-                best.unlink(missing_ok=True)
-                report = _run_trials(request, baseline.report, points, on_update, stop)
-        except KeyboardInterrupt:
-            raise Stopped(
-                f"{request.folder}: stopped; what is done is kept",
-                stop.signum or signal.SIGINT,
-                resumable=True,
-            ) from None
+        with stopped_with(f"{request.folder}: stopped; what is done is kept", resumable=True) as stop:
+            baseline = stack.enter_context(measure_baseline(request, points, log, progress))
+            if request.overwrite:  # only now that everything else is known to be in order
+                for note in left_alone(remove_own(request.folder, SEARCH)):
+                    log(note)
+            (request.folder / BEST_NAME).unlink(missing_ok=True)
+            report = _run_trials(request, baseline.report, points, on_update, stop)
         report = _write_choice(request, report, baseline)
         write_report(request.folder, report)
         return report
@@ -83,15 +94,15 @@ def _write_choice(request: TuneRequest, report: TuneReport, baseline: Baseline) 
         comparison = compare_best_two(chosen, second, request.split, request.recipe, baseline)
         report = report.model_copy(update={"second": comparison})
     recipe = recipe_of(request.recipe, chosen.settings)
-    write_atomically(best, (_headline(report) + recipe.to_yaml()).encode())
+    write_atomically(best, (_headline(chosen, len(report.trials)) + recipe.to_yaml()).encode())
     return report.model_copy(update={"best_recipe": str(best)})
 
 
 def refuse_if_none(report: TuneReport) -> None:
-    """Raise where the search chose nothing.
+    """Refuses a search that chose nothing.
 
     Raises:
-        GateFailed: names the trial with the lowest error, and what to do.
+        GateFailed: names the trial that comes nearest to the limit, and what to do.
     """
     if report.choice is not None:
         return
@@ -101,46 +112,41 @@ def refuse_if_none(report: TuneReport) -> None:
     if report.max_er_increase is None or report.error_bound is None:
         raise GateFailed(_over_budget(report))
     lowest = min(errors, key=lambda name: errors[name].count)
+    advice, longer = "widen the search, or raise --max-er-increase", report.reference.epochs
+    if longer is not None and report.epochs < longer:
+        advice = (
+            f"trials of {report.epochs} epochs are held against a reference of {longer}, which is the likely "
+            f"cause: search with --set optim.epochs={longer}"
+        )
     raise GateFailed(
         f"no trial has a validation error of at most {100 * report.error_bound:.2f} % (the reference's plus "
-        f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} %, of "
-        f"{lowest}; no recipe was written; {_what_to_do(report)}"
+        f"{100 * report.max_er_increase:g} points); the lowest is {100 * (errors[lowest].value or 0.0):.2f} "
+        f"%, of {lowest}; no recipe was written; {advice}"
     )
 
 
 def _over_budget(report: TuneReport) -> str:
-    """That no trial keeps a budget of flips, with the least that a whole one has."""
-    whole = [t for t in report.trials if t.status == "done" and t.val_nfr is not None]
-    least = min(whole, key=lambda trial: trial.val_nfr.count if trial.val_nfr else 0)
-    assert least.val_nfr is not None
-    nfr, bound = least.val_nfr, least.nfr_at_most
+    """Says that no trial keeps a budget of flips, with the least that a whole one has."""
+    whole = [(t, t.val_nfr) for t in report.trials if t.status == "done" and t.val_nfr is not None]
+    least, nfr = min(whole, key=lambda pair: pair[1].count)
+    bound = least.nfr_at_most
     return (
         f"--max-nfr {100 * (report.max_nfr or 0.0):g}: no trial is shown to keep it with "
         f"{100 * report.budget.confidence:g} % confidence; the least NFR is {100 * (nfr.value or 0.0):.2f} % "
         f"({nfr.count:g} of {nfr.of:,g} validation pictures of old classes), at most "
-        f"{100 * (1.0 if bound is None else bound):.2f} %, of {least.name}; no recipe was written; raise the budget, "
-        "search larger k, or hold out more pictures"
+        f"{100 * (1.0 if bound is None else bound):.2f} %, of {least.name}; no recipe was written; raise the "
+        "budget, search larger k, or hold out more pictures"
     )
-
-
-def _what_to_do(report: TuneReport) -> str:
-    longer = report.reference.epochs
-    if longer is not None and report.epochs < longer:
-        return (
-            f"trials of {report.epochs} epochs are held against a reference of {longer}, which is the likely cause: "
-            f"search with --set optim.epochs={longer}"
-        )
-    return "widen the search, or raise --max-er-increase"
 
 
 def _run_trials(
     request: TuneRequest,
     report: TuneReport,
     points: list[TrialSettings] | None,
-    on_update: OnUpdate,
+    on_update: Callable[[TuneReport], None],
     stop: StopRequest,
 ) -> TuneReport:
-    """Run what is not done yet, and wait for it."""
+    """Runs the trials that are not done yet, and waits for them."""
     begin = time.monotonic()
     earlier = [trial for trial in report.trials if trial.status in ("done", "stopped")]
     done = {trial.name for trial in earlier}
@@ -181,13 +187,13 @@ def _run_trials(
 
 def _fit(
     request: TuneRequest,
-    plan: Any,
-    board: Any,
+    plan: TrialPlan,
+    board: TrialTracker,
     left: list[TrialSettings] | None,
     count: int,
     earlier: list[Trial],
 ) -> None:
-    """Hand the trials to Ray Tune."""
+    """Hands the trials to Ray Tune, which runs and, without a list of them, chooses them."""
     from ray import tune
     from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
@@ -236,8 +242,8 @@ def _fit(
     ).fit()
 
 
-def _optuna(request: TuneRequest, plan: Any, earlier: list[Trial]) -> Any:
-    """Optuna's search, told what is known already."""
+def _optuna(request: TuneRequest, plan: TrialPlan, earlier: list[Trial]) -> Any:
+    """Makes Optuna's search, which is told of earlier trials."""
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
@@ -249,31 +255,74 @@ def _optuna(request: TuneRequest, plan: Any, earlier: list[Trial]) -> Any:
         for axis in request.axes
     }
     known = [
-        t
-        for t in earlier
-        if t.status == "done" and t.val_error and t.val_nfr and set(space) <= set(t.settings)
+        (trial.settings, objective(trial.val_error, trial.val_nfr, plan.reference, plan.max_er_increase))
+        for trial in earlier
+        if trial.status == "done" and trial.val_error and trial.val_nfr and set(space) <= set(trial.settings)
     ]
-    bound = (plan.reference, plan.max_er_increase)
     return OptunaSearch(
         space=space,
         metric="objective",
         mode="min",
         # Another seed where an earlier search is gone on with, which would propose its first points again.
         seed=request.recipe.runtime.seed + len(earlier),
-        points_to_evaluate=[{name: t.settings[name] for name in space} for t in known] or None,
-        evaluated_rewards=[
-            objective(t.val_error, t.val_nfr, *bound) for t in known if t.val_error and t.val_nfr
-        ]
-        or None,
+        points_to_evaluate=[{name: settings[name] for name in space} for settings, _ in known] or None,
+        evaluated_rewards=[reward for _, reward in known] or None,
     )
 
 
-def _headline(report: TuneReport) -> str:
-    chosen = report.trial(report.choice or "")
+def _headline(chosen: Trial, trials: int) -> str:
+    """The first line of the chosen recipe: which trial it is, among how many, with its figures."""
     assert chosen.val_nfr is not None
     assert chosen.val_error is not None
     kept = "" if chosen.nfr_at_most is None else f" (at most {100 * chosen.nfr_at_most:.2f} %)"
     return (
-        f"{HEADLINE} among {len(report.trials)} trials, on validation samples: {chosen.name}, NFR "
-        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{kept}, error {chosen.val_error.count} / {chosen.val_error.of}.\n"
+        f"{HEADLINE} among {trials} trials, on validation samples: {chosen.name}, NFR "
+        f"{chosen.val_nfr.count} / {chosen.val_nfr.of}{kept}, error {chosen.val_error.count} / "
+        f"{chosen.val_error.of}.\n"
     )
+
+
+def compare_best_two(
+    chosen: Trial, second: Trial, split: Split, recipe: Recipe, baseline: Baseline
+) -> Comparison:
+    """Count the validation samples that one of two trials flips and the other does not.
+
+    Args:
+        chosen, second: whole trials.
+        split, recipe: of the search.
+        baseline: old model and validation part.
+    """
+    best = [RunDir(Path(trial.run)).best for trial in (chosen, second)]
+    models = [
+        Teacher(
+            load_checkpoint(path),
+            split.classes.names,
+            recipe.data,
+            baseline.device,
+            recipe.runtime,
+            str(path),
+        )
+        for path in best
+    ]
+    first, other = _flipped_by_one(models, baseline, split.classes.num_old)
+    p = mcnemar(Counts(both_right=0, negative_flips=first, positive_flips=other, both_wrong=0))
+    return Comparison(
+        name=second.name,
+        only_choice_flips=first,
+        only_second_flips=other,
+        p_value=p,
+        differs=p < SIGNIFICANT,
+    )
+
+
+@torch.no_grad()
+def _flipped_by_one(models: list[Teacher], baseline: Baseline, num_old: int) -> tuple[int, int]:
+    """Counts the samples that only the first of two models flips, and those that only the second does."""
+    first = second = 0
+    for batch, answers in forward(models, baseline.val):
+        old = baseline.old.logits(batch, {Role.OLD})[Role.OLD]
+        right = is_top1_correct(old, batch.labels) & (batch.labels < num_old)
+        one, other = (negative_flips(right, is_top1_correct(answer, batch.labels)) for answer in answers)
+        first += int((one & ~other).sum())
+        second += int((other & ~one).sum())
+    return first, second

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,23 +14,24 @@ from mptctl.data.split import load_split
 from mptctl.errors import MptctlError, one_line
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.models.lock import wait_until_free
 from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
-from mptctl.recipe import Recipe
-from mptctl.training.lockstep import train_in_lockstep
-from mptctl.training.observer import FitResult, Observer
+from mptctl.recipe import Recipe, change_recipe
+from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.train import train
+from mptctl.training.unattended import train_what_is_left, write_traceback
 from mptctl.tune.choice import objective
-from mptctl.tune.folder import ERROR_NAME
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
+from mptctl.tune.tune_report import ERROR_NAME
+
+# The figures that a failed trial tells the search: worse than any other's, in all that it may look at.
+WORST = {"epoch": 1, "latest_nfr": 1.0, "objective": 2.0}
 
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """What all trials of a search have in common; travels to Ray's processes.
+    """The common part of all trials of a search; travels to Ray's processes.
 
     Attributes:
         recipe: the common recipe.
@@ -61,27 +61,15 @@ class TrialPlan:
         points = config["points"] if "points" in config else [rounded_point(config)]
         return [complete_settings(self.recipe, point) for point in points]
 
-    def job(self, settings: TrialSettings) -> RunRequest:
-        """The run of a trial; it goes on where one of these settings has begun."""
-        folder = self.folder / name_of(settings)
-        recipe = recipe_of(self.recipe, settings)
-        runtime = {"device": "cuda" if self.on_gpu else "cpu", "threads": self.cpus}
-        recipe = recipe.model_copy(
-            update={
-                "runtime": recipe.runtime.model_copy(update=runtime),
-                "data": recipe.data.model_copy(update={"threads": self.cpus}),
-            }
+    def request(self, settings: TrialSettings) -> RunRequest:
+        """The request for a trial's training, which goes on where one of these settings has begun."""
+        runtime = {"runtime.device": "cuda" if self.on_gpu else "cpu", "runtime.threads": self.cpus}
+        name = name_of(settings)
+        recipe = change_recipe(
+            recipe_of(self.recipe, settings), {**runtime, "data.threads": self.cpus}, f"of trial {name}"
         )
-        begun = RunDir(folder).last.exists() or RunDir(folder).previous.exists()
-        return RunRequest(
-            recipe,
-            load_split(self.run_root),
-            folder,
-            self.old,
-            self.refs,
-            resume=begun,
-            overwrite=not begun,
-        )
+        split = load_split(self.run_root)
+        return RunRequest(recipe, split, self.folder / name, self.old, self.refs).continued()
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
         """Error on all classes and NFR of a validation, each with its count."""
@@ -92,45 +80,33 @@ class TrialPlan:
 def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
     """Train one trial, or several in lock-step, or go on with them, and report after every epoch of each.
 
-    A trial that fails reports why and ends, so that the others go on and it is not started again; only one whose
-    process dies is.
+    A trial that fails reports why and ends, so that the others go on and it is not started again; only one
+    whose process dies is.
     """
-    started, together = time.monotonic(), plan.settings(config)
-    ended: dict[str, FitResult | Exception] = {}
-    try:
-        left = []
-        for settings in together:
-            folder = RunDir(plan.folder / name_of(settings))
-            wait_until_free(folder.path)
-            if not folder.is_finished():
-                (folder.path / ERROR_NAME).unlink(missing_ok=True)
-                left.append(settings)
-        observers = [_Reporter(plan, name_of(settings), started, len(together)) for settings in left]
-        requests = [plan.job(settings) for settings in left]
-        if len(together) == 1 and left:
-            train(requests[0], observers[0])
-        elif left:
-            results = train_in_lockstep(requests, observers)
-            ended = {name_of(settings): result for settings, result in zip(left, results, strict=True)}
-    except Exception as error:
-        ended = {name_of(settings): error for settings in together}
-    for name in map(name_of, together):
-        result = ended.get(name)
-        if isinstance(result, Exception):
-            tune.report(_failed(plan, name, started, result))
+    started, trials = time.monotonic(), {plan.folder / name_of(each): each for each in plan.settings(config)}
+
+    def request_of(folder: Path) -> RunRequest:
+        (folder / ERROR_NAME).unlink(missing_ok=True)
+        return plan.request(trials[folder])
+
+    def observer_of(folder: Path) -> _Reporter:
+        return _Reporter(plan, folder.name, started, len(trials))
+
+    ended = train_what_is_left(list(trials), request_of, observer_of)
+    for folder in trials:
+        if folder in ended:
+            tune.report(_failed(folder, started, ended[folder]))
         else:
-            tune.report(_report(plan, name, started, len(together), finished=True))
+            tune.report(_report(plan, folder.name, started, len(trials), finished=True))
 
 
-def _failed(plan: TrialPlan, name: str, started: float, error: Exception) -> dict[str, Any]:
-    folder = plan.folder / name
-    if not isinstance(error, MptctlError):
-        folder.mkdir(parents=True, exist_ok=True)
-        text = "".join(traceback.format_exception(error))
-        (folder / ERROR_NAME).write_text(text, encoding="utf-8")
+def _failed(folder: Path, started: float, error: Exception) -> dict[str, Any]:
+    """The report of a failed trial for Ray; an unexpected error is written into its folder."""
     text, kind = one_line(error), type(error).__name__
-    message = text if isinstance(error, MptctlError) or text == kind else f"{kind}: {text}"
-    return {"trial": name, "error": message[:500], "seconds": time.monotonic() - started, **_worst()}
+    if not isinstance(error, MptctlError):
+        write_traceback(folder / ERROR_NAME, error)
+        text = text if text == kind else f"{kind}: {text}"
+    return {"trial": folder.name, "error": text[:500], "seconds": time.monotonic() - started, **WORST}
 
 
 class _Reporter(Observer):
@@ -150,11 +126,10 @@ class _Reporter(Observer):
 
 
 def _report(plan: TrialPlan, name: str, started: float, together: int, *, finished: bool) -> dict[str, Any]:
-    """How a trial stands; of the seconds since its start it has its part, where several take turns."""
+    """The figures of a trial for Ray; runs in lock-step share the seconds since their start."""
     lines = read_metrics(RunDir(plan.folder / name).metrics)
-    best = best_epoch(lines)
+    best, latest = best_epoch(lines), [line for line in lines if line.event == "epoch"][-1]
     assert best is not None, "a search has a validation part"
-    latest = [line for line in lines if line.event == "epoch"][-1]
     error, nfr = plan.figures(best)
     return {
         "trial": name,
@@ -166,8 +141,3 @@ def _report(plan: TrialPlan, name: str, started: float, together: int, *, finish
         "objective": objective(error, nfr, plan.reference, plan.max_er_increase),
         "seconds": (time.monotonic() - started) / together,
     }
-
-
-def _worst() -> dict[str, float]:
-    """What a failed trial tells the search: worse than any other, in every figure that it may look at."""
-    return {"epoch": 1, "latest_nfr": 1.0, "objective": 2.0}

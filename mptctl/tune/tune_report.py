@@ -1,22 +1,34 @@
-"""What tune writes down: the trials, the choice and what it rests on, as ``trials.json`` and ``--json`` have it."""
+"""The report of a search, as ``trials.json`` and ``--json`` have it, and the folder that it lies in."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.rates import Rate
-from mptctl.files import Model
+from mptctl.files import Model, write_atomically
+from mptctl.files.output_kinds import SEARCH_FILES
+from mptctl.models.ownership import RUN, Kind, is_run
 from mptctl.recipe import Recipe
 from mptctl.tune.space import Axis, Search, Value
 
 Status = Literal["waiting", "running", "done", "stopped", "failed"]
+# Every trial of the search, the choice and what it rests on.
+TRIALS_NAME = "trials.json"
+# The chosen recipe.
+BEST_NAME = "best.yaml"
+# Where a trial that fails for an unexpected reason says so.
+ERROR_NAME = "error.txt"
+# The first line of the chosen recipe begins with it.
+HEADLINE = "# Chosen by mptctl tune"
 
 
 class Trial(Model):
-    """One trial. Its rates are those of its best checkpoint so far, on the validation part."""
+    """A trial. Its rates are those of its best checkpoint so far, on the validation part."""
 
     name: str = Field(description="its settings in short")
     settings: dict[str, Value] = Field(description="what it was trained with, beside the common recipe")
@@ -90,7 +102,7 @@ class TuneReport(Model):
 
     @property
     def budget(self) -> Budget:
-        """What the choice has to keep to."""
+        """The limit that the choice has to keep."""
         return Budget(
             self.max_nfr, self.max_er_increase, self.confidence or Budget.confidence, max(1, self.epochs)
         )
@@ -105,3 +117,43 @@ class TuneReport(Model):
     def trial(self, name: str) -> Trial:
         """A trial by name."""
         return next(trial for trial in self.trials if trial.name == name)
+
+
+def is_search(folder: Path) -> bool:
+    """Says if a folder holds a search; ``trials.json`` is the first file of each."""
+    try:
+        found = json.loads((folder / TRIALS_NAME).read_bytes())
+        if isinstance(found, dict) and {"search", "trials", "split_fingerprint"} <= found.keys():
+            return True
+    except (OSError, ValueError, RecursionError):
+        pass
+    try:
+        with open(folder / BEST_NAME, "rb") as file:
+            return file.readline(len(HEADLINE)) == HEADLINE.encode()
+    except OSError:
+        return False
+
+
+def is_trial(folder: Path) -> bool:
+    """Says if a folder among the trials was written by one, also by one that failed before it began."""
+    return {item.name for item in RUN.contents(folder)} <= {ERROR_NAME} or is_run(folder)
+
+
+TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marked=is_trial)
+# Ray is told to call its experiment so, and everything that it writes is below.
+RAY = Kind("Ray's folder", folders={"search": Kind("experiment", whole=True)})
+SEARCH = Kind(
+    "search",
+    files=SEARCH_FILES,
+    folders={"trials": Kind("trials", folders={"*": TRIAL}), "ray": RAY},
+    marked=is_search,
+)
+
+
+def write_report(folder: Path, report: TuneReport) -> None:
+    """Write what is known of every trial.
+
+    Raises:
+        StorageError: the disk is full, or the folder cannot be written.
+    """
+    write_atomically(folder / TRIALS_NAME, (report.model_dump_json(indent=2) + "\n").encode())

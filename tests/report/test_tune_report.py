@@ -43,8 +43,8 @@ def report(
     trials = [
         t.model_copy(
             update={
-                "within_bound": choice.kept[t.name].within,
-                "nfr_at_most": choice.kept[t.name].nfr_at_most,
+                "within_bound": choice.checks[t.name].within,
+                "nfr_at_most": choice.checks[t.name].nfr_at_most,
             }
         )
         for t in trials

@@ -13,8 +13,7 @@ from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study import cpu_shares, gpu_shares
 from mptctl.studies.study_estimate import makespan
-from mptctl.studies.study_file import Study, StudyFile, settle
-from mptctl.studies.study_pieces import StudySplit
+from mptctl.studies.study_file import Study, StudyFile, StudySplit, settle
 from mptctl.studies.study_plan import go_together, plan_study, refuse_runs_too_short
 from mptctl.studies.study_state import existing_split, make_splits, standings
 from mptctl.training.observer import Observer

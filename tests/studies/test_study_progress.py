@@ -7,18 +7,15 @@ from pathlib import Path
 from mptctl.data.split import make_split
 from mptctl.models.metrics_log import MetricsLine, append_metrics
 from mptctl.studies.study_plan import PlannedRun, plan_study
-from mptctl.studies.study_progress import ProgressBoard, last_line
-from mptctl.studies.study_report import Board
+from mptctl.studies.study_report import Board, last_line
 from tests.studies.test_study_plan import study
 
 
-def board_of(
-    tmp_path: Path, seen: list[Board], done: str = ""
-) -> tuple[dict[str, PlannedRun], ProgressBoard]:
+def board_of(tmp_path: Path, seen: list[Board], done: str = "") -> tuple[dict[str, PlannedRun], Board]:
     split = make_split("digits", run_root=tmp_path / "1", seed=1)
     runs = plan_study(study("no-treatment", "mpt-kl"), [1])
     found = {run.key: "done" if run.name == done else "missing" for run in runs}
-    return {run.name: run for run in runs}, ProgressBoard(runs, {"1": split}, found, seen.append)  # type: ignore[arg-type]
+    return {run.name: run for run in runs}, Board(runs, {"1": split}, found, seen.append)  # type: ignore[arg-type]
 
 
 def test_a_run_waits_for_its_teachers(tmp_path: Path) -> None:
@@ -91,7 +88,7 @@ def test_runs_that_can_go_in_lockstep_are_divided_among_the_workers(tmp_path: Pa
     names = ["no-treatment", "pct-kl", "mpt-kl", "mpt-lm", "mpt-nodistill"]
     runs = plan_study(study(*names), [1])
     found = {run.key: "done" if run.only_old_classes or run.name == "ref" else "missing" for run in runs}
-    board = ProgressBoard(runs, {"1": split}, found, lambda _: None)  # type: ignore[arg-type]
+    board = Board(runs, {"1": split}, found, lambda _: None)  # type: ignore[arg-type]
     assert [run.name for run in board.next_runs(8, 1)] == names
     assert [run.name for run in board.next_runs(2, 1)] == names[:2]
     # Five runs for two workers: three and two, though eight could go together.

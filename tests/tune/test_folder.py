@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mptctl.models.lock import locked
 from mptctl.models.ownership import remove_own
-from mptctl.tune.folder import HEADLINE, RAY, SEARCH, is_search
+from mptctl.tune.tune_report import HEADLINE, RAY, SEARCH, is_search
 
 RUN_MARK = json.dumps(
     {"command": ["mptctl"], "started": "2025-01-01T00:00:00", "versions": {"mptctl": "0.1.0"}}

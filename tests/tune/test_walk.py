@@ -7,9 +7,8 @@ import pytest
 
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.evaluation.statistics import rate
-from mptctl.tune.choice import choose
+from mptctl.tune.choice import check_series, choose, near_least_of_trials
 from mptctl.tune.tune_report import Status, Trial
-from mptctl.tune.walk import near_least_of_trials, walk
 
 REFERENCE = rate(30, 100)
 
@@ -31,12 +30,12 @@ def trial(
 
 
 def within(table: list[Trial], budget: Budget) -> dict[str, bool | None]:
-    return {name: kept.within for name, kept in walk(table, budget).items()}
+    return {name: check.within for name, check in check_series(table, budget).items()}
 
 
 def test_the_bound_is_exact_and_the_walk_ends_at_the_first_that_fails() -> None:
     table = [trial(0, 9), trial(1, 0), trial(2, 3), trial(4, 0), trial(8, 0)]
-    kept = walk(table, Budget(max_nfr=0.09))
+    kept = check_series(table, Budget(max_nfr=0.09))
     # None of 40 flips: the bound is the rate at which that comes up one time in forty, 1 - 0.025 ** (1 / 40) = 8.81 %.
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.025 ** (1 / 40))
     # k = 2 fails, so that k = 1 is not reached, though its own bound is low enough.
@@ -55,15 +54,15 @@ def test_the_lowest_error_is_chosen_and_ties_are_decided_by_flips() -> None:
 
 def test_each_of_several_series_has_its_part_of_the_error() -> None:
     table = [trial(2, 0), trial(4, 0), trial(2, 0, lr=0.1), trial(4, 9, lr=0.1)]
-    kept = walk(table, Budget(max_nfr=0.105))
+    kept = check_series(table, Budget(max_nfr=0.105))
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.0125 ** (1 / 40))  # 10.4 %
     assert [kept[name].within for name in ("k2", "k4", "k2-lr0.1", "k4-lr0.1")] == [True, True, False, False]
 
 
 def test_each_epoch_that_could_have_been_the_best_has_its_part_of_the_error() -> None:
-    kept = walk([trial(2, 0), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
+    kept = check_series([trial(2, 0), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.0025 ** (1 / 40))  # 13.9 %
-    kept = walk([trial(2, 0, lr=0.1), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
+    kept = check_series([trial(2, 0, lr=0.1), trial(4, 0)], Budget(max_nfr=0.15, epochs=10))
     assert kept["k4"].nfr_at_most == pytest.approx(1 - 0.00125 ** (1 / 40))
 
 
@@ -84,7 +83,7 @@ def test_what_lies_below_a_trial_without_an_end_is_not_shown(status: Status, bel
 
 
 def test_nothing_is_shown_where_nothing_could_flip() -> None:
-    assert walk([trial(4, 0, of=0)], Budget(max_nfr=1.0))["k4"].nfr_at_most is None
+    assert check_series([trial(4, 0, of=0)], Budget(max_nfr=1.0))["k4"].nfr_at_most is None
     assert within([trial(4, 0, of=0)], Budget(max_nfr=1.0)) == {"k4": False}
 
 

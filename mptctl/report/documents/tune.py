@@ -15,8 +15,8 @@ from mptctl.report.media.numbers import format_count, format_interval, p_value, 
 from mptctl.report.media.progress_bars import ChangesLog, State, follow
 from mptctl.report.media.provenance import Provenance
 from mptctl.report.media.terminal import drawn
+from mptctl.tune.choice import near_least_of_trials, series_of
 from mptctl.tune.tune_report import Comparison, Trial, TuneReport
-from mptctl.tune.walk import near_least_of_trials, series_of
 
 
 def watching(console: Console) -> AbstractContextManager[Callable[[TuneReport], None]]:
