@@ -70,10 +70,10 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
             f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has "
             f"{split.fingerprint[:12]}; compare runs of one split"
         )
-    found = _ask(folder, checkpoint, split, session)
+    answers = _ask(folder, checkpoint, split, session)
     if own is not None and own.fingerprint == split.fingerprint:
-        _keep(found)
-    return found
+        _keep(answers)
+    return answers
 
 
 def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
@@ -85,9 +85,9 @@ def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
     counted = _count(kept.folder, checkpoint)
     if counted == work:
         return kept
-    found = replace(kept, head=kept.head.model_copy(update={"work": counted}))
-    _keep(found)
-    return found
+    answers = replace(kept, head=kept.head.model_copy(update={"work": counted}))
+    _keep(answers)
+    return answers
 
 
 def _count(folder: Path, checkpoint: Checkpoint) -> RunWork:
@@ -126,8 +126,7 @@ def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -
     def answers(part: Part) -> PartAnswers:
         if part not in asked:
             return no_answers()
-        rows, found = split.indices(part), asked[part]
-        pairing = pair({"run": found})
+        rows, pairing = split.indices(part), pair({"run": asked[part]})
         scores = score(pairing, "run", old)
         assert scores is not None  # a checkpoint has logits
         back = np.argsort(pairing.rows["run"])  # from the order of the ids to that of the manifest
@@ -165,13 +164,13 @@ def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -
 def _calibration(test: Predictions, validation: Predictions | None) -> KeptCalibration:
     from mptctl.evaluation.calibration.report import measure_calibration
 
-    found = measure_calibration(test, validation)
+    report = measure_calibration(test, validation)
     return KeptCalibration(
-        n=found.n,
-        accuracy=found.accuracy,
-        ece=found.ece,
-        aece=found.aece,
-        temperature=found.temperature,
-        scaled_ece=None if found.scaled is None else found.scaled.ece,
-        scaled_aece=None if found.scaled is None else found.scaled.aece,
+        n=report.n,
+        accuracy=report.accuracy,
+        ece=report.ece,
+        aece=report.aece,
+        temperature=report.temperature,
+        scaled_ece=None if report.scaled is None else report.scaled.ece,
+        scaled_aece=None if report.scaled is None else report.scaled.aece,
     )

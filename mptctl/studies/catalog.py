@@ -37,8 +37,8 @@ def catalog() -> list[CatalogEntry]:
     Raises:
         UsageError: a study that is not valid.
     """
-    found = [*map(_preset, preset_names()), *map(_study, study_names())]
-    return [entry.model_copy(update={"content": None}) for entry in found]
+    entries = [*map(_preset, preset_names()), *map(_study, study_names())]
+    return [entry.model_copy(update={"content": None}) for entry in entries]
 
 
 def find_in_catalog(name: str) -> list[CatalogEntry]:

@@ -144,10 +144,10 @@ def _chains(folders: Sequence[Path], notes: list[str]) -> list[list[Path]]:
     by_digest: dict[str, Path] = {}
     for run in folders:
         by_digest[checkpoint_digest(run)] = run
-        if (state := unfinished(run)) is not None:
+        state, old = unfinished(run), recorded_teachers(run).get(Role.OLD)
+        if state is not None:
             notes.append(f"{run}: left out: {state}")
-            continue
-        if (old := recorded_teachers(run).get(Role.OLD.value)) is not None:
+        elif old is not None:
             old_of[run] = old
     replaced = set(old_of.values())
     ends = [run for run in old_of if checkpoint_digest(run) not in replaced]
@@ -177,7 +177,8 @@ def _back_to_first(
             return chain, (
                 f"{whose} old model ({digest[:12]}) is not among these runs; name a folder that holds it too"
             )
-        if (state := unfinished(before)) is not None:
+        state = unfinished(before)
+        if state is not None:
             return chain, (
                 f"{whose} old model {before} has not come to its end ({state}); go on with it with --resume"
             )

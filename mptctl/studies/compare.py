@@ -273,19 +273,20 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _old_models(groups: Sequence[Group], by: By) -> list[OldModels]:
-    found: dict[str | None, dict[tuple[str, str], float | None]] = {}
+    """The old models of each section, with their errors, one a split."""
+    sections: dict[str | None, dict[tuple[str, str], float | None]] = {}
     for group in groups:
         for update in group.updates:
             key = (update.run.head.split_fingerprint, update.old.head.digest)
             wrong = update.counts.total - update.counts.old_right
-            found.setdefault(group.section, {})[key] = wrong / update.counts.total
+            sections.setdefault(group.section, {})[key] = wrong / update.counts.total
     return [
         OldModels(
             split=None if by == "old" else section,
             old=section if by == "old" else None,
             er_old=spread(list(errors.values())),
         )
-        for section, errors in found.items()
+        for section, errors in sections.items()
     ]
 
 

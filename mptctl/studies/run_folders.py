@@ -99,8 +99,8 @@ def recorded_teachers(folder: Path) -> dict[str, str]:
 def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
     best = folder / "best.pt"
     if best.is_file():
-        found = best.stat()
-        return _read(best, found.st_mtime_ns, found.st_size)
+        status = best.stat()
+        return _read(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
     return head.digest, head.teachers
 
@@ -138,7 +138,7 @@ def _read(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
 def _folders(where: Path) -> list[Path]:
     if not where.is_dir():
         return []
-    found = [path for path in where.iterdir() if path.is_dir() and path.name != NOT_A_RUN]
+    folders = [path for path in where.iterdir() if path.is_dir() and path.name != NOT_A_RUN]
     return sorted(
-        found, key=lambda path: [(int(n or 0), text) for n, text in re.findall(r"(\d*)(\D*)", path.name)]
+        folders, key=lambda path: [(int(n or 0), text) for n, text in re.findall(r"(\d*)(\D*)", path.name)]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +89,8 @@ def run_study(
     refuse_unusable_root(root)
     stopped = f"{root}: stopped; what is done is kept; go on with the same command"
     with locked(root, RUN_ROOT, "keep"), stopped_with(stopped) as stop:
-        runs, splits, found = prepare(request, progress)
-        board = Board(runs, splits, found, on_update)
+        runs, splits, standing = prepare(request, progress)
+        board = Board(runs, splits, standing, on_update)
         _train(request, board, log, stop)
         done = board.runs_of("done")
         updates = [board.folder(run) for run in done if run.is_update]
@@ -140,17 +140,33 @@ def prepare(
         progress,
         flat=request.flat,
     )
-    runs = plan_study(request.study, request.seeds, flat=request.flat)
-    for place, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.place == place], split)
-    found = standings(runs, splits)
+    runs, standing = plan_runs(request, splits)
     if results is not None:
         for run in runs:
             folder = run.request(splits[run.place]).folder
-            finished = folder if found[run.key] in ("done", "unanswered") else None
+            finished = folder if standing[run.key] in ("done", "unanswered") else None
             refuse_kept_of_another(request.study.name, run, finished, results)
-    _refuse_small_disk(request.run_root, [run for run in runs if found[run.key] == "missing"], splits)
-    return runs, splits, found
+    _refuse_small_disk(request.run_root, [run for run in runs if standing[run.key] == "missing"], splits)
+    return runs, splits, standing
+
+
+def plan_runs(
+    request: StudyRequest, splits: Mapping[str, Split]
+) -> tuple[list[PlannedRun], dict[str, Standing]]:
+    """The runs of a study, and where each stands by its key.
+
+    Args:
+        request: what to do.
+        splits: those that are there, by their places.
+
+    Raises:
+        UsageError: a run is too short for its method.
+        CheckpointError: a run that is there is not the planned one.
+    """
+    runs = plan_study(request.study, request.seeds, flat=request.flat)
+    for place, split in splits.items():
+        refuse_runs_too_short([run for run in runs if run.place == place], split)
+    return runs, standings(runs, splits)
 
 
 def refuse_if_failed(report: StudyReport) -> None:

@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.files import Model
 from mptctl.machine.device import choose_device
 from mptctl.models.run_folder import RunDir
-from mptctl.studies.study import StudyRequest, refuse_unusable_root, shares
+from mptctl.studies.study import StudyRequest, plan_runs, refuse_unusable_root, shares
 from mptctl.studies.study_estimate import (
     Sizes,
     disk_bytes,
@@ -22,9 +22,9 @@ from mptctl.studies.study_estimate import (
     sizes_of_source,
     sizes_of_split,
 )
-from mptctl.studies.study_plan import PlannedRun, on_machine, place_of, plan_study, refuse_runs_too_short
+from mptctl.studies.study_plan import PlannedRun, on_machine, place_of
 from mptctl.studies.study_report import last_line
-from mptctl.studies.study_state import Standing, existing_split, standings
+from mptctl.studies.study_state import Standing, existing_split
 from mptctl.training.estimate import Estimate
 
 # Of a run that has come to its end.
@@ -73,16 +73,14 @@ def dry_run(request: StudyRequest) -> StudyDryRun:
     """
     root = request.run_root
     refuse_unusable_root(root)
-    runs = plan_study(request.study, request.seeds)
-    found = {
-        (place := place_of(seed, stage)): existing_split(wanted, root / place, seed, request.data_root)
-        for seed in request.seeds
-        for stage, wanted in request.study.file.splits.items()
-    }
-    splits = {place: split for place, split in found.items() if split is not None}
-    for place, split in splits.items():
-        refuse_runs_too_short([run for run in runs if run.place == place], split)
-    standing = standings(runs, splits)
+    splits = {}
+    for seed in request.seeds:
+        for stage, wanted in request.study.file.splits.items():
+            place = place_of(seed, stage)
+            split = existing_split(wanted, root / place, seed, request.data_root)
+            if split is not None:
+                splits[place] = split
+    runs, standing = plan_runs(request, splits)
     left = [run for run in runs if standing[run.key] != "done"]
     device = choose_device(runs[0].recipe.runtime.device)
     parallel, threads, _ = shares(
@@ -140,8 +138,9 @@ def _rows(
     for run in runs:
         state = standing[run.key]
         steps = 0 if state in ("done", "unanswered") else sizes[run.place].steps(run)
-        if state == "begun" and (line := last_line(RunDir(root / run.key).metrics)) is not None:
-            steps = max(0, steps - line.step)
+        if state == "begun":
+            line = last_line(RunDir(root / run.key).metrics)
+            steps -= 0 if line is None else min(line.step, steps)
         estimate = NOTHING_LEFT
         if steps:
             estimate = estimate_planned(run, planned, sizes[run.place], steps, device)

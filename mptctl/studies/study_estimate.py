@@ -86,17 +86,16 @@ def estimate_planned(
         steps: that are left.
         device: where it computes.
     """
-    wanted = ROWS[run.method].teachers
-    # The old model stands first among them, and knows what is old to the run.
-    known = [sizes.num_old] * (run.old is not None) + [sizes.known_to(run)] * len(run.refs)
-    roles = [Role.OLD] * (run.old is not None) + [Role.REF] * len(run.refs)
+    wanted, keys = ROWS[run.method].teachers, list(run.teachers)
+    teachers: list[Sized] = []
+    if run.old is not None:
+        old = keys.pop(0)  # it stands first among the teachers, and knows what is old to the run
+        if Role.OLD in wanted:
+            teachers.append((planned[old].recipe, sizes.num_old))
+    if Role.REF in wanted:
+        teachers += [(planned[key].recipe, sizes.known_to(run)) for key in keys]
     # Its part of the validation pictures, once in each epoch.
     seen = sizes.val * sizes.known_to(run) // sizes.classes * math.ceil(steps / sizes.steps_per_epoch(run))
-    teachers: list[Sized] = [
-        (planned[key].recipe, classes)
-        for key, role, classes in zip(run.teachers, roles, known, strict=True)
-        if role in wanted
-    ]
     with torch_settings(run.recipe, device):
         return estimate_run(
             (run.recipe, sizes.known_to(run)), teachers, steps=steps, validated=seen, device=device

@@ -86,7 +86,7 @@ class Board:
     Args:
         runs: each after its teachers.
         splits: by their places.
-        found: where each run stands.
+        standing: of each run, by its key.
         on_update: called with the board whenever something changes.
     """
 
@@ -94,21 +94,21 @@ class Board:
         self,
         runs: list[PlannedRun],
         splits: dict[str, Split],
-        found: dict[str, Standing],
+        standing: dict[str, Standing],
         on_update: Callable[[Board], None],
     ) -> None:
         self._splits = splits
         self._on_update = on_update
         self._runs = {
             run.key: RunProgress(
-                run, "done" if found[run.key] == "done" else "waiting", total_steps(run, splits[run.place])
+                run, "done" if standing[run.key] == "done" else "waiting", total_steps(run, splits[run.place])
             )
             for run in runs
         }
         for progress in self.runs:
             if progress.status == "done":
                 progress.step = progress.total_steps
-            elif found[progress.run.key] != "missing":
+            elif standing[progress.run.key] != "missing":
                 self._read(progress)
         self._started = time.monotonic()
         self._first_steps = self._steps()

@@ -79,8 +79,8 @@ def make_splits(
         for stage, wanted in stages.items():
             place = place_of(seed, stage, flat=flat)
             root = data_root if data_root is not None else wanted.data_root
-            found = existing_split(wanted, run_root / place, seed, data_root)
-            splits[place] = found or make_split(
+            existing = existing_split(wanted, run_root / place, seed, data_root)
+            splits[place] = existing or make_split(
                 wanted.source,
                 run_root=run_root / place,
                 data_root=None if root is None else Path(root),
@@ -106,12 +106,12 @@ def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[s
         UsageError: a folder where a run would be written holds something else, or is written by somebody
             else.
     """
-    found: dict[str, Standing] = {}
+    standing: dict[str, Standing] = {}
     digests: dict[str, str] = {}
     for run in runs:
         split = splits.get(run.place)
-        found[run.key] = "missing" if split is None else _standing(run, split, digests)
-    return found
+        standing[run.key] = "missing" if split is None else _standing(run, split, digests)
+    return standing
 
 
 def _standing(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:

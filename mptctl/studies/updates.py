@@ -149,17 +149,17 @@ def find_updates(
         learns = Role.OLD in ROWS[answers.recipe.method.name].teachers
         several = [replaced] if learns else list(beside[run.parent])
         updates += [replace(_against(answers, each, part, session), old_name=each.name) for each in several]
-    found: dict[str, list[RunAnswers]] = {}
+    old_models: dict[str, list[RunAnswers]] = {}
     for models in beside.values():
         for folder, model in models.items():
-            found.setdefault(folder.name, []).append(model)
-    if not updates and not found:
+            old_models.setdefault(folder.name, []).append(model)
+    if not updates and not old_models:
         names = ", ".join(str(folder) for folder in folders)
         left = f" ({'; '.join(notes)})" if notes else ""
         raise CheckpointError(
             f"{names}: no update there{left}; train one with mptctl train-mpt or train-baseline"
         )
-    return Found(updates, notes, found)
+    return Found(updates, notes, old_models)
 
 
 def _chosen_runs(folders: Sequence[Path]) -> dict[Path, bool]:
@@ -206,16 +206,16 @@ def _replaced_model(run: Path, old: Path | None, notes: list[str], *, named: boo
 
 def _old_models(runs: Collection[Path], session: Session) -> dict[Path, dict[Path, RunAnswers]]:
     """Finished runs that know the old classes alone, by the run root that they lie in."""
-    found: dict[Path, dict[Path, RunAnswers]] = {}
+    by_root: dict[Path, dict[Path, RunAnswers]] = {}
     for root in dict.fromkeys(run.parent for run in runs):
-        models = found.setdefault(root, {})
+        models = by_root.setdefault(root, {})
         for run in runs_below(root):
             if recorded_teachers(run) or unfinished(run) is not None:
                 continue
             answers = run_answers(run, session)
             if answers.head.num_known == answers.head.num_old:
                 models[run] = answers
-    return found
+    return by_root
 
 
 def _against(run: RunAnswers, replaced: Path, part: Part, session: Session) -> Update:
