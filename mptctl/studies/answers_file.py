@@ -129,11 +129,6 @@ class RunAnswers:
     val: PartAnswers
     test: PartAnswers
 
-    @property
-    def is_update(self) -> bool:
-        """Says if it knows all classes and names the old model that it replaces."""
-        return self.head.num_known == len(self.head.class_names) and "old" in self.head.teachers
-
     def part(self, name: Part) -> PartAnswers:
         """Its answers to one of the two parts."""
         return {"val": self.val, "test": self.test}[name]

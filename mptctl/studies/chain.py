@@ -94,6 +94,10 @@ def follow_flips(right: Sequence[BoolArray]) -> list[FlipsOfFirst]:
     Returns:
         One entry for each generation from 1 on. The new and the lasting ones are its flips against generation
         0, the lasting and the healed ones those of the generation before.
+
+    >>> right = np.array([[True, True, True], [True, False, False], [False, True, False]])
+    >>> follow_flips(list(right))
+    [FlipsOfFirst(new=2, lasting=0, healed=0), FlipsOfFirst(new=1, lasting=1, healed=1)]
     """
     broken = [negative_flips(right[0], now) for now in right]
     return [
@@ -128,7 +132,12 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
             if run not in asked:
                 asked[run] = run_answers(run, session)
         models = [asked[run] for run in chain]
-        first.setdefault(chain[0], _first(models[0]))
+        first[chain[0]] = FirstModel(
+            seed=models[0].head.request.seed,
+            run=str(models[0].folder),
+            classes=models[0].head.num_known,
+            er_all=_error(models[0]),
+        )
         chains.append(_rows(models))
     chains.sort(key=lambda rows: (rows[0].seed, METHOD_NAMES.index(rows[-1].method), rows[-1].name))
     return ChainReport(
@@ -184,15 +193,6 @@ def _back_to_first(
             )
         chain.insert(0, before)
     return chain, None
-
-
-def _first(model: RunAnswers) -> FirstModel:
-    return FirstModel(
-        seed=model.head.request.seed,
-        run=str(model.folder),
-        classes=model.head.num_known,
-        er_all=_error(model),
-    )
 
 
 def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:

@@ -33,8 +33,8 @@ class ShiftedRows(NamedTuple):
 def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
     """Adds the plain update with a constant taken off its new classes' logits, after the row of that update.
 
-    The constant is chosen for each seed at the validation error of the best MPT row, which is the one with the
-    lowest mean NFR on validation: the test part chooses nothing.
+    The constant is chosen for each seed at the validation error of the best MPT row, that of the lowest mean
+    NFR on validation: the test part chooses nothing.
 
     Args:
         groups: of one section of the table.
