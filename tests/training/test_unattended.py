@@ -1,0 +1,39 @@
+"""Runs of a study or of a search: those that are finished are left alone, and one that fails is named alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mptctl.data.split import Split
+from mptctl.errors import NonFiniteError
+from mptctl.models.run_folder import RunDir
+from mptctl.training.observer import Observer
+from mptctl.training.request import RunRequest
+from mptctl.training.unattended import train_what_is_left
+from tests.common import Train, short_recipe
+
+
+def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
+    digits: Split, run: Train
+) -> None:
+    result, _ = run(short_recipe("runtime.seed=1"), "done")
+    written = result.run.metrics.read_bytes()
+    bad = digits.run_root / "bad"
+
+    def request_of(folder: Path) -> RunRequest:
+        recipe = short_recipe("optim.lr=1e30", "optim.warmup_epochs=0", "optim.epochs=20")
+        return RunRequest(recipe, digits, folder).continued()
+
+    ended = train_what_is_left([result.run.path, bad], request_of, lambda folder: Observer())
+    assert list(ended) == [bad]
+    assert isinstance(ended[bad], NonFiniteError)
+    assert result.run.metrics.read_bytes() == written
+    assert not RunDir(bad).is_finished()
+
+
+def test_a_run_that_was_begun_goes_on_and_one_that_was_not_begins(digits: Split, run: Train) -> None:
+    result, _ = run(short_recipe("optim.epochs=2"), "half")
+    begun = RunRequest(short_recipe(), digits, result.run.path).continued()
+    assert (begun.resume, begun.overwrite) == (True, False)
+    new = RunRequest(short_recipe(), digits, digits.run_root / "new").continued()
+    assert (new.resume, new.overwrite) == (False, True)
