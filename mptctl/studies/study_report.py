@@ -116,7 +116,7 @@ class Board:
 
     @property
     def runs(self) -> list[RunProgress]:
-        """How each run stands, each after its teachers."""
+        """The state of each run, each after its teachers."""
         return list(self._runs.values())
 
     def count(self, status: Status) -> int:

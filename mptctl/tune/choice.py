@@ -17,7 +17,7 @@ from mptctl.tune.tune_report import Trial
 
 @dataclass(frozen=True)
 class BudgetCheck:
-    """One trial held against the budget.
+    """A trial held against the budget.
 
     Attributes:
         within: whether it is shown to keep to the budget; None where that is not known yet.

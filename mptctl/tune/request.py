@@ -73,8 +73,8 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
     """Settings of every trial, after everything about the request that can be wrong was looked at.
 
     Raises:
-        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a folder
-            that holds a teacher of the search.
+        UsageError: no validation part, or one too small for the budget; a setting that is not valid; or a
+            folder that holds a teacher of the search.
     """
     refuse_own_inputs(request.folder, (request.old, *request.refs))
     if request.recipe.method.max_nfr is not None:
