@@ -24,7 +24,7 @@ def nothing_left_behind(folder: Path) -> Iterator[None]:
     server that is gone.
 
     Args:
-        folder: of that Ray, ours alone, in which all its processes have a log open.
+        folder: of that Ray, ours alone, in which all its processes write a log.
     """
     # Isolated and without site-packages it starts at once; in a session of its own, Ctrl-C does not reach it.
     watcher = subprocess.Popen(
@@ -41,7 +41,7 @@ def nothing_left_behind(folder: Path) -> Iterator[None]:
 
 
 def end_all(folder: str, but: int) -> None:
-    """Kill whoever has a file open in a folder until nobody is left; only Linux tells who that is.
+    """Kill whoever writes a file in a folder until nobody is left; only Linux tells who that is.
 
     Args:
         folder: its path.
@@ -49,7 +49,7 @@ def end_all(folder: str, but: int) -> None:
     """
     until = time.monotonic() + MOST_SECONDS
     while (
-        left := [process for process in _who_is_in(folder) if process != but]
+        left := [process for process in _who_writes_in(folder) if process != but]
     ) and time.monotonic() < until:
         for process in left:
             with suppress(OSError):
@@ -57,12 +57,30 @@ def end_all(folder: str, but: int) -> None:
         time.sleep(BETWEEN_LOOKS)
 
 
-def _who_is_in(folder: str) -> Iterator[int]:
-    """Neither environment nor command line would tell: Ray writes the names of its agents over both."""
+def _who_writes_in(folder: str) -> Iterator[int]:
+    """Neither environment nor command line would tell: Ray writes the names of its agents over both.
+
+    Who only reads there is none of Ray's: a person who looks at a log, or another program of ours that removes
+    what a killed one left.
+    """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            if any(os.readlink(file).startswith(f"{folder}/") for file in (process / "fd").iterdir()):
+            if any(_is_written(process, file.name) for file in _open_in(folder, process)):
                 yield int(process.name)
+
+
+def _open_in(folder: str, process: Path) -> Iterator[Path]:
+    for file in (process / "fd").iterdir():
+        with suppress(OSError):  # it has been closed since
+            if os.readlink(file).startswith(f"{folder}/"):
+                yield file
+
+
+def _is_written(process: Path, number: str) -> bool:
+    """Tell whether a process has opened a file to write it: by the line "flags:" in octal, as of `proc(5)`."""
+    lines = (process / "fdinfo" / number).read_text().splitlines()
+    flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
 
 
 if __name__ == "__main__":

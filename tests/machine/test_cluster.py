@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import pytest
 
 from mptctl.errors import UsageError
 from mptctl.machine.cluster import INNER, quiet, ray_cluster, ray_folder
+from mptctl.machine.ray_watchdog import end_all
 from mptctl.machine.signals import StopRequest
 from tests.common import environment
 
@@ -79,3 +82,26 @@ with ray_cluster(None, 1, 0.0, StopRequest(), 1):
         [sys.executable, "-c", code], env=clean, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds processes through Linux's /proc")
+def test_who_writes_in_the_folder_of_a_killed_ray_is_ended_and_who_removes_or_reads_it_is_not(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs" / "worker.out"
+    log.touch()
+    opened = {"writes": (os.O_WRONLY, log), "reads": (os.O_RDONLY, log), "walks": (os.O_RDONLY, log.parent)}
+    processes = {}
+    for name, (flags, path) in opened.items():
+        stream = os.open(path, flags)
+        processes[name] = subprocess.Popen(["sleep", "60"], stdin=stream)
+        os.close(stream)
+    try:
+        end_all(str(tmp_path), but=os.getpid())
+        assert processes["writes"].wait(timeout=10) == -signal.SIGKILL
+        assert [processes[name].poll() for name in ("reads", "walks")] == [None, None]
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
