@@ -5,7 +5,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-# What Python programs use, and where it is: brought in when it is first asked for, so that importing stays light.
+# What Python programs use, and where it is: imported when first asked for, so that importing stays light.
 # `__init__.pyi` says the same to type checkers.
 _OFFERED = {
     "Report": "mptctl.integrations.api",

@@ -1,4 +1,4 @@
-"""Runs the command line, as `mptctl` and as `python -m mptctl`; Ctrl-C ends it in one line from its first moment on."""
+"""Runs the command line, as `mptctl` and as `python -m mptctl`; Ctrl-C ends it in one line at any moment."""
 
 from __future__ import annotations
 

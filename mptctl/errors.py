@@ -73,7 +73,7 @@ class Stopped(MptctlError):
     Args:
         message: what was saved.
         signum: the signal's number; the exit code is 128 + signum (130 for Ctrl-C, 143 for SIGTERM).
-        resumable: whether ``--resume`` goes on from what was saved; the command line then says with which command.
+        resumable: whether ``--resume`` goes on from what was saved; the command line then says how.
     """
 
     def __init__(self, message: str, signum: int, *, resumable: bool = False) -> None:
@@ -84,7 +84,7 @@ class Stopped(MptctlError):
 
 
 def option(name: str) -> str:
-    """The name of an option as the user of this surface writes it: ``--old-classes``, in Python ``old_classes``."""
+    """The name of an option as its user writes it: ``--old-classes``, in Python ``old_classes``."""
     return name.replace("-", "_") if _as_arguments.get() else f"--{name}"
 
 
@@ -112,7 +112,7 @@ def some(names: Iterable[object], limit: int = 3, separator: str = ", ") -> str:
 
 
 def visible(text: str) -> str:
-    """A text from outside as a terminal may get it: what would move its cursor or break its line stands as ``\\xNN``.
+    """A text from outside as a terminal may get it: what would move its cursor or break lines as ``\\xNN``.
 
     Args:
         text: a name of a class, a file or a run, or a message that holds some.
@@ -125,8 +125,8 @@ def visible(text: str) -> str:
 def one_line(error: BaseException) -> str:
     """What an exception says, without line breaks; its kind where it says nothing.
 
-    Of one on YAML, the line and what is wrong there; of the system's, its words without their number; of an object that
-    Python shows by its address, its type.
+    Of one on YAML, the line and what is wrong there; of the system's, its words without their number; of an
+    object that Python shows by its address, its type.
     """
     mark = getattr(error, "problem_mark", None)
     if mark is not None:
@@ -143,7 +143,7 @@ def one_line(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an exception says, for those whose others are a library's own trace; else its kind."""
+    """The first line of what an exception says, where the others are a library's own trace; else its kind."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

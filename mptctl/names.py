@@ -1,4 +1,4 @@
-"""Names that recipes, programs and the command line share, and the session of a command; imports nothing heavy."""
+"""Names that recipes, programs and the command line share, and the session of a command; a light import."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LOGGED_FLIPS = 10_000
 
 
 class Role(StrEnum):
-    """Whose logits a teacher's are: the old model's, or the reference's (of several references, their mean)."""
+    """Model that a teacher's logits come from: the old model, or the reference (of several, their mean)."""
 
     OLD = "old"
     REF = "ref"

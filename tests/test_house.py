@@ -12,7 +12,7 @@ from tools.draw_house import TARGET, draw
 from tools.import_graph import PACKAGES, circles, floors, import_graph, room_graph
 
 # At most: the 18 rooms of the house's plan, and with them `release` and `integrations`.
-ROOMS, FLOORS, LINES, FILES = 20, 9, 400, 25
+ROOMS, FLOORS, LINES, WIDTH, FILES = 20, 9, 400, 110, 25
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ def test_every_file_says_what_it_is_for_and_is_short(package: str) -> None:
         text = path.read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(text)), path
         assert text.count("\n") <= LINES, path
+        assert max(map(len, text.splitlines())) <= WIDTH, path
         assert path.stem not in ("utils", "helpers", "misc"), path
 
 

@@ -30,7 +30,8 @@ _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+ +)?([A-Z][\w.]*)([^;]
 
 class MachineCode(NamedTuple):
     """A compiled kernel: registers a thread, bytes of stack and local memory, its instructions as they stand,
-    and as a warp executes them, each as often as its loop goes round."""
+    and as a warp executes them, each as often as its loop goes round.
+    """
 
     registers: int
     stack: int

@@ -11,7 +11,8 @@ from mpt_kernels.triton_parts import difference_at, element
 @triton.jit
 def are_finite(d_old, d_ref):
     """Says if sums without a guard are right: a class that a teacher rules out, or that vanishes beside its
-    maximum and the student rules out, would make them NaN; what is infinite is looked at once more."""
+    maximum and the student rules out, would make them NaN; what is infinite is looked at once more.
+    """
     return tl.abs(d_old) + tl.abs(d_ref) < float("inf")
 
 

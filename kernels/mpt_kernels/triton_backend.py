@@ -37,7 +37,8 @@ VECTOR_BYTES = 16
 
 class Loop(NamedTuple):
     """A loop over tiles: how often it goes round, the bytes that a thread loads and stores each time, and
-    whether it is there only for rows that are ignored or in which a model rules classes out."""
+    whether it is there only for rows that are ignored or in which a model rules classes out.
+    """
 
     trips: int
     loaded: int
@@ -48,7 +49,8 @@ class Loop(NamedTuple):
 class Launch(NamedTuple):
     """A launch of a row kernel: how many programs, how they are compiled, the compile-time arguments,
     whether the last program adds up the rows, and the loops of the kernel in the order in which they
-    stand."""
+    stand.
+    """
 
     kernel: Any
     programs: int

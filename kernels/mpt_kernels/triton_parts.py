@@ -138,7 +138,8 @@ def own_gradient(
 def is_right(x_y, m, before, exponentials):
     """Says if the label's logit x_y is the first maximum: m is that of all, `before` that of the columns
     before it. Maxima pass over a NaN, but the sum of the exponentials is one then, as it is where the maximum
-    is infinite."""
+    is infinite.
+    """
     return (m <= x_y) & (before < x_y) & ((exponentials == exponentials) | (m == float("inf")))
 
 
@@ -179,7 +180,8 @@ def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.conste
     """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of
     one thread is added last, so that they share one address. LAYOUT is (row stride, column stride, padded
     width): loading up to the padded width keeps the last load of a row whole. Where FULL, all columns lie
-    below WIDTH."""
+    below WIDTH.
+    """
     place = (row_ptr + start) + lane + each
     if LAYOUT[1] != 1:
         place = row_ptr + element(start + lane + each, LAYOUT[1])
@@ -210,7 +212,8 @@ def element(col, STRIDE: tl.constexpr):
 def tile_columns(LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr):
     """Columns of a tile, as the sum of two: where a lane begins, and its EACH classes from there. One thread
     holds all of them: adjacent ones where a row is aligned, for wide loads; else a stride apart, for loads
-    that neighbours share. A lane lies along axis 1 or, then, axis 0."""
+    that neighbours share. A lane lies along axis 1 or, then, axis 0.
+    """
     if ALIGNED:
         lane, each = tl.arange(0, LANES)[:, None] * EACH, tl.arange(0, EACH)[None, :]
     else:

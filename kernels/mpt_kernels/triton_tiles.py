@@ -108,7 +108,8 @@ def store_gradient(
     DISTIL_REF: tl.constexpr, Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
 ):  # fmt: skip
     """Stores the gradient of a tile, e_b f_b + e_z f_z + e_old f_old + e_ref f_ref, without the label's
-    -w_ce; f_old and f_ref multiply exponentials (KL) or differences (logit matching)."""
+    -w_ce; f_old and f_ref multiply exponentials (KL) or differences (logit matching).
+    """
     col = start + lane + each
     is_old = col < C_OLD
     a_b, f_b, a_z, f_z = a_bn, f_bn, a_zn, f_zn

@@ -56,7 +56,8 @@ KINDS = {
 
 class KernelRow(Model):
     """The time of loss and gradient in one way at one size. What comes from machine code is null for ways
-    that are not ours, and for a GPU that is not one of the three."""
+    that are not ours, and for a GPU that is not one of the three.
+    """
 
     name: str = Field(description="eager, compile (torch.compile), or ours")
     n: int = Field(description="rows")

@@ -97,7 +97,6 @@ def fewshot(
     flip.
 
     Examples:
-
         mptctl fewshot old --way 5 --shot 5
 
         mptctl fewshot old --add pictures --name old-plus

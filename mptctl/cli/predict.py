@@ -36,7 +36,6 @@ def predict(
     added, evaluate reads the file.
 
     Examples:
-
         mptctl predict mpt-kl ~/incoming --out answers.csv
 
         mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine

@@ -22,7 +22,6 @@ def recipes(
     Presets are taken by `--recipe`, studies by `mptctl study`.
 
     Examples:
-
         mptctl recipes
 
         mptctl recipes cifar100

@@ -39,7 +39,6 @@ def runs(
     by --resume, which is then no longer possible.
 
     Examples:
-
         mptctl runs
 
         mptctl runs --run-root runs-cifar10 --json

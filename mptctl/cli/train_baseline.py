@@ -39,7 +39,6 @@ def train_baseline(
     members, or repeat it.
 
     Examples:
-
         mptctl train-baseline no-treatment
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers

@@ -33,7 +33,6 @@ def train_ensemble(
     interrupted ones.
 
     Examples:
-
         mptctl train-ensemble --size 4
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers

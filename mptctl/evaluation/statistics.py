@@ -122,7 +122,7 @@ def er_increase(counts: Counts) -> float:
 
 
 def mcnemar(counts: Counts) -> float:
-    """Exact two-sided McNemar test: are negative and positive flips equally likely? (McNemar 1947)
+    """Exact two-sided McNemar test: are negative and positive flips equally likely (McNemar 1947)?
 
     >>> table = Counts(both_right=9, negative_flips=1, positive_flips=5, both_wrong=0)
     >>> round(mcnemar(table), 5)  # 2 (1 + 6) / 64

@@ -30,7 +30,8 @@ from mptctl.names import ExportFormat
 EXTRA = f"extra/{KEY}.json"
 # From a content's SHA-256 to what the file says of itself.
 Describe = Callable[[str], ExportMeta]
-# How an entry of an ONNX file's metadata with our key begins in protobuf (onnx.proto, StringStringEntryProto).
+# The beginning of an entry of an ONNX file's metadata with our key, in protobuf (onnx.proto,
+# StringStringEntryProto).
 _ONNX_ENTRY = b"\n" + bytes([len(KEY)]) + KEY.encode() + b"\x12"
 # The same in the header of safetensors, which is JSON without blanks.
 _SAFETENSORS_ENTRY = f'"{KEY}":'.encode()

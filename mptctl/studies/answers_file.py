@@ -154,6 +154,7 @@ def answers_digest(run: RunAnswers) -> str:
 
 def read_answers(folder: Path) -> RunAnswers | None:
     """Reads ``answers.npz`` and ``recipe.yaml``; None without the first, or where it is of no use.
+
     Raises:
         CheckpointError: it or the recipe is damaged or missing, and there is no checkpoint that could answer
             anew.
@@ -205,7 +206,7 @@ def answers_bytes(answers: RunAnswers) -> bytes:
     return buffer.getvalue()
 
 
-def round_answers(
+def round_answers(  # noqa: PLR0913: the arrays of a file
     *,
     index: NDArray[np.int64],
     label: NDArray[np.int64],

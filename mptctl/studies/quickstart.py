@@ -194,6 +194,7 @@ def _meaning(
 
 def apart(one: NDArray[np.bool_], other: NDArray[np.bool_]) -> str:
     """Says if two models' errors differ by more than sampling noise, by the exact McNemar test.
+
     Args:
         one, other: whether each sample is wrong, (N,), of the same samples.
     """

@@ -18,6 +18,7 @@ def is_run_folder(folder: Path) -> bool:
 
 def named_folder(name: str, run_root: Path) -> Path:
     """Finds the folder of a study, run root or run: a path with runs in it, else a name below the run root.
+
     Raises:
         CheckpointError: neither holds a run.
     """

@@ -335,6 +335,7 @@ def settle(name: str, file: StudyFile, where: str, beside: Path = Path()) -> Stu
 
 def _refuse_no_recipe(name_or_file: str, method: str, where: str) -> None:
     """Refuses a file that is no recipe, without its text, which the study's author may not be able to read.
+
     Raises:
         UsageError: where and that it is none.
     """

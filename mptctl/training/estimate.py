@@ -61,7 +61,7 @@ class Estimate(Model):
 
 
 def lockstep_seconds(seconds: Sequence[float], teacher_seconds: Sequence[float]) -> float:
-    """Seconds of one process for runs in lock-step, which ask their teachers once, as often as the longest run does.
+    """Seconds of one process for runs in lock-step: they ask their teachers as often as the longest run does.
 
     Args:
         seconds: of each run alone.

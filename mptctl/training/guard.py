@@ -27,7 +27,8 @@ class Failure:
 @dataclass(frozen=True)
 class _Look:
     """A step that was looked at: its number; on the device its scalars, the norms of its gradients, and 1
-    where weights stand still from it on."""
+    where weights stand still from it on.
+    """
 
     step: int
     terms: dict[str, Tensor]

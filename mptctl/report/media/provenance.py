@@ -86,11 +86,10 @@ class Gathering:
     """Origins of the models of a comparison; threads make digests of files while it is computed."""
 
     def __init__(self, found: NamedModels, argv: Sequence[str], today: date | None = None) -> None:
-        """
-        Args:
-            found: the models.
-            argv: of the command, its program first.
-            today: the day; default: the day that it is here.
+        """Args:
+        found: the models.
+        argv: of the command, its program first.
+        today: the day; default: the day that it is here.
         """
         self._found, self._argv, self._today = found, argv, today
         self._digests: dict[str, str] = {}
