@@ -102,7 +102,7 @@ class Split:
         return load_array(self.manifest, seed=self.file.request.seed, cache_dir=self.run_root / CACHE_NAME)
 
 
-def make_split(  # noqa: PLR0913: one for each flag of `split`
+def make_split(  # noqa: PLR0913  # one for each flag of `split`
     source: Source,
     *,
     run_root: Path,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mptctl.models.run_list import RunEntry
 
 
-def evaluate(  # noqa: PLR0913: a published signature
+def evaluate(  # noqa: PLR0913  # a published signature
     labels: Any,
     *,
     old: Any,

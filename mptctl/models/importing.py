@@ -152,7 +152,7 @@ def _pictures(said: dict[str, Any], config: Path) -> tuple[dict[str, Any], list[
     return data, notes
 
 
-def import_model(  # noqa: PLR0913: one for each flag of `import`
+def import_model(  # noqa: PLR0913  # one for each flag of `import`
     weights: Path,
     *,
     class_names: Sequence[str],

@@ -206,7 +206,7 @@ def answers_bytes(answers: RunAnswers) -> bytes:
     return buffer.getvalue()
 
 
-def round_answers(  # noqa: PLR0913: the arrays of a file
+def round_answers(  # noqa: PLR0913  # the arrays of a file
     *,
     index: NDArray[np.int64],
     label: NDArray[np.int64],
