@@ -60,7 +60,7 @@ def end_all(folder: str, but: int) -> None:
 def _who_writes_in(folder: str) -> Iterator[int]:
     """Neither environment nor command line would tell: Ray writes the names of its agents over both.
 
-    Who only reads there is none of Ray's: a person who looks at a log, or another program of ours that removes
+    Whoever only reads is none of Ray's: a person who looks at a log, or another command of ours that removes
     what a killed one left.
     """
     for process in Path("/proc").glob("[0-9]*"):
@@ -77,7 +77,7 @@ def _open_in(folder: str, process: Path) -> Iterator[Path]:
 
 
 def _is_written(process: Path, number: str) -> bool:
-    """Tell whether a process has opened a file to write it: by the line "flags:" in octal, as of `proc(5)`."""
+    """Tell whether a process has opened a file to write it: by "flags:", in octal (`proc(5)`)."""
     lines = (process / "fdinfo" / number).read_text().splitlines()
     flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
     return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
