@@ -107,6 +107,10 @@ def fewshot(
         raise UsageError("--add and --analysis: are two things to do; give one")
     if add is not None and name is None:
         raise UsageError("--add: writes a new run; name it with --name RUN")
+    if classes is not None and (analysis or add is not None):
+        raise UsageError("--classes: is for episodes; leave it out with --add and --analysis")
+    if add is not None and asked != EpisodeFlags():
+        raise UsageError("--add: has no episodes; leave out --way, --shot, --query, --episodes and --seed")
     if add is None and (name is not None or overwrite):
         raise UsageError("--name and --overwrite: say where --add writes; give --add DIR as well")
     if not analysis and out is not None:

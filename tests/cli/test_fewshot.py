@@ -107,6 +107,8 @@ def test_classes_can_be_chosen(trained: Path, mptctl: CommandLine, tmp_path: Pat
         (["--episodes", "0"], 2, "--episodes 0"),
         (["--seed", "-1"], 2, "--seed -1"),
         (["old"], 2, "name one run"),
+        (["--analysis", "--classes", "old"], 2, "--classes: is for episodes"),
+        (["--add", "pictures", "--name", "new", "--way", "3"], 2, "--add: has no episodes"),
         (["--add", "."], 2, "name it with --name"),
         (["--name", "x"], 2, "give --add DIR"),
         (["--out", "x.png"], 2, "--out"),
