@@ -103,7 +103,8 @@ def _remove_unless_held(folder: Path) -> None:
     """Remove scratch that no program holds; OSError where it is held, has no mark, or goes meanwhile."""
     if not stat.S_ISREG((folder / MARK).lstat().st_mode):
         return  # looked at first: opening a FIFO would wake up whoever waits at its other end
-    mark = os.open(folder / MARK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    # To read alone, which is enough for a lock: whoever writes in a folder of Ray's is ended with that Ray.
+    mark = os.open(folder / MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError where its program goes on
         if (

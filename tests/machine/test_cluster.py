@@ -105,3 +105,33 @@ def test_who_writes_in_the_folder_of_a_killed_ray_is_ended_and_who_removes_or_re
         for process in processes.values():
             process.kill()
             process.wait()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="finds processes through Linux's /proc")
+def test_a_command_that_looks_for_leftovers_is_not_ended_with_a_ray(tmp_path: Path) -> None:
+    code = """
+import fcntl, sys, time
+from pathlib import Path
+from mptctl.files.scratch import remove_leftovers
+
+def flock(file, how):  # waits where the mark of a folder is open, and finds it held
+    print("open", flush=True)
+    time.sleep(60)
+
+fcntl.flock = flock
+remove_leftovers(Path(sys.argv[1]))
+"""
+    folder = tmp_path / "mptctl-ray"
+    folder.mkdir(mode=0o700)
+    (folder / "scratch.json").touch()
+    looks = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path], env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert looks.stdout is not None
+        assert looks.stdout.readline() == "open\n"
+        end_all(str(folder), but=os.getpid())
+        assert looks.poll() is None
+    finally:
+        looks.kill()
+        looks.communicate()
