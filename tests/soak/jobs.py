@@ -83,7 +83,8 @@ def _training(folder: Path) -> list[str]:
 
 def _search(folder: Path) -> list[str]:
     how = ["--k", "0,2", "--max-concurrent", "1", "--max-er-increase", "90", "--set", "optim.epochs=2"]
-    again = ["--resume"] if (folder / "runs" / "tune").exists() else []
+    search = folder / "runs" / "tune"
+    again = ["--resume"] if (search / "trials.json").exists() else ["--overwrite"] if search.exists() else []
     return ["tune", "--json", *HERE, "--set", "runtime.device=cpu", *how, *again]
 
 
