@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from mptctl.errors import DataError, NonFiniteError
 from mptctl.integrations import FlipMonitor
 from mptctl.machine.facts import has_package
 from tests.common import environment
+from tests.forked import process_of
 
 # By hand, as in tests/integrations/test_api.py: four samples of old classes, one of them lost, one won.
 LABELS = ["cat", "cat", "dog", "dog", "emu"]
@@ -133,34 +137,28 @@ def test_it_imports_neither_torch_nor_any_trainer() -> None:
     ]
 
 
+def validate_share(rank: int, folder: Path) -> None:
+    """Be one of two processes of a validation: what it prints and what it counts go to files of its own."""
+    os.environ["RANK"] = str(rank)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    with open(folder / f"said-{rank}", "w", encoding="utf-8") as said, redirect_stdout(said):
+        watch = FlipMonitor(LABELS, OLD, ids=list("abcde"), old_classes=["cat", "dog"])
+        share = [0, 2, 4] if rank == 0 else [1, 3, 0]
+        watch.update([NEW[i] for i in share], ids=["abcde"[i] for i in share])
+        report = watch.finish()
+    (folder / f"counted-{rank}").write_text(f"{report.counts.negative_flips} {report.n}")
+    dist.destroy_process_group()
+
+
 def test_several_processes_put_their_answers_together(tmp_path: Path) -> None:
-    script = f"""
-import sys, torch.distributed as dist
-from mptctl.integrations import FlipMonitor
-from mptctl.machine.facts import has_package
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method="file://{tmp_path}/meet", rank=rank, world_size=2)
-watch = FlipMonitor({LABELS}, {OLD}, ids=list("abcde"), old_classes=["cat", "dog"])
-share = [0, 2, 4] if rank == 0 else [1, 3, 0]
-watch.update([{NEW}[i] for i in share], ids=["abcde"[i] for i in share])
-report = watch.finish()
-print(report.counts.negative_flips, report.n, file=sys.stderr)
-dist.destroy_process_group()
-"""
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(rank)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(RANK=str(rank)),
-        )
-        for rank in range(2)
-    ]
-    said = [child.communicate(timeout=120) for child in children]
-    assert [err.splitlines()[-1] for _, err in said] == ["1 5", "1 5"]
+    processes = [process_of(validate_share, rank, tmp_path) for rank in range(2)]
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert [(tmp_path / f"counted-{rank}").read_text() for rank in range(2)] == ["1 5", "1 5"]
     # Every process knows, and the first one says it.
-    assert [out.count("NFR 25.00 % (1 / 4") for out, _ in said] == [1, 0]
+    said = [(tmp_path / f"said-{rank}").read_text() for rank in range(2)]
+    assert [text.count("NFR 25.00 % (1 / 4") for text in said] == [1, 0]
 
 
 @pytest.mark.skipif(
