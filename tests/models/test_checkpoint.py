@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
+import resource
+import signal
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -22,6 +23,7 @@ from mptctl.models.checkpoint import (
 )
 from mptctl.models.state_dict import read_state_dict
 from mptctl.recipe import load_recipe
+from tests.forked import process_of
 
 
 def meta(**changes: object) -> CheckpointMeta:
@@ -170,36 +172,27 @@ def test_a_missing_file_and_a_folder_are_said_to_be_so(tmp_path: Path) -> None:
         load_checkpoint(tmp_path)
 
 
-FULL_DISK = """
-import resource, signal, sys
-from pathlib import Path
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from tests.models.test_checkpoint import meta, weights
-from mptctl.models.checkpoint import save_checkpoint
-from mptctl.errors import StorageError
-path = Path(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
-try:
-    save_checkpoint(path, meta(epoch=9), weights())
-except StorageError as error:
-    print(error)
-    sys.exit(error.exit_code)
-"""
+def save_where_files_are_small(path: Path, said: Path) -> None:
+    """Save another checkpoint where no file may exceed 5,000 bytes; end with the exit code of what is raised."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+    try:
+        save_checkpoint(path, meta(epoch=9), weights())
+    except StorageError as error:
+        said.write_text(str(error))
+        sys.exit(error.exit_code)
 
 
-def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_partial(saved: Path) -> None:
-    folder = Path(__file__).parent.parent
-    out = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(saved)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{folder}:{folder / 'kernels'}"},
-        check=False,
-    )
-    assert out.returncode == 7, out.stderr
-    assert "MB needed" in out.stdout
-    assert "more than the largest file that ulimit allows, 0.0 MB" in out.stdout  # 5,000 bytes
+def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_partial(
+    saved: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    said = tmp_path_factory.mktemp("said") / "error"
+    process = process_of(save_where_files_are_small, saved, said)
+    process.join(120)
+    assert process.exitcode == 7
+    assert "MB needed" in said.read_text()
+    # 5,000 bytes
+    assert "more than the largest file that ulimit allows, 0.0 MB" in said.read_text()
     assert load_checkpoint(saved).meta.epoch == 3
     assert [p.name for p in saved.parent.iterdir()] == ["last.pt"]
 
