@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.gate.history import Release, append_release, read_history, release_of
 from mptctl.evaluation.limits import Limits
 from mptctl.evaluation.reading.predictions import Predictions
-from tests.common import environment
+from tests.forked import process_of
 
 Pair = tuple[Predictions, Predictions]
 DAY = date(2026, 1, 31)
@@ -100,20 +98,19 @@ def test_what_is_no_file_is_said(twenty: Pair, tmp_path: Path) -> None:
         append_release(tmp_path / "file" / "releases.jsonl", release(twenty))
 
 
+def append_five(path: Path, line: str, process: int) -> None:
+    """Append a release under five marks of this process's own."""
+    one = Release.model_validate_json(line)
+    for i in range(5 * process, 5 * process + 5):
+        append_release(path, one.model_copy(update={"fingerprint": f"{i:064x}"}))
+
+
 def test_processes_that_add_at_once_lose_nothing(twenty: Pair, tmp_path: Path) -> None:
     """Four processes of five releases each."""
     line = release(twenty).model_dump_json()
-    code = (
-        "import sys; from pathlib import Path; from mptctl.evaluation.gate.history import Release, append_release\n"
-        "one = Release.model_validate_json(sys.argv[2])\n"
-        "for i in range(5):\n"
-        "    mark = f'{int(sys.argv[3]) * 5 + i:064x}'\n"
-        "    append_release(Path(sys.argv[1]), one.model_copy(update={'fingerprint': mark}))\n"
-    )
     path = tmp_path / "releases.jsonl"
-    running = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), line, str(i)], env=environment())
-        for i in range(4)
-    ]
-    assert [process.wait(300) for process in running] == [0] * 4
+    running = [process_of(append_five, path, line, i) for i in range(4)]
+    for process in running:
+        process.join(300)
+    assert [process.exitcode for process in running] == [0] * 4
     assert sorted(int(each.fingerprint, 16) for each in read_history(path)) == list(range(20))
