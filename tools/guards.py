@@ -258,7 +258,7 @@ GUARDS: dict[int, Guard] = {
     40: _one(
         "other spellings are looked for",
         "evaluation/reading/spelling.py",
-        "    if near:\n",
+        "    if misspelled:\n",
         "    if False:\n",
     ),
     41: _one(

@@ -127,12 +127,14 @@ def bench_step(
     with scratch_folder() as scratch, torch_settings(recipe, device):
         ways: dict[tuple[Precision, str], Way] = {}
         skipped: dict[str, str] = {}
-        for one in _with_precisions(recipe, precisions):
-            made, skipped = ways_to_train(one, num_classes, device, scratch, rows)
-            ways |= {(one.runtime.precision, name): way for name, way in made.items()}
-        seconds = _measure(ways, steps, repeats, lambda way, count: _time(way, count, device, now))
+        for with_precision in _with_precisions(recipe, precisions):
+            made, not_made = ways_to_train(with_precision, num_classes, device, scratch, rows)
+            for name, way in made.items():
+                ways[with_precision.runtime.precision, name] = way
+            skipped |= not_made
+        seconds = _measure(ways, steps, repeats, lambda way, of_turn: _time(way, of_turn, device, now))
         threads = torch.get_num_threads()
-    count = steps * recipe.optim.batch_size
+    pictures = steps * recipe.optim.batch_size
     return StepBench(
         machine=this_machine(),
         threads=threads,
@@ -150,9 +152,9 @@ def bench_step(
             StepRow(
                 name=name,
                 precision=precision,
-                images_per_s=round(count / statistics.median(times), 1),
-                slowest=round(count / max(times), 1),
-                fastest=round(count / min(times), 1),
+                images_per_s=round(pictures / statistics.median(times), 1),
+                slowest=round(pictures / max(times), 1),
+                fastest=round(pictures / min(times), 1),
                 ms=round(1e3 * statistics.median(times) / steps, 3),
             )
             for (precision, name), times in seconds.items()

@@ -95,13 +95,14 @@ def load_updates(
     """
     if len(news) > 1:
         _refuse_twice(news, session.run_root)
-    numbered = {f"new {number}": new for number, new in enumerate(news)}
-    # What is wrong with NEW is said before what is wrong with the rest.
-    every = {"old": names["old"], **numbered, **names}
-    loaded = _load(every, session, part, renamed)
+    new_by_key = {f"new {number}": new for number, new in enumerate(news)}
+    others = {role: name for role, name in names.items() if role != "old"}
+    # In the order in which errors are said: of two wrong models, NEW before the noise floor or the baseline.
+    loaded = _load({"old": names["old"], **new_by_key, **others}, session, part, renamed)
     updates = []
-    for number, new in numbered.items():
-        found = loaded.under({"old": "old", "new": number} | {role: role for role in names})
+    for key, new in new_by_key.items():
+        key_by_role = {"old": "old", "new": key, **{role: role for role in others}}
+        found = loaded.under(key_by_role)
         updates.append(replace(found, validation=_validation_part(found, new, session)))
     return updates
 
@@ -130,31 +131,33 @@ class _Loaded:
     split: Split | None
     checkpoints: Mapping[str, Checkpoint]
 
-    def under(self, roles: Mapping[str, str]) -> NamedModels:
-        """Some of them.
+    def under(self, key_by_role: Mapping[str, str]) -> NamedModels:
+        """Some of them under other roles.
 
         Args:
-            roles: what each of them is called here, by the role that it gets.
+            key_by_role: the key of each in `models`, by the role that it gets.
         """
-        models = {role: self.models[name] for role, name in roles.items()}
-        ours = {role: self.checkpoints[name] for role, name in roles.items() if name in self.checkpoints}
-        notes = tuple(
-            f"{models[role].name}: {count} {'file' if count == 1 else 'files'} of other writers passed over"
-            for role in models
-            if role not in ours and (count := passed_over(Path(models[role].name)))
-        )
+        models = {role: self.models[key] for role, key in key_by_role.items()}
+        ours = {role: self.checkpoints[key] for role, key in key_by_role.items() if key in self.checkpoints}
+        notes = []
+        for role, model in models.items():
+            count = 0 if role in ours else passed_over(Path(model.name))
+            if count:
+                files = "file" if count == 1 else "files"
+                notes.append(f"{model.name}: {count} {files} of other writers passed over")
         if self.split is None or not ours:
-            return NamedModels(models, warnings=notes)
+            return NamedModels(models, warnings=tuple(notes))
         from mptctl.inference.predict import one_model
 
         warnings, unfinished = _doubts(ours, self.split)
+        both_ours = all(role in ours for role in JUDGED)
         return NamedModels(
-            models,
-            self.split,
-            (*warnings, *notes),
-            tuple(unfinished),
-            all(role in ours for role in JUDGED) and one_model(ours["old"], ours["new"]),
-            {role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in ours.items()},
+            models=models,
+            split=self.split,
+            warnings=(*warnings, *notes),
+            unfinished=tuple(unfinished),
+            identical=both_ours and one_model(ours["old"], ours["new"]),
+            records={role: (checkpoint.digest, checkpoint.meta) for role, checkpoint in ours.items()},
         )
 
 
@@ -208,7 +211,7 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
 
 
 def split_of(paths: list[Path], run_root: Path) -> Split:
-    """The split of the run root; run folders named by their path are tested on the split beside them."""
+    """The split of the run root; where all runs lie in one other folder with a split, that split."""
     from mptctl.data.derived_splits import own_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
@@ -216,9 +219,11 @@ def split_of(paths: list[Path], run_root: Path) -> Split:
     own = own_split(paths, run_root)
     if own is not None:
         return own
-    roots = {path.resolve().parent.parent for path in paths}
-    if roots != {run_root.resolve()} and len(roots) == 1 and (found := roots.pop() / SPLIT_NAME).is_file():
-        run_root = found.parent
+    run_roots = {path.resolve().parent.parent for path in paths}
+    if len(run_roots) == 1:
+        (common,) = run_roots
+        if common != run_root.resolve() and (common / SPLIT_NAME).is_file():
+            return load_split(common)
     return load_split(run_root)
 
 
@@ -241,21 +246,26 @@ def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[s
 def _refuse_other_old_classes(old: Checkpoint, split: Split) -> None:
     """Refuse an old model that knows some of the new classes, or not all of the old ones.
 
-    One that knows every class of the split is a model like the new one, and may be compared with it.
+    One that knows every class of the split is a model like the new one, and may be compared with it. Names
+    that are not the split's are refused elsewhere, for every model.
     """
     from mptctl.data.classes import columns_for
     from mptctl.errors import CheckpointError, DataError
 
-    known, ours = set(old.meta.class_names), old.meta.split_fingerprint
-    if known in (set(split.classes.old), set(split.classes.names)) or not known <= set(split.classes.names):
-        return  # names that are not the split's are refused for every model
+    known = set(old.meta.class_names)
+    knows_others = not known <= set(split.classes.names)
+    if knows_others or known == set(split.classes.old) or known == set(split.classes.names):
+        return
+    trained_on = old.meta.split_fingerprint
     try:
+        # Raises, since the classes are not the old ones, and says which are missing or too many.
         columns_for(old.meta.class_names, split.classes.old, str(old.path))
     except CheckpointError as error:
-        if ours in (None, split.fingerprint):
+        if trained_on in (None, split.fingerprint):
             raise
         raise DataError(
-            f"{error}; it is of the split {ours[:12]}, that of {split.run_root} is {split.fingerprint[:12]}"
+            f"{error}; it is of the split {trained_on[:12]}, that of {split.run_root} is "
+            f"{split.fingerprint[:12]}"
         ) from error
 
 
@@ -296,6 +306,9 @@ def _refuse_foreign(names: Iterable[str], run_root: Path) -> None:
 def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
 
+    A split is looked for in the run root, and beside each run folder that is named by its path or by that of
+    a checkpoint in it. Of several splits `split_of` chooses later, when it knows the checkpoints.
+
     Raises:
         UsageError, DataError: there is none, or it is damaged.
     """
@@ -309,14 +322,14 @@ def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
         for path, name in zip(named, names, strict=True)
     ):
         return  # a model that is not there is said first
-    roots = {
-        Path(os.path.realpath(run_root)),
-        *(path.parent for path in named),
-        *(path.parent.parent for path in named),
-    }
-    found = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
-    if len(found) <= 1:
-        load_split(found[0] if found else run_root)
+    if_run_folders = {path.parent for path in named}
+    if_checkpoints = {path.parent.parent for path in named}
+    roots = {Path(os.path.realpath(run_root)), *if_run_folders, *if_checkpoints}
+    with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
+    if not with_split:
+        load_split(run_root)
+    elif len(with_split) == 1:
+        load_split(with_split[0])
 
 
 def _refuse_twice(news: Sequence[str], run_root: Path) -> None:

@@ -67,6 +67,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
     everything = isinstance(old_classes, str) and old_classes == ALL
     test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
+    wants_causes = causes or validation is not None
     with options_as_arguments():
         retrained, untreated = None, None
         if noise_floor is not None:
@@ -80,7 +81,8 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 old_classes=ALL if everything else test.old_classes,
                 nfr_margin=nfr_margin,
                 worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
-                validation=(lambda: held_back) if causes or held_back is not None else None,
+                # A function that gives None means: causes, but without a validation part.
+                validation=(lambda: held_back) if wants_causes else None,
             ),
             noise_floor=retrained,
             baseline=untreated,

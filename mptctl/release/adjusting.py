@@ -21,7 +21,7 @@ from mptctl.evaluation.reading.readers import is_predictions_file
 from mptctl.inference.named_models import NamedModels, load_predictions, split_of
 from mptctl.machine.facts import git_commit, versions
 from mptctl.methods.rows import first_best_epoch
-from mptctl.models.checkpoint import Checkpoint, load_checkpoint, load_model
+from mptctl.models.checkpoint import Checkpoint, CheckpointMeta, load_checkpoint, load_model
 from mptctl.models.heads import fold_into_head
 from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.ownership import Existing, refuse_own_inputs, run_folder
@@ -73,17 +73,17 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     """
     _refuse_contradictions(request)
     path = find_checkpoint(request.new, session.run_root)
-    teachers = []
-    if request.old is not None and not _is_file(request.old):
-        teachers.append(find_checkpoint(request.old, session.run_root))
-    split = split_of([path, *teachers], session.run_root)
+    checkpoints = [path]
+    if request.old is not None and not _names_predictions(request.old):
+        checkpoints.append(find_checkpoint(request.old, session.run_root))
+    split = split_of(checkpoints, session.run_root)
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
     _refuse_second_choice(request, checkpoint)
     run = RunDir(run_folder(split.run_root, request.name or default_name(path, split.run_root)))
-    refuse_own_inputs(run.path, (path, *teachers))
-    existing: Existing = "replace" if request.overwrite else "refuse for good"
-    run.refuse_unusable(existing)
+    refuse_own_inputs(run.path, checkpoints)
+    if_there: Existing = "replace" if request.overwrite else "refuse for good"
+    run.refuse_unusable(if_there)
 
     found = load_predictions(request.names, session, part="val")
     answers, remarks = _answers(found, split)
@@ -97,20 +97,8 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     biases = torch.from_numpy(selection.biases)
     fold_into_head(model, checkpoint.meta.recipe.model.arch, biases, selection.temperature)
     report = _report(request, run, checkpoint, selection, remarks)
-    adjustment = _adjustment(request, checkpoint, report)
-    after = metrics(samples, selection.biases, known_old=request.old is not None)
-    meta = checkpoint.meta.model_copy(
-        update={
-            "adjustment": adjustment,
-            "metrics": after,
-            "best_error": after["val_error"],
-            "versions": versions(),
-            "git_commit": git_commit(),
-        }
-    )
-    place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
-    line = MetricsLine.model_validate({"event": "adjust", "adjustment": adjustment, **place, **after})
-    notes = write_run(run, existing, meta, model, split, line)
+    meta, line = _records(request, checkpoint, report, selection)
+    notes = write_run(run, if_there, meta, model, split, line)
     report = report.model_copy(update={"warnings": [*report.warnings, *notes]})
     mixture = None if selection.choice is None else _mixture(answers, samples)
     return Adjusted(report, run, selection.choice, mixture, split.file.class_labels)
@@ -150,14 +138,16 @@ def _select(request: AdjustRequest, checkpoint: Checkpoint, samples: ValidationS
 
 
 def count_candidates(checkpoint: Checkpoint) -> int:
-    """The number of epochs of which validation samples chose this checkpoint's; 1 where they chose none.
+    """The number of epochs among which validation samples chose the one of this checkpoint.
 
-    They choose ``best.pt``, and not ``last.pt`` or ``previous.pt``, which hold what `--resume` needs, nor a
+    They choose ``best.pt``. It is 1 where they chose nothing: for ``last.pt`` and ``previous.pt``, and for a
     model that was trained elsewhere. Where no log lies beside the checkpoint, the recipe says how many epochs
     there were at most.
     """
     recipe = checkpoint.meta.recipe
-    if checkpoint.training is not None or checkpoint.meta.origin == "imported":
+    # Only last.pt and previous.pt hold the state from which --resume goes on.
+    is_last_or_previous = checkpoint.training is not None
+    if is_last_or_previous or checkpoint.meta.origin == "imported":
         return 1
     lines = read_metrics(RunDir(checkpoint.path.resolve().parent).metrics)
     validated = [line.epoch for line in lines if line.event == "epoch"]
@@ -181,11 +171,11 @@ def _refuse_contradictions(request: AdjustRequest) -> None:
         raise UsageError(
             "--max-nfr and --max-er-increase: count flips against the old model; name it with --old"
         )
-    if _is_file(request.new):
+    if _names_predictions(request.new):
         raise UsageError(f"{request.new}: a predictions file has no weights to adjust; name a run")
 
 
-def _is_file(name: str) -> bool:
+def _names_predictions(name: str) -> bool:
     return is_predictions_file(Path(name).expanduser())
 
 
@@ -233,14 +223,16 @@ def _report(
 ) -> AdjustReport:
     choice, biases = selection.choice, selection.biases
     kind = "none" if choice is None else choice.kind
+    # A choice is judged on those samples alone that did not fit the direction of its biases.
     judged = selection.samples if choice is None else choice.line.samples
     level = 0.95 if choice is None else choice.level
     known_old = request.old is not None
-    names = [name for name, taken in zip(checkpoint.meta.class_names, biases, strict=True) if taken]
+    bias_by_class = zip(checkpoint.meta.class_names, biases.tolist(), strict=True)
     chosen = Chosen(
         kind=kind,
-        bias=None if kind == "per-class" else float(biases.max(initial=0.0)),
-        biases=dict(zip(names, map(float, biases[biases != 0]), strict=True)),
+        # One bias is taken off all new classes, and 0 off the old ones: so it is the largest.
+        bias=None if kind == "per-class" else max([0.0, *biases.tolist()]),
+        biases={name: bias for name, bias in bias_by_class if bias != 0},
         temperature=selection.temperature,
     )
     confidence = 0.95 if request.budget is None else request.budget.confidence
@@ -254,6 +246,27 @@ def _report(
         run=str(run.path),
         best=str(run.best),
         warnings=warnings,
+    )
+
+
+def _records(
+    request: AdjustRequest, checkpoint: Checkpoint, report: AdjustReport, selection: _Selection
+) -> tuple[CheckpointMeta, MetricsLine]:
+    """What the adjusted checkpoint says of itself, and the line of its log."""
+    adjustment = _adjustment(request, checkpoint, report)
+    measured = metrics(selection.samples, selection.biases, known_old=request.old is not None)
+    meta = checkpoint.meta.model_copy(
+        update={
+            "adjustment": adjustment,
+            "metrics": measured,
+            "best_error": measured["val_error"],
+            "versions": versions(),
+            "git_commit": git_commit(),
+        }
+    )
+    place = {"epoch": max(meta.epoch, 1), "step": meta.global_step}
+    return meta, MetricsLine.model_validate(
+        {"event": "adjust", "adjustment": adjustment, **place, **measured}
     )
 
 

@@ -140,7 +140,7 @@ class _Written:
         content: of the file.
         meta: what it says of itself.
         program: the network that torch makes of it, of a format that is not read; else None.
-        checkpoint: the file read back, of other formats.
+        checkpoint: the file read back; of a format that is not read, the checkpoint that was exported.
     """
 
     content: bytes
@@ -148,13 +148,18 @@ class _Written:
     checkpoint: Checkpoint
     program: nn.Module | None = None
 
+    def network(self, device: torch.device) -> nn.Module:
+        """The network that answers as the file does."""
+        return load_onto(self.checkpoint, device) if self.program is None else self.program
+
 
 def _write(
     request: ExportRequest, checkpoint: Checkpoint, split: Split, model: nn.Module, path: Path
 ) -> _Written:
+    """Write a network to a path, and read it back as other programs will."""
     meta, data = checkpoint.meta, checkpoint.meta.recipe.data
 
-    def describe(content: str) -> ExportMeta:
+    def describe(content_digest: str) -> ExportMeta:
         return ExportMeta(
             class_names=meta.class_names,
             num_old=meta.num_old,
@@ -169,16 +174,16 @@ def _write(
             ),
             model=meta.recipe.model.model_copy(update={"pretrained": None}).model_dump(mode="json"),
             quantized=request.quantize,
-            content=content,
+            content=content_digest,
         )
 
     form = FORMATS[request.format]
     pictures = _calibration(split, data) if request.quantize == "int8" else None
-    said = form.write(ToWrite(model, data.image_size, describe, path, pictures))
+    written_meta = form.write(ToWrite(model, data.image_size, describe, path, pictures))
     content = path.read_bytes()
-    if form.load is not None:
-        return _Written(content, said, replace(checkpoint, path=path), form.load(content))
-    return _Written(content, said, load_checkpoint(path))
+    if form.load is None:  # a format that `load_checkpoint` reads
+        return _Written(content, written_meta, load_checkpoint(path))
+    return _Written(content, written_meta, replace(checkpoint, path=path), form.load(content))
 
 
 def _calibration(split: Split, data: DataRecipe) -> Tensor:
@@ -205,21 +210,23 @@ def _compare(
     target: Path,
     session: Session,
 ) -> ExportReport:
-    """Both on the validation pictures, on the CPU, in one pass."""
-    # What only says how pictures are loaded is the checkpoint's, so that both see the same ones.
-    exported = written.checkpoint
-    recipe = exported.meta.recipe
-    told, own = recipe.data, checkpoint.meta.recipe.data
-    assert (told.image_size, told.mean, told.std) == (own.image_size, own.mean, own.std)
-    same = exported.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": own})})
-    pair = {"checkpoint": checkpoint, "export": replace(exported, meta=same)}
+    """Compare the answers of checkpoint and export to the validation pictures, on the CPU, in one pass."""
+    # A file holds of the recipe for data only what programs need. With the whole one, which the checkpoint has,
+    # both see the same pictures.
+    recipe, data = written.checkpoint.meta.recipe, checkpoint.meta.recipe.data
+    assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
+        data.image_size,
+        data.mean,
+        data.std,
+    )
+    meta = written.checkpoint.meta.model_copy(update={"recipe": recipe.model_copy(update={"data": data})})
+    export = replace(written.checkpoint, meta=meta)
 
-    def load(each: Checkpoint, device: torch.device) -> nn.Module:
-        if each is pair["export"] and written.program is not None:
-            return written.program
-        return load_onto(each, device)
+    def load(which: Checkpoint, device: torch.device) -> nn.Module:
+        return written.network(device) if which is export else load_onto(which, device)
 
-    logits = compute_outputs(pair, split, replace(session, device="cpu"), part="val", load=load)
+    models = {"checkpoint": checkpoint, "export": export}
+    logits = compute_outputs(models, split, replace(session, device="cpu"), part="val", load=load)
     before, after = logits["checkpoint"], logits["export"]
     if bad := int((~np.isfinite(after)).any(axis=1).sum()):
         raise NonFiniteError(

@@ -45,19 +45,23 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
         CheckpointError: names two of them and what differs.
     """
     first = updates[0].run
-    seen: dict[int, RunAnswers] = {}
-    for update in updates:
-        run = update.run
-        mine, theirs = _split_key(run), _split_key(first)
-        twin = seen.setdefault(run.head.request.seed, run)
-        differs = [f"{key} {theirs[key]} or {mine[key]}" for key in mine if mine[key] != theirs[key]]
-        if not differs and run.head.split_fingerprint != twin.head.split_fingerprint:
-            first, differs = twin, [f"other pictures or classes with split seed {run.head.request.seed}"]
+    wanted = _split_key(first)
+    first_of_seed: dict[int, RunAnswers] = {}
+    for run in [update.run for update in updates]:
+        key, seed = _split_key(run), run.head.request.seed
+        differs = [f"{name} {wanted[name]} or {key[name]}" for name in key if key[name] != wanted[name]]
         if differs:
-            raise CheckpointError(
-                f"{run.folder}: is of another split than {first.folder} ({'; '.join(differs)}); compare runs "
-                "of one split, or group them with --by split"
-            )
+            raise _of_another_split(run, first, "; ".join(differs))
+        same_seed = first_of_seed.setdefault(seed, run)
+        if run.head.split_fingerprint != same_seed.head.split_fingerprint:
+            raise _of_another_split(run, same_seed, f"other pictures or classes with split seed {seed}")
+
+
+def _of_another_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
+    return CheckpointError(
+        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, or "
+        "group them with --by split"
+    )
 
 
 def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[str]]:
@@ -67,27 +71,46 @@ def count_once(updates: Sequence[Update], by: By) -> tuple[list[Update], list[st
     all that is kept of their answers tells; and as the same training done twice, on other threads for
     instance.
     """
-    seen: dict[tuple[str, ...], Update] = {}
+    counted: dict[_Identity, Update] = {}
     once, notes = [], []
     for update in updates:
-        head, settings, old = update.run.head, settings_of(update.run), update.old.head.digest
-        digest = answers_digest(update.run) + (head.split_fingerprint if by == "split" else "")
-        copy = ("copy", head.digest, head.split_fingerprint, old)
-        weights = ("weights", settings, digest, update.old_name or "")
-        seeded = json.dumps([head.split_fingerprint, head.teachers, update.run.recipe.runtime.seed])
-        training = ("training", settings, seeded, old)
-        same = {
-            copy: "is the model of",
-            weights: "has the weights of",
-            training: "is the same training (split, seed, settings, teachers) as",
-        }
-        again = next((key for key in same if key in seen), None)
+        identities = _identities(update, by)
+        again = next((identity for identity in identities if identity in counted), None)
         if again is not None:
-            notes.append(f"{update.run.folder}: left out: {same[again]} {seen[again].run.folder}")
+            notes.append(f"{update.run.folder}: left out: {again.means} {counted[again].run.folder}")
             continue
-        seen.update(dict.fromkeys(same, update))
+        for identity in identities:
+            counted[identity] = update
         once.append(update)
     return once, notes
+
+
+class _Identity(NamedTuple):
+    """A way in which two updates are the same one: where all of it is equal.
+
+    Attributes:
+        means: what the later one is to the earlier one, as a verb.
+        facts: that are equal.
+    """
+
+    means: str
+    facts: tuple[str, ...]
+
+
+def _identities(update: Update, by: By) -> list[_Identity]:
+    """The ways in which `count_once` knows an update again."""
+    run, old = update.run, update.old.head.digest
+    split, settings = run.head.split_fingerprint, settings_of(run)
+    weights = (settings, answers_digest(run), split if by == "split" else "", update.old_name or "")
+    training = json.dumps([split, run.head.teachers, run.recipe.runtime.seed])
+    return [
+        _Identity("is the model of", (run.head.digest, split, old)),
+        _Identity("has the weights of", weights),
+        _Identity(
+            "is the same training (split, seed, settings, teachers) as",
+            (settings, training, old),
+        ),
+    ]
 
 
 def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
@@ -116,41 +139,49 @@ def group_updates(updates: Sequence[Update], by: By) -> list[Group]:
 
 
 def _by_old_model(updates: Sequence[Update]) -> list[list[Update]]:
-    """Updates of one setting, those of other old models apart: of another setting, or two of one split."""
-    olds: dict[tuple[str, int], set[str]] = {}
+    """Updates of one setting, in a part for each kind of old model.
+
+    Where each split has one old model, old models of the same settings are of one kind: they differ as their
+    splits do. Where a split has two, each old model is a kind of its own.
+    """
+    old_models: dict[tuple[str, int], set[str]] = {}
     for update in updates:
         split = (update.run.head.split_fingerprint, update.run.head.request.seed)
-        olds.setdefault(split, set()).add(update.old.head.digest)
-    one_each = all(len(digests) == 1 for digests in olds.values())
+        old_models.setdefault(split, set()).add(update.old.head.digest)
+    one_a_split = all(len(digests) == 1 for digests in old_models.values())
     parts: dict[str, list[Update]] = {}
     for update in updates:
-        key = settings_of(update.old) if one_each else update.old.head.digest
-        parts.setdefault(key, []).append(update)
+        kind = settings_of(update.old) if one_a_split else update.old.head.digest
+        parts.setdefault(kind, []).append(update)
     return list(parts.values())
 
 
 def _titles(parts: Sequence[Sequence[Update]]) -> list[str]:
     """Names of rows of one setting: their runs' or method's, and where two are alike, old model or folder."""
-    titles = []
-    for updates in parts:
-        names = {update.run.folder.name for update in updates}
-        titles.append(names.pop() if len(names) == 1 else updates[0].run.recipe.method.name)
-    for end in (_old_model, _folder):
-        ends: dict[str, set[str]] = {}
-        for title, part in zip(titles, parts, strict=True):
-            ends.setdefault(title, set()).add(end(part))
-        titles = [
-            title + end(part) if len(ends[title]) > 1 else title
-            for title, part in zip(titles, parts, strict=True)
-        ]
-    return titles
+    titles = [_name_of_row(updates) for updates in parts]
+    with_old_models = _with_endings(titles, [_old_model_ending(updates) for updates in parts])
+    return _with_endings(with_old_models, [f", {updates[0].run.folder.parent}" for updates in parts])
 
 
-def _folder(updates: Sequence[Update]) -> str:
-    return f", {updates[0].run.folder.parent}"
+def _name_of_row(updates: Sequence[Update]) -> str:
+    """The name that all runs have, or else that of their method."""
+    name = updates[0].run.folder.name
+    all_have_it = all(update.run.folder.name == name for update in updates)
+    return name if all_have_it else updates[0].run.recipe.method.name
 
 
-def _old_model(updates: Sequence[Update]) -> str:
+def _with_endings(titles: Sequence[str], endings: Sequence[str]) -> list[str]:
+    """The titles, those with their ending that several rows have and that their endings tell apart."""
+    endings_of: dict[str, set[str]] = {title: set() for title in titles}
+    for title, ending in zip(titles, endings, strict=True):
+        endings_of[title].add(ending)
+    return [
+        title + ending if len(endings_of[title]) > 1 else title
+        for title, ending in zip(titles, endings, strict=True)
+    ]
+
+
+def _old_model_ending(updates: Sequence[Update]) -> str:
     """The end of a row's name that tells it from a row of the same setting and another old model."""
     old = updates[0].old
     return f", old {old.folder.name} {old.head.digest[:8]}"
@@ -175,7 +206,7 @@ def _seed_twice(updates: Sequence[Update]) -> bool:
 
 def several_old_models(groups: Sequence[Group]) -> list[str]:
     """A note on rows of one setting that stand apart since they replace other old models."""
-    names = [group.name for group in groups if group.name.endswith(_old_model(group.updates))]
+    names = [group.name for group in groups if group.name.endswith(_old_model_ending(group.updates))]
     if not names:
         return []
     return [f"{'; '.join(names)}: runs that replace other old models are no seeds of one row"]
@@ -193,27 +224,27 @@ def missing_seeds(groups: Sequence[Group]) -> list[str]:
 def _split_labels(updates: Sequence[Update]) -> dict[str, str]:
     """Names of the splits where several stand in one table, by their fingerprints.
 
-    Splits that differ in their seed alone have one name.
+    Splits that differ in their seed alone have one name. To the names of others that sound alike is added in
+    what they differ, and to those of splits that nothing tells apart, not even their seed, the fingerprint.
     """
-    runs = {update.run.head.split_fingerprint: update.run for update in updates}
-    kinds: dict[str, list[RunAnswers]] = {}
-    for run in runs.values():
-        kinds.setdefault(json.dumps(_split_key(run), sort_keys=True), []).append(run)
-    named = {run.head.split_fingerprint: _split_name(run) for run in runs.values()}
-    for kind, members in kinds.items():
-        alone = len({run.head.request.seed for run in members}) == len(members)
-        like = [key for key, others in kinds.items() if _split_name(others[0]) == _split_name(members[0])]
-        differs = sorted(
-            key for key in json.loads(kind) if len({json.dumps(json.loads(each)[key]) for each in like}) > 1
-        )
-        for run in members:
-            more = [f"{key} {_split_key(run)[key]}" for key in differs]
-            more += [] if alone else [run.head.split_fingerprint[:8]]
-            named[run.head.split_fingerprint] += "".join(f", {text}" for text in more)
-    return named
+    splits = {update.run.head.split_fingerprint: update.run for update in updates}
+    labels = {}
+    for fingerprint, run in splits.items():
+        key = _split_key(run)
+        alike = [other for other in splits.values() if _split_name(other) == _split_name(run)]
+        differs = [
+            name for name in sorted(key) if any(_split_key(other)[name] != key[name] for other in alike)
+        ]
+        parts = [_split_name(run), *(f"{name} {key[name]}" for name in differs)]
+        seeds = [other.head.request.seed for other in alike if _split_key(other) == key]
+        if len(set(seeds)) < len(seeds):
+            parts.append(fingerprint[:8])
+        labels[fingerprint] = ", ".join(parts)
+    return labels
 
 
 def _split_name(run: RunAnswers) -> str:
+    """The source of a split and its number of old classes, which several splits may share."""
     head = run.head
     return f"{head.request.source}, {head.num_old} of {len(head.class_names)} classes old"
 

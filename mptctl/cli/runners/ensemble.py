@@ -33,8 +33,9 @@ def train_members(flags: TrainingFlags, size: int, log: list[TrackerName] | None
         MptctlError: as `read_inputs` and `plan_ensemble`, and what a run raises.
     """
     trackers = require_trackers(log)
+    # An ensemble that goes on takes its recipe from its first member.
     inputs = read_inputs(flags, ENSEMBLE, member="0")
-    recipe = inputs.with_keys({"method.name": "no-treatment"}, ENSEMBLE_SEED_OFFSET)
+    recipe = inputs.with_keys({"method.name": "no-treatment"}, seed_offset=ENSEMBLE_SEED_OFFSET)
     folder = run_folder(flags.run_root, flags.name or ENSEMBLE)
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)

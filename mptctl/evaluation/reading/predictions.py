@@ -16,7 +16,7 @@ from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.reading.columns import as_text, class_names, first
 from mptctl.evaluation.reading.readers import find_parts, form_of
 from mptctl.evaluation.reading.row_reading import read_rows
-from mptctl.evaluation.reading.table import ArrayTable, Table, number_kind
+from mptctl.evaluation.reading.table import ArrayTable, Table, kind_of_ids
 from mptctl.files import OpenOutput, writing
 
 # Elements of logits that are looked at in one go: 8 MB in double precision, small beside any test set.
@@ -103,7 +103,7 @@ def build_predictions(
         DataError: parts that are missing, of unequal length, or contradict each other.
         NonFiniteError: rows of logits with NaN or plus infinity (minus infinity: never answered).
     """
-    kind = number_kind(np.asarray(ids))
+    kind = kind_of_ids(np.asarray(ids))
     ids, labels = as_text(ids, "id", name), as_text(labels, "label", name)
     if not len(ids):
         raise DataError(f"{name}: holds no sample; write one row per test sample")

@@ -11,7 +11,7 @@ import numpy as np
 from mptctl.errors import DataError, MptctlError, StorageError
 from mptctl.evaluation.reading.columns import COLUMNS, class_names, first, unreadable
 from mptctl.evaluation.reading.readers import form_of
-from mptctl.evaluation.reading.table import number_kind
+from mptctl.evaluation.reading.table import kind_of_ids
 from mptctl.evaluation.reading.workspace import free_memory, shown_size
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _joined(parts: Sequence[Path], read: Sequence[Columns]) -> Columns:
                 )
             whole[key] = columns[0]
             continue
-        kinds = {number_kind(column): part for part, column in zip(parts, columns, strict=True)}
+        kinds = {kind_of_ids(column): part for part, column in zip(parts, columns, strict=True)}
         if key != "logits" and len(kinds) > 1:
             examples = [f"{kind} in {part}" for kind, part in kinds.items()]
             raise DataError(

@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from mptctl.errors import DataError
 from mptctl.evaluation.reading.columns import first
@@ -30,6 +30,20 @@ class Names(NamedTuple):
     names: frozenset[str]
 
 
+class Correction(NamedTuple):
+    """A name in a wrong spelling, and the name that seems to be meant."""
+
+    wrong: str
+    right: str
+
+
+class _Holders(NamedTuple):
+    """The class lists and the models' labels that hold one name, by their places."""
+
+    lists: frozenset[int]
+    labels: frozenset[int]
+
+
 def check_spelling(models: Sequence[Predictions]) -> list[str]:
     """Refuse names of one class in two spellings, within a file and between files.
 
@@ -41,10 +55,9 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
         models: predictions of the same samples.
 
     Returns:
-        Warnings: labels of which some are numbers and some are names, and no class list holds all; and how
-            many answers
-        of which model are unknown, where these are few. Such an answer counts as wrong; it may be a class
-        without test samples.
+        Warnings. One, where some labels are numbers, some are names, and no class list holds them all. One
+            for each model of which few answers are unknown; they count as wrong, and may be classes without
+            test samples.
 
     Raises:
         DataError: names that differ only in form, places instead of names, or a model of which more than half
@@ -67,24 +80,25 @@ def check_spelling(models: Sequence[Predictions]) -> list[str]:
 def check_counted(models: Sequence[Predictions]) -> None:
     """Refuse labels beyond the columns of a model whose classes are the numbers of its columns.
 
-    They are sound only as classes that came after that model: other models know them, as far as models say
-    what they know, and somebody counts from 0.
+    Such a label may be a class that came after that model. It is taken for one where another model knows it.
+    Where some model does not say what it knows, it is taken for one if there is a class 0: labels that count
+    from 1, which also lie beyond the columns, have none.
 
     Raises:
         DataError: with how many, and the first three.
     """
-    silent = any(model.classes is None for model in models)
-    for model in reversed(models):
+    all_say_what_they_know = all(model.classes is not None for model in models)
+    for model in reversed(models):  # of several that are wrong the last is named
         if not model.counted or model.classes is None:
             continue
-        others = frozenset().union(*(m.classes or () for m in models if m is not model))
-        strange = labels_beyond(model.table.labels, len(model.classes))
-        if not silent:
-            strange = [label for label in strange if label not in others]
-        elif "0" in others or "0" in model.table.labels:
-            continue
-        if strange:
-            raise refused_labels(strange, model.table.labels, len(model.classes), model.name)
+        known_to_others = frozenset().union(*(m.classes or () for m in models if m is not model))
+        wrong = labels_beyond(model.table.labels, len(model.classes))
+        if all_say_what_they_know:
+            wrong = [label for label in wrong if label not in known_to_others]
+        elif "0" in known_to_others or "0" in model.table.labels:
+            wrong = []
+        if wrong:
+            raise refused_labels(wrong, model.table.labels, len(model.classes), model.name)
 
 
 def form(name: str) -> str:
@@ -111,17 +125,23 @@ def _without_point(name: str) -> str:
 
 
 def _check_types(labels: Sequence[Names]) -> None:
-    """Numbers as labels of one model and names as those of another are no labels of the same samples."""
+    """Refuse models of which one has only numbers as labels, and another only names."""
     model, _, names = labels[0]
-    for other, _, theirs in labels[1:]:
-        numbers = [{bool(NUMBER.fullmatch(name)) for name in found} for found in (names, theirs)]
-        if numbers in ([{True}, {False}], [{False}, {True}]):
+    kind = _numbers_or_names(names)
+    for other, _, other_names in labels[1:]:
+        other_kind = _numbers_or_names(other_names)
+        if {kind, other_kind} == {"numbers", "names"}:
             raise DataError(
-                f"{other}: its labels are {'numbers' if True in numbers[1] else 'names'}, such as "
-                f"{_shown(min(theirs))}, and those of {model} "
-                f"{'numbers' if True in numbers[0] else 'names'}, such as {_shown(min(names))}; use the same "
-                "labels"
+                f"{other}: its labels are {other_kind}, such as {_shown(min(other_names))}, and those of "
+                f"{model} {kind}, such as {_shown(min(names))}; use the same labels"
             )
+
+
+def _numbers_or_names(labels: frozenset[str]) -> Literal["numbers", "names", "both"]:
+    numbers = sum(NUMBER.fullmatch(label) is not None for label in labels)
+    if numbers == len(labels):
+        return "numbers"
+    return "both" if numbers else "names"
 
 
 def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
@@ -140,41 +160,55 @@ def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
 
 
 def _check_known(labels: Sequence[Names], lists: Sequence[Names], spellings: dict[str, list[str]]) -> None:
-    """Known names of one form must stand together in one list, or they are one class in two spellings."""
-    wrong = [pair for names in spellings.values() if len(names) > 1 for pair in _apart(names, labels, lists)]
-    if not wrong:
+    """Refuse known names of one form that are one class in two spellings, as `_clashes` finds them."""
+    all_labels = frozenset[str]().union(*(each.names for each in labels))
+    corrections = []
+    for names in [names for names in spellings.values() if len(names) > 1]:
+        for earlier, later in _clashes(names, labels, lists):
+            # A label is right; where both names are labels, the earlier one is called wrong.
+            later_is_right = later in all_labels
+            corrections.append(Correction(earlier, later) if later_is_right else Correction(later, earlier))
+    if not corrections:
         return
-    # The label is what is right; the odd name is the one that is none.
-    truths = frozenset[str]().union(*(each.names for each in labels))
-    pairs = [(one, other) if other in truths else (other, one) for one, other in wrong]
-    odd = pairs[0][0]
-    model, what, held = next(each for each in [*lists, *labels] if odd in each.names)
-    count = sum(name in held for name, _ in pairs)
+    # The message is about the first model that holds the first wrong name.
+    holder = next(each for each in [*lists, *labels] if corrections[0].wrong in each.names)
+    count = sum(each.wrong in holder.names for each in corrections)
     raise DataError(
-        f"{model}: {count} of its {what} spelled unlike the same name elsewhere ({_written_for(pairs)}); "
-        "write one spelling in all files, or both in one list of `classes` if they are two classes"
+        f"{holder.model}: {count} of its {holder.what} spelled unlike the same name elsewhere "
+        f"({_written_for(corrections)}); write one spelling in all files, or both in one list of `classes` "
+        "if they are two classes"
     )
 
 
-def _apart(
+def _clashes(
     names: Sequence[str], labels: Sequence[Names], lists: Sequence[Names]
 ) -> Iterator[tuple[str, str]]:
-    """Names of one form, each with the first one that it does not stand together with, in linear time.
+    """Pairs of names of one form that are one class: an earlier name and a later one, one pair a later name.
 
-    Names that stand in the same lists are of one kind: there are few kinds, however many names there are.
+    Two names are two classes where one class list holds both; or where the labels of one model do, and more
+    than a blank or `.0` tells them apart. A name is held only against the first of those that have the same
+    holders, which are few: so the time grows with the number of names, not with its square.
     """
-    kinds: dict[tuple[frozenset[int], frozenset[int]], str] = {}
-    writings: dict[str, dict[frozenset[int], str]] = {}
+    first_by_holders: dict[_Holders, str] = {}
+    first_by_writing_and_lists: dict[str, dict[frozenset[int], str]] = {}
     for name in names:
-        listed = frozenset(i for i, each in enumerate(lists) if name in each.names)
-        labelled = frozenset(i for i, each in enumerate(labels) if name in each.names)
-        alike = writings.setdefault(_without_point(_written(name)), {})
-        apart = [other for kind, other in alike.items() if not kind & listed]
-        apart += [other for kind, other in kinds.items() if not kind[0] & listed and not kind[1] & labelled]
-        if apart:
-            yield apart[0], name
-        alike.setdefault(listed, name)
-        kinds.setdefault((listed, labelled), name)
+        holders = _Holders(
+            lists=frozenset(i for i, each in enumerate(lists) if name in each.names),
+            labels=frozenset(i for i, each in enumerate(labels) if name in each.names),
+        )
+        written_alike = first_by_writing_and_lists.setdefault(_without_point(_written(name)), {})
+        clashing = [
+            other for other_lists, other in written_alike.items() if other_lists.isdisjoint(holders.lists)
+        ]
+        clashing += [
+            other
+            for its_holders, other in first_by_holders.items()
+            if its_holders.lists.isdisjoint(holders.lists) and its_holders.labels.isdisjoint(holders.labels)
+        ]
+        if clashing:
+            yield clashing[0], name
+        written_alike.setdefault(holders.lists, name)
+        first_by_holders.setdefault(holders, name)
 
 
 def _check_places(model: str, classes: frozenset[str], labels: frozenset[str]) -> None:
@@ -188,16 +222,19 @@ def _check_places(model: str, classes: frozenset[str], labels: frozenset[str]) -
 
 
 def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[str, list[str]]) -> str | None:
+    """Refuse unknown answers that are misspelled, places in a list, or too many; a warning for others."""
     unknown = Counter({a: n for a, n in model.table.answers.items() if a not in known})
     if not unknown:
         return None
     total = len(model)
-    near = [(answer, spellings[form(answer)][0]) for answer in unknown if form(answer) in spellings]
-    if near:
-        count = sum(unknown[answer] for answer, _ in near)
+    misspelled = [
+        Correction(answer, spellings[form(answer)][0]) for answer in unknown if form(answer) in spellings
+    ]
+    if misspelled:
+        count = sum(unknown[each.wrong] for each in misspelled)
         raise DataError(
             f"{model.name}: {count} of {total} predictions are spelled unlike the labels "
-            f"({_written_for(near)}); write them as the labels are written"
+            f"({_written_for(misspelled)}); write them as the labels are written"
         )
     numbers = [answer for answer in unknown if re.fullmatch("[0-9]+", form(answer))]
     places = [answer for answer in numbers if len(answer) < DIGITS and int(form(answer)) <= len(known)]
@@ -209,11 +246,7 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
         )
     count = unknown.total()
     if count > MOST * total:
-        short = {name[:60]: name for name in known}
-        nearest = [
-            (answer, short[difflib.get_close_matches(answer[:60], short, 1, cutoff=0)[0]])
-            for answer in list(unknown)[:3]
-        ]
+        nearest = [_nearest(answer, known) for answer in list(unknown)[:3]]
         raise DataError(
             f"{model.name}: {count} of {total} predictions, {len(unknown)} names, are no label and in no "
             f"list of classes; nearest: {_written_for(nearest)}; write the labels, or `classes`, all that "
@@ -226,13 +259,20 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
     )
 
 
-def _written_for(pairs: Sequence[tuple[str, str]]) -> str:
-    """The first three of some pairs as `'1.0' for '1'`; escaped where two would look the same."""
+def _nearest(answer: str, known: frozenset[str]) -> Correction:
+    """An answer and the known name that begins most like it; beginnings are compared, since it takes long."""
+    by_beginning = {name[:60]: name for name in known}
+    beginning = difflib.get_close_matches(answer[:60], by_beginning, 1, cutoff=0)[0]
+    return Correction(answer, by_beginning[beginning])
+
+
+def _written_for(corrections: Sequence[Correction]) -> str:
+    """The first three as `'1.0' for '1'`; escaped where two would look the same."""
     texts = []
-    for one, other in pairs:
-        alike = _written(one) == _written(other) and not (one + other).isascii()
-        texts.append(f"{_shown(one, alike)} for {_shown(other, alike)}")
-    return first([*texts])
+    for wrong, right in corrections:
+        alike = _written(wrong) == _written(right) and not (wrong + right).isascii()
+        texts.append(f"{_shown(wrong, alike)} for {_shown(right, alike)}")
+    return first(texts)
 
 
 def _shown(name: str, escaped: bool = False) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import itertools
 import weakref
 from collections import Counter
 from collections.abc import Sequence
@@ -128,11 +127,11 @@ def file_in_sql(path: Path) -> str:
     return quoted(glob.escape(str(path.resolve())))
 
 
-def number_kind(values: NDArray[Any]) -> IdKind:
-    """The kind of ids by the type of their array."""
-    if values.dtype.kind in "iuf":
-        return "integers"
-    plain = values.dtype.kind == "O" and all(
-        not isinstance(v, str | bytes) for v in itertools.islice(values, 1)
-    )
-    return "integers" if plain and len(values) else "text"
+def kind_of_ids(values: NDArray[Any]) -> IdKind:
+    """The kind of ids by the type of their array, of objects by that of the first.
+
+    Floats are taken for integers: `as_text` refuses those that are not whole numbers.
+    """
+    if values.dtype.kind == "O" and len(values):
+        return "text" if isinstance(values[0], str | bytes) else "integers"
+    return "integers" if values.dtype.kind in "iuf" else "text"

@@ -163,11 +163,13 @@ def _how_sure(trial: Trial, report: TuneReport) -> str:
 def _limit(report: TuneReport) -> str:
     """The bound or the budget that the choice had to keep."""
     if report.max_nfr is not None:
-        series, sure = len(series_of(report.trials)), report.budget.confidence
-        level = f"{100 * report.budget.level(series):.6g} %"
-        each = f"{level} for each epoch of a series of k: {series} x {report.epochs}"
+        # Trials that differ in k alone are a series; the confidence is shared out among all series and epochs.
+        series_count = len(series_of(report.trials))
+        confidence = f"{100 * report.budget.confidence:g} % confidence"
+        level = f"{100 * report.budget.level(series_count):.6g} %"
+        share = f"{level} for each epoch of a series of k: {series_count} x {report.epochs}"
         return (
-            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {100 * sure:g} % confidence ({each}). "
+            f"Budget: NFR of at most {100 * report.max_nfr:g} % with {confidence} ({share}). "
             "Trials are taken from the largest k down, and the first whose bound is above the budget ends "
             "that."
         )
