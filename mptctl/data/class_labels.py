@@ -44,9 +44,10 @@ def read_class_labels(path: Path, classes: Sequence[str]) -> tuple[dict[str, str
             raise UsageError(
                 f"{where}: line {number}: {label or name!r} alone; write an id and a name a line"
             )
-        if found.setdefault(label, name) != name:
+        earlier_name = found.setdefault(label, name)
+        if earlier_name != name:
             raise UsageError(
-                f"{where}: line {number}: {label} has two names, {found[label]!r} and {name!r}; keep one"
+                f"{where}: line {number}: {label} has two names, {earlier_name!r} and {name!r}; keep one"
             )
     labels = {label: found[label] for label in classes if label in found}
     if not labels:

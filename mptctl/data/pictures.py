@@ -33,7 +33,15 @@ def _decoder() -> Callable[..., Tensor] | None:
     from torchvision.io import ImageReadMode  # registers the operator
 
     operator = getattr(torch.ops.image, "decode_image", None)
-    return None if operator is None else lambda encoded: operator(encoded, ImageReadMode.RGB.value, False)
+    if operator is None:
+        return None
+
+    def decode_as_rgb(encoded: Tensor) -> Tensor:
+        rotate_as_exif_says = False
+        decoded: Tensor = operator(encoded, ImageReadMode.RGB.value, rotate_as_exif_says)
+        return decoded
+
+    return decode_as_rgb
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:

@@ -239,17 +239,13 @@ def _refuse_in_the_way(folder: Path, kind: Kind) -> None:
         if inner is not None and stat.S_ISDIR(mode) and not inner.whole:
             _refuse_in_the_way(item, inner)
         # Where our folders have any name, as trials have, what has another form is just not ours.
-        wanted = (
-            stat.S_ISREG
-            if kind.is_file_of_ours(item.name)
-            else stat.S_ISDIR
-            if item.name in kind.folders
-            else None
-        )
-        if wanted is not None and not wanted(mode):
-            what = "file" if wanted is stat.S_ISREG else "folder"
+        if kind.is_file_of_ours(item.name):
+            wanted, is_wanted = "file", stat.S_ISREG(mode)
+        else:
+            wanted, is_wanted = "folder", stat.S_ISDIR(mode) or item.name not in kind.folders
+        if not is_wanted:
             raise UsageError(
-                f"{item}: is not the {what} that would be written; move it away, or use another --name"
+                f"{item}: is not the {wanted} that would be written; move it away, or use another --name"
             )
 
 

@@ -152,8 +152,11 @@ def _odd_tensor(value: Any) -> str | None:
         if value.numel() * value.itemsize > value.untyped_storage().nbytes():
             return f"holds a tensor of {value.numel():,} numbers that stores fewer"
         return None
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return next((odd for item in items if (odd := _odd_tensor(item)) is not None), None)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        return None
+    return next((odd for odd in map(_odd_tensor, value) if odd is not None), None)
 
 
 def _globals_in_pickle(path: Path) -> set[str]:

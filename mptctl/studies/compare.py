@@ -151,7 +151,8 @@ def _rows(groups: Sequence[Group], by: By, base: Group | None, *, moved: bool) -
     noise: dict[int, list[Column]] = {i: [] for i in range(len(rows))}
     most = max(len(group.updates) for group in groups)
     for column in COLUMNS:
-        means = {i: m for i, row in enumerate(rows) if (m := getattr(row, column).mean) is not None}
+        mean_of_row = {i: getattr(row, column).mean for i, row in enumerate(rows)}
+        means = {i: mean for i, mean in mean_of_row.items() if mean is not None}
         if not means:
             continue
         # A row of fewer seeds is not held against rows of more, unless there is none of all seeds.

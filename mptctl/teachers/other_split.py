@@ -24,10 +24,12 @@ def judge_splits(split: Split, metas: Mapping[Path, CheckpointMeta]) -> list[str
     Raises:
         CheckpointError: a teacher's split divides the same source otherwise.
     """
-    return [warning for path, meta in metas.items() if (warning := _judge(path, meta, split)) is not None]
+    warnings = [_warning(path, meta, split) for path, meta in metas.items()]
+    return [warning for warning in warnings if warning is not None]
 
 
-def _judge(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
+def _warning(path: Path, meta: CheckpointMeta, split: Split) -> str | None:
+    """The warning for one teacher; raises where its split divides the same source otherwise."""
     if meta.split_fingerprint in (None, split.fingerprint, split.file.extends):
         return None
     theirs = _split_beside(path, meta)

@@ -136,7 +136,8 @@ def is_search(folder: Path) -> bool:
 
 def is_trial(folder: Path) -> bool:
     """Says if a folder among the trials was written by one, also by one that failed before it began."""
-    return {item.name for item in RUN.contents(folder)} <= {ERROR_NAME} or is_run(folder)
+    holds_at_most_an_error = all(item.name == ERROR_NAME for item in RUN.contents(folder))
+    return holds_at_most_an_error or is_run(folder)
 
 
 TRIAL = Kind("trial", files=(*RUN.files, ERROR_NAME), folders=RUN.folders, marked=is_trial)

@@ -87,17 +87,19 @@ class ResidentLoader(Loader):
                 yield self._gather(job)
             return
 
-        def work() -> Batch | None:
+        def next_batch() -> Batch | None:
             job = next(jobs, None)
             return None if job is None else self._gather(job)
 
         # One thread takes the jobs in order, so many batches ahead.
         pool = ThreadPoolExecutor(1, thread_name_prefix="mptctl-resident", initializer=single_threaded)
         try:
-            ahead = deque(pool.submit(work) for _ in range(self.plan.data.prefetch + 1))
-            while (batch := ahead.popleft().result()) is not None:
-                ahead.append(pool.submit(work))
+            ahead = deque(pool.submit(next_batch) for _ in range(self.plan.data.prefetch + 1))
+            batch = ahead.popleft().result()
+            while batch is not None:
+                ahead.append(pool.submit(next_batch))
                 yield batch
+                batch = ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -185,10 +187,11 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
 
 
 def _load(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
+    """Pictures that were kept, mapped; None where the file is not there, damaged, or of another shape."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except (FileNotFoundError, ValueError, EOFError):
-        return None  # not there, or damaged: made again
+        return None
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
     return found if found.shape == shape and found.dtype == np.uint8 else None

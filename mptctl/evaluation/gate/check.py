@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from mptctl.errors import DataError
@@ -71,11 +71,10 @@ def check_gate(
     every = [Scope("", counts, limits, waived), *scopes]
     held = [_check(scope, kind, limit) for scope in every for kind, limit in scope.limits.given()]
     checks = [*(_conditions(counts, limits, identical, unfinished) if held or rules else []), *held, *rules]
-    answers = {check.answer for check in checks}
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),
-        answer="fail" if "fail" in answers else "undecided" if "undecided" in answers else "pass",
+        answer=_worst(check.answer for check in checks),
         failed=[check.name for check in checks if not check.passed],
         checks=checks,
         limits=[
@@ -85,6 +84,12 @@ def check_gate(
         ],
         waivers=list(waivers),
     )
+
+
+def _worst(answers: Iterable[Decision]) -> Decision:
+    """The answer of a gate: that of its worst check."""
+    from_best_to_worst: tuple[Decision, ...] = ("pass", "undecided", "fail")
+    return max(answers, key=from_best_to_worst.index, default="pass")
 
 
 def _conditions(
@@ -117,10 +122,12 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     flips = counts.negative_flips - waived
     value, level = kind.value(counts, flips), limits.confidence
     interval = kind.interval(counts, flips, level) if level is not None and value is not None else None
-    tested = interval[1] if interval else value if level is None else None
-    answer: Decision = "fail"
-    if tested is not None:
-        answer = decide(interval or (tested, tested), limit)
+    if level is None and value is not None:
+        tested, answer = value, decide((value, value), limit)
+    elif interval is not None:
+        tested, answer = interval[1], decide(interval, limit)
+    else:
+        tested, answer = None, "fail"
     unit = kind.unit(100 * limit)
     shown = "n/a" if value is None else f"{100 * value:.2f} {kind.unit()}"
     beside = []
@@ -135,7 +142,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     if answer == "undecided" and level is not None:
         more = more_samples(counts, flips, kind, level, limit)
     of = f" of {scope.name}" if scope.name else ""
-    said = f"{kind.title}{of} {shown} {_word(answer, tested)} the limit of {100 * limit:g} {unit}"
+    said = f"{kind.title}{of} {shown} {_outcome_as_verb(answer, tested)} the limit of {100 * limit:g} {unit}"
     if answer == "undecided":
         said += f"; {_samples_needed(more, scope.name)}"
     return GateCheck(
@@ -153,7 +160,7 @@ def _check(scope: Scope, kind: LimitKind, limit: float) -> GateCheck:
     )
 
 
-def _word(answer: Decision, tested: float | None) -> str:
+def _outcome_as_verb(answer: Decision, tested: float | None) -> str:
     if tested is None:
         return "is not defined here, which does not keep"
     return {"pass": "is within", "fail": "exceeds", "undecided": "is undecided: the interval contains"}[

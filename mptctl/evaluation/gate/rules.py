@@ -154,11 +154,12 @@ def _covered(source: SliceSource, waivers: Sequence[Waiver]) -> list[frozenset[s
 
 
 def _expired(row: WaiverRow, flips: Sequence[str]) -> GateCheck:
+    still_need = "1 flip still needs" if len(flips) == 1 else f"{len(flips):,} flips still need"
     return failed_condition(
         "expired-waiver",
         f"the waiver of {shown(row.name)} ({shown(row.owner)}: {shown(row.reason)}) expired on "
-        f"{row.expires}, and {len(flips):,} flip{'s' * (len(flips) > 1)} still need{'s' * (len(flips) == 1)} "
-        f"it ({first(flips)}); renew it, or mend the model",
+        f"{row.expires}, and {still_need} it "
+        f"({first(flips)}); renew it, or mend the model",
     )
 
 

@@ -31,8 +31,7 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
         DataError: no array, or one of another number of dimensions.
     """
     if value is None or isinstance(value, str | bytes | Mapping | Set):
-        what = "nothing" if value is None else "a text" if isinstance(value, str) else f"a {_kind(value)}"
-        raise DataError(f"{name}: {what}, which is no array; {GIVE}")
+        raise DataError(f"{name}: {_kind_in_words(value)}, which is no array; {GIVE}")
     try:
         found = _stacked(_converted(value, name), name)
     except DataError:
@@ -46,6 +45,12 @@ def as_array(value: Any, name: str, dimensions: tuple[int, ...] = (1, 2)) -> NDA
     if found.ndim not in dimensions:
         raise DataError(f"{name}: has shape {found.shape}; {GIVE}")
     return without_column(found)
+
+
+def _kind_in_words(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return "a text" if isinstance(value, str) else f"a {_kind(value)}"
 
 
 def _kind(value: Any) -> str:

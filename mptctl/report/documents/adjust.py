@@ -25,9 +25,9 @@ def describe_adjustment(report: AdjustReport, labels: Mapping[str, str] | None =
             f"NLL {number(before.nll, '.4g')} -> {number(after.nll, '.4g')}"
         )
     if after.nfr is not None:
-        held = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)" * (
-            report.max_nfr is not None
-        )
+        held = ""
+        if report.max_nfr is not None:
+            held = f" (at most {percent(after.bound)} with {100 * report.confidence:g} % confidence)"
         lines.append(
             f"NFR        {percent(before.nfr)} -> {percent(after.nfr)}, {after.flips:,} of "
             f"{after.samples_old:,} validation pictures of old classes{held}"

@@ -240,7 +240,12 @@ def _against(comparison: Comparison, base: str) -> str:
         found = (row.differences or {}).get("nfr")
         if found is None or found.low is None or found.high is None:
             continue
-        (fewer if found.high < 0 else more if found.low > 0 else either).append(_called(row))
+        if found.high < 0:
+            fewer.append(_called(row))
+        elif found.low > 0:
+            more.append(_called(row))
+        else:
+            either.append(_called(row))
     if not fewer + more + either:
         return ""
     said = f"Fewer flips than {base}{_at(comparison)}: {some(fewer) if fewer else 'none'}"

@@ -50,8 +50,8 @@ def _accuracy(axes: Axes, runs: Sequence[Discriminability]) -> None:
 def _spread(axes: Axes, runs: Sequence[Discriminability]) -> None:
     looks = (("base classes", "base", OLD, "o"), ("novel classes", "novel", NEW, "^"))
     for label, key, colour, mark in looks:
-        found = [(run.margin, spread.ratio) for run in runs if (spread := getattr(run, key)) is not None]
-        points = [(margin, ratio) for margin, ratio in found if ratio is not None]
+        spreads = [(run.margin, getattr(run, key)) for run in runs]
+        points = [(margin, spread.ratio) for margin, spread in spreads if spread and spread.ratio is not None]
         if points:
             axes.plot(*zip(*points, strict=True), color=colour, marker=mark, linewidth=1.2, label=label)
     axes.set_ylim(bottom=0)

@@ -56,12 +56,13 @@ def showing_progress(session: Session) -> Iterator[Session]:
 
 def throttled_log(say: Callable[[str], None]) -> Progress:
     """Says now and then how far each pass is."""
-    last: dict[str, float] = {}
+    last_time: dict[str, float] = {}
 
     def tell(what: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if now - last.setdefault(what, now) >= LOG_SECONDS:
-            last[what] = now
+        begun_or_said = last_time.setdefault(what, now)
+        if now - begun_or_said >= LOG_SECONDS:
+            last_time[what] = now
             say(f"{what}: {done:,} of {total:,}")
 
     return tell

@@ -56,9 +56,9 @@ def print_parts(parts: Iterable[Note | Table], console: Console) -> None:
 def print_table(table: Table, console: Console) -> None:
     """Print a table with its title, its sentence and its legend."""
     if table.title:
-        more = f" ({len(table.rows)} of {table.total:,}; --rows 0 shows all)" * (
-            len(table.rows) < table.total
-        )
+        more = ""
+        if len(table.rows) < table.total:
+            more = f" ({len(table.rows)} of {table.total:,}; --rows 0 shows all)"
         console.print(words(f"{table.title}{more}", "bold"), highlight=False)
     if table.sentence:
         console.print(words(table.sentence), highlight=False)
