@@ -129,9 +129,9 @@ class _Packing:
             ThreadPoolExecutor(usable_cores(), initializer=single_threaded) as pool,
         ):
             try:
-                for chunk in pool.map(self._chunk, chunks):
+                for chunk in pool.map(self._pack_chunk, chunks):
                     done += chunk
-                    self._append(lines, chunk)
+                    self._write_lines_of_new(lines, chunk)
                     progress("packing", len(done), len(paths))
             except BaseException:
                 # Leaving the pool waits for its threads: after Ctrl-C or on a full disk none begins another
@@ -140,7 +140,7 @@ class _Packing:
                 raise
         return done
 
-    def _append(self, lines: io.BufferedWriter, chunk: list[PackedFile | _Bad]) -> None:
+    def _write_lines_of_new(self, lines: io.BufferedWriter, chunk: list[PackedFile | _Bad]) -> None:
         new = [
             item for item in chunk if isinstance(item, PackedFile) and self.before.get(item.path) is not item
         ]
@@ -153,10 +153,10 @@ class _Packing:
             lines.raw.close()
             raise storage_error(self.out / FILES_NAME, error) from error
 
-    def _chunk(self, paths: list[str]) -> list[PackedFile | _Bad]:
-        return [self._one(path) for path in paths if not self._given_up.is_set()]
+    def _pack_chunk(self, paths: list[str]) -> list[PackedFile | _Bad]:
+        return [self._pack_picture(path) for path in paths if not self._given_up.is_set()]
 
-    def _one(self, path: str) -> PackedFile | _Bad:
+    def _pack_picture(self, path: str) -> PackedFile | _Bad:
         file = self.before.get(path)
         if file is not None and self._holds(file):
             return file

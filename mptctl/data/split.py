@@ -277,7 +277,7 @@ def split_of(
         fingerprint=fingerprint_of(manifest, classes.names, classes.num_old),
         request_digest=digest_of(request),
     )
-    return _join(file, manifest, run_root)
+    return _with_labels(file, manifest, run_root)
 
 
 def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
@@ -325,18 +325,18 @@ def load_split(run_root: Path) -> Split:
         UsageError: there is none.
         DataError: it is damaged, was edited, or its manifest is that of another split.
     """
-    content = _read(run_root)
+    content = _read_split_file(run_root)
     while True:
         try:
             return _parse(content, run_root)
         except DataError:
-            now = _read(run_root)
+            now = _read_split_file(run_root)
             if now == content:
                 raise
             content = now  # another process has replaced the split in between
 
 
-def _read(run_root: Path) -> bytes:
+def _read_split_file(run_root: Path) -> bytes:
     path = run_root / SPLIT_NAME
     try:
         return path.read_bytes()
@@ -353,12 +353,13 @@ def _parse(content: bytes, run_root: Path) -> Split:
     manifest = load_manifest(run_root / file.manifest, None if root is None else Path(root))
     refuse_edited(file, manifest, path)
     try:
-        return _join(file, manifest, run_root)
+        return _with_labels(file, manifest, run_root)
     except UsageError as error:
         raise DataError(f"{path}: {error}; {REPAIR}") from error
 
 
-def _join(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
+def _with_labels(file: SplitFile, manifest: Manifest, run_root: Path) -> Split:
+    """The split whose labels number the classes in the order of its file, not of its manifest."""
     classes = ClassSplit(tuple(file.class_names), file.num_old)
     labels = label_map(manifest.class_names, classes.names)[manifest.labels]
     return Split(file, manifest, classes, labels, file.fingerprint, run_root)

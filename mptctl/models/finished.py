@@ -39,7 +39,7 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     optim = meta.recipe.optim
     file = path.resolve()
     run = RunDir(file.parent)
-    lines = _lines(run)
+    lines = _log_or_nothing(run)
     if lines and not came_to_end(lines):
         total = next((line.total_steps for line in reversed(lines) if line.total_steps is not None), None)
         at = "" if total is None else f", stopped at step {lines[-1].step:,} of {total:,}"
@@ -62,7 +62,7 @@ def unfinished(path: Path, meta: CheckpointMeta) -> Unfinished | None:
     )
 
 
-def _lines(run: RunDir) -> list[MetricsLine]:
+def _log_or_nothing(run: RunDir) -> list[MetricsLine]:
     try:
         return read_metrics(run.metrics)
     except (OSError, CheckpointError):

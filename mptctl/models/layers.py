@@ -27,17 +27,18 @@ class _Part(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, rows: range, columns: range) -> Tensor:
         ctx.shape, ctx.strides, ctx.rows, ctx.columns = weight.shape, weight.stride(), rows, columns
-        return _part(weight, rows, columns)
+        return _cut(weight, rows, columns)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = gradients
         whole = gradient.new_empty_strided(ctx.shape, ctx.strides).zero_()
-        _part(whole, ctx.rows, ctx.columns).copy_(gradient)
+        _cut(whole, ctx.rows, ctx.columns).copy_(gradient)
         return whole, None, None
 
 
-def _part(weight: Tensor, rows: range, columns: range) -> Tensor:
+def _cut(weight: Tensor, rows: range, columns: range) -> Tensor:
+    """A view of some rows and columns of a convolution's weights."""
     return weight[:, :, rows.start : rows.stop, columns.start : columns.stop]
 
 
@@ -54,15 +55,17 @@ class TrimmedConv2d(nn.Conv2d):
         # Not measured on a GPU; and a graph that is traced for others keeps the network's own convolutions.
         if input.device.type != "cpu" or torch.compiler.is_compiling():
             return super().forward(input)
-        rows, columns = map(rows_that_meet, input.shape[-2:], self.kernel_size, self.stride, self._sides)
+        rows, columns = map(
+            rows_that_meet, input.shape[-2:], self.kernel_size, self.stride, self._padding_sides
+        )
         if (len(rows), len(columns)) == self.kernel_size:
             return super().forward(input)
         met = _Part.apply(self.weight, rows, columns)
-        padding = (self._sides[0] - rows.start, self._sides[1] - columns.start)
+        padding = (self._padding_sides[0] - rows.start, self._padding_sides[1] - columns.start)
         return F.conv2d(input, met, self.bias, self.stride, padding, self.dilation, self.groups)
 
     @property
-    def _sides(self) -> tuple[int, int]:
+    def _padding_sides(self) -> tuple[int, int]:
         assert not isinstance(self.padding, str)
         return self.padding[0], self.padding[1]
 
@@ -154,9 +157,9 @@ def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> No
         for block in model.get_submodule(name).children():
             # A part of the block, so that the names of its weights stay.
             block.add_module("drop_block", DropBlock(rate, size))
-            block.register_forward_hook(_drop)
+            block.register_forward_hook(_drop_from_output)
 
 
-def _drop(block: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+def _drop_from_output(block: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
     dropped: Tensor = block.get_submodule("drop_block")(output)
     return dropped

@@ -72,7 +72,7 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
         )
     answers = _ask(folder, checkpoint, split, session)
     if own is not None and own.fingerprint == split.fingerprint:
-        _keep(answers)
+        _keep_if_it_can_be_written(answers)
     return answers
 
 
@@ -82,22 +82,22 @@ def _counted_again(kept: RunAnswers, checkpoint: Checkpoint) -> RunAnswers:
     steps, _ = steps_of(kept.folder)
     if None not in work.teachers.values() and work.pictures == (None if steps is None else steps * batch):
         return kept
-    counted = _count(kept.folder, checkpoint)
+    counted = _count_work(kept.folder, checkpoint)
     if counted == work:
         return kept
     answers = replace(kept, head=kept.head.model_copy(update={"work": counted}))
-    _keep(answers)
+    _keep_if_it_can_be_written(answers)
     return answers
 
 
-def _count(folder: Path, checkpoint: Checkpoint) -> RunWork:
+def _count_work(folder: Path, checkpoint: Checkpoint) -> RunWork:
     teachers = checkpoint.meta.teachers
     return count_run(
         folder, checkpoint.meta, {name: find_by_digest(digest, folder) for name, digest in teachers.items()}
     )
 
 
-def _keep(answers: RunAnswers) -> None:
+def _keep_if_it_can_be_written(answers: RunAnswers) -> None:
     with suppress(StorageError):  # what cannot be kept is asked again the next time
         write_answers(answers)
 
@@ -155,7 +155,7 @@ def _ask(folder: Path, checkpoint: Checkpoint, split: Split, session: Session) -
         num_known=len(meta.class_names),
         request=split.file.request,
         split_fingerprint=split.fingerprint,
-        work=_count(folder, checkpoint),
+        work=_count_work(folder, checkpoint),
         calibration=_calibration(asked["test"], asked.get("val")),
     )
     return RunAnswers(folder, meta.recipe, head, answers("val"), answers("test"))

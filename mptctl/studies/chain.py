@@ -136,7 +136,7 @@ def report_chains(folders: Sequence[Path], session: Session = Session()) -> Chai
             seed=models[0].head.request.seed,
             run=str(models[0].folder),
             classes=models[0].head.num_known,
-            er_all=_error(models[0]),
+            er_all=_error_on_known_classes(models[0]),
         )
         chains.append(_rows(models))
     chains.sort(key=lambda rows: (rows[0].seed, METHOD_NAMES.index(rows[-1].method), rows[-1].name))
@@ -215,7 +215,7 @@ def _rows(models: Sequence[RunAnswers]) -> list[ChainRow]:
                 generation=generation,
                 run=str(now.folder),
                 classes=known[generation],
-                er_all=_error(now),
+                er_all=_error_on_known_classes(now),
                 flips_before=rate(counts.negative_flips, counts.total),
                 flips_first=rate(flips.new + flips.lasting, n),
                 new=rate(flips.new, n),
@@ -231,7 +231,7 @@ def _right(model: RunAnswers, classes: int) -> BoolArray:
     return model.test.right()[model.test.label < classes]
 
 
-def _error(model: RunAnswers) -> Rate:
+def _error_on_known_classes(model: RunAnswers) -> Rate:
     right = _right(model, model.head.num_known)
     return rate(int((~right).sum()), len(right))
 

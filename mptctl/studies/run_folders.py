@@ -41,7 +41,7 @@ def _what_it_holds_instead(folder: Path) -> str:
     if not runs_of_chain(folder):
         return f"{folder} holds no run that has come to a checkpoint"
     # Folders of seeds and generations have numbers for names.
-    studies = [each.name for each in _folders(folder) if not each.name.isdecimal() and runs_of_chain(each)]
+    studies = [each.name for each in _folders_in(folder) if not each.name.isdecimal() and runs_of_chain(each)]
     if studies:
         return f"{folder} holds studies; name one of them: {some(studies)}"
     return f"{folder}: its runs lie in generations; show them with mptctl chain"
@@ -55,23 +55,23 @@ def runs_below(folder: Path) -> list[Path]:
     """
     if is_run_folder(folder):
         return [folder]
-    inside = _folders(folder)
+    inside = _folders_in(folder)
     runs = [each for each in inside if is_run_folder(each)]
-    return runs or [run for each in inside for run in _folders(each) if is_run_folder(run)]
+    return runs or [run for each in inside for run in _folders_in(each) if is_run_folder(run)]
 
 
 def runs_of_chain(folder: Path, depth: int = 3) -> list[Path]:
     """Every run folder below one, in the order of their names; seed, generation and run are so deep."""
     if is_run_folder(folder):
         return [folder]
-    return [run for each in _folders(folder) if depth for run in runs_of_chain(each, depth - 1)]
+    return [run for each in _folders_in(folder) if depth for run in runs_of_chain(each, depth - 1)]
 
 
 def find_by_digest(digest: str, beside: Path) -> Path | None:
     """Finds a run by its checkpoint's digest among those beside a run and their ensembles; None if absent."""
-    siblings = _folders(beside.absolute().parent)
+    siblings = _folders_in(beside.absolute().parent)
     candidates = siblings + [
-        member for each in siblings if not is_run_folder(each) for member in _folders(each)
+        member for each in siblings if not is_run_folder(each) for member in _folders_in(each)
     ]
     for run in candidates:
         if is_run_folder(run) and _digest_or_none(run) == digest:
@@ -101,7 +101,7 @@ def _what_it_says(folder: Path) -> tuple[str, dict[str, str]]:
     best = folder / "best.pt"
     if best.is_file():
         status = best.stat()
-        return _read(best, status.st_mtime_ns, status.st_size)
+        return _read_checkpoint(best, status.st_mtime_ns, status.st_size)
     head = kept_answers(folder).head
     return head.digest, head.teachers
 
@@ -128,7 +128,7 @@ def _digest_or_none(folder: Path) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def _read(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
+def _read_checkpoint(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
     """Kept by time and size of the file, so that each checkpoint is read once in a comparison."""
     from mptctl.models.checkpoint import load_checkpoint
 
@@ -136,7 +136,8 @@ def _read(best: Path, mtime: int, size: int) -> tuple[str, dict[str, str]]:
     return checkpoint.digest, checkpoint.meta.teachers
 
 
-def _folders(where: Path) -> list[Path]:
+def _folders_in(where: Path) -> list[Path]:
+    """The folders in a folder, numbers in their names in the order of numbers."""
     if not where.is_dir():
         return []
     folders = [path for path in where.iterdir() if path.is_dir() and path.name != NOT_A_RUN]

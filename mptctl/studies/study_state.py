@@ -110,11 +110,12 @@ def standings(runs: Sequence[PlannedRun], splits: Mapping[str, Split]) -> dict[s
     digests: dict[str, str] = {}
     for run in runs:
         split = splits.get(run.place)
-        standing[run.key] = "missing" if split is None else _standing(run, split, digests)
+        standing[run.key] = "missing" if split is None else _check_run(run, split, digests)
     return standing
 
 
-def _standing(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:
+def _check_run(run: PlannedRun, split: Split, digests: dict[str, str]) -> Standing:
+    """The standing of a run whose teachers were looked at; adds the digest of a finished one to `digests`."""
     request = run.request(split)
     folder = RunDir(request.folder)
     # A study that was killed has workers that end within two seconds.

@@ -94,7 +94,7 @@ def count_run(folder: Path, meta: CheckpointMeta, teachers: Mapping[str, Path | 
         pictures=None if steps is None else steps * batch,
         taught_pictures=None if steps is None else max(0, steps - late) * batch,
         teachers={
-            name: _teacher(name, teachers.get(name), is_asked=name in asked)
+            name: _count_teacher(name, teachers.get(name), is_asked=name in asked)
             for name in meta.teachers
             if name in asked | begun
         },
@@ -140,7 +140,8 @@ def metrics_of(folder: Path) -> list[MetricsLine]:
         return parse_metrics(stream.read(), packed)
 
 
-def _teacher(name: str, folder: Path | None, *, is_asked: bool) -> TeacherWork | None:
+def _count_teacher(name: str, folder: Path | None, *, is_asked: bool) -> TeacherWork | None:
+    """The work of a teacher: to answer, where it is asked, and to be trained. None where it is not there."""
     from mptctl.models.checkpoint import load_checkpoint
     from mptctl.teachers.source import role_of
 

@@ -48,7 +48,7 @@ class CacheBudget:
         """A note that names the folder and the largest size of kept answers; none where none are kept."""
         if not self._reserved:
             return []
-        size = _size(sum(self._reserved.values()))
+        size = _in_words(sum(self._reserved.values()))
         return [f"teacher logits are kept in {self.folder}: up to {size} ({self._runtime.cache_precision})"]
 
     def reserve(self, needed: dict[Path, int]) -> None:
@@ -63,7 +63,7 @@ class CacheBudget:
         total, limit = sum(self._reserved.values()), self._runtime.cache_limit_gb
         if total > limit * 1e9:
             raise UsageError(
-                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_size(total)}; "
+                f"runtime.cache_limit_gb {limit:g}: the teacher logits of this run take {_in_words(total)}; "
                 "raise it, or train without the cache"
             )
         if self.folder.is_dir():
@@ -102,7 +102,7 @@ class CacheBudget:
         if together > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
-                f"{_size(sum(others.values()))} of {self.folder}, with this one it is {_size(together)}; "
+                f"{_in_words(sum(others.values()))} of {self.folder}, with this one it is {_in_words(together)}; "
                 "raise it, wait for them, or train without the cache"
             )
 
@@ -186,5 +186,5 @@ def _on_disk(folder: Path) -> tuple[int, float]:
     return sum(s.st_blocks * 512 for s in states), max((s.st_mtime for s in states), default=0.0)
 
 
-def _size(count: int) -> str:
+def _in_words(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"

@@ -50,10 +50,10 @@ class LogitFiles:
 
     def read(self, epoch: int, start: int, index: NDArray[np.int64]) -> NDArray[Any] | None:
         """(B, width) logits of the batch that begins at ``start``; None where they are missing or damaged."""
-        file, path = self._file(epoch)
+        file, path = self._open_file(epoch)
         try:
             digest = os.pread(file, DIGEST_BYTES, start * DIGEST_BYTES)
-            payload = bytearray(os.pread(file, len(index) * self._row_bytes, self._offset(start)))
+            payload = bytearray(os.pread(file, len(index) * self._row_bytes, self._offset_of_logits(start)))
         except OSError as error:
             raise storage_error(path, error) from error
         if digest != self._digest(epoch, start, index, payload):
@@ -62,10 +62,10 @@ class LogitFiles:
 
     def write(self, epoch: int, start: int, index: NDArray[np.int64], rows: NDArray[Any]) -> None:
         """Keep the logits of a batch; the caller holds the lock."""
-        file, path = self._file(epoch)
+        file, path = self._open_file(epoch)
         payload = rows.tobytes()
         digest = self._digest(epoch, start, index, payload)
-        for content, offset in ((payload, self._offset(start)), (digest, start * DIGEST_BYTES)):
+        for content, offset in ((payload, self._offset_of_logits(start)), (digest, start * DIGEST_BYTES)):
             try:
                 if os.pwrite(file, content, offset) < len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -83,7 +83,7 @@ class LogitFiles:
         Yields:
             Whether it is held; always, after waiting.
         """
-        file, path = self._file(epoch)
+        file, path = self._open_file(epoch)
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -100,10 +100,10 @@ class LogitFiles:
     def _row_bytes(self) -> int:
         return self._width * self._type.itemsize
 
-    def _offset(self, start: int) -> int:
+    def _offset_of_logits(self, start: int) -> int:
         return self._rows * DIGEST_BYTES + start * self._row_bytes
 
-    def _file(self, epoch: int) -> tuple[int, Path]:
+    def _open_file(self, epoch: int) -> tuple[int, Path]:
         if self._open is None or self._open[0] != epoch:
             self.close()
             path = self.folder / f"epoch-{epoch:04d}.bin"

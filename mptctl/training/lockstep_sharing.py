@@ -38,7 +38,7 @@ class SharedLoader(Loader):
     def epoch(self, epoch: int, start_step: int = 0) -> Iterator[Batch]:
         """See `Loader.epoch`."""
         for step in range(start_step, self.steps_per_epoch):
-            yield self._batch(epoch, step)
+            yield self._shared_batch(epoch, step)
 
     # Never closed halfway, so an iterator will do.
     def batches(self, jobs: Iterator[BatchJob]) -> Iterator[Batch]:  # type: ignore[override]
@@ -55,7 +55,8 @@ class SharedLoader(Loader):
         self._answers.clear()
         self._loader.close()
 
-    def _batch(self, epoch: int, step: int) -> Batch:
+    def _shared_batch(self, epoch: int, step: int) -> Batch:
+        """The batch of a step: the one held, which other runs may have asked for, or the next one."""
         if self._held is None or self._at != (epoch, step):
             self._answers.clear()
             if self._at != (epoch, step - 1):

@@ -50,12 +50,12 @@ class ResidentLoader(Loader):
             return "random-resized-crop needs pictures as stored"
         if plan.resident_bytes / 1e9 <= plan.data.resident_limit_gb:
             return None
-        return f"{_size(plan)}, above {_limit(plan)}"
+        return f"{_memory(plan)}, above {_memory_limit(plan)}"
 
     @classmethod
     def suits(cls, plan: LoadPlan) -> str:
         """The memory that it takes."""
-        return f"{_size(plan)}, below {_limit(plan)}"
+        return f"{_memory(plan)}, below {_memory_limit(plan)}"
 
     def __init__(
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
@@ -128,11 +128,11 @@ class ResidentLoader(Loader):
         return torch.where(flip_d.bool()[:, None, None, None], pictures.flip(2), pictures)
 
 
-def _size(plan: LoadPlan) -> str:
+def _memory(plan: LoadPlan) -> str:
     return f"{plan.num_samples:,} pictures take {plan.resident_bytes / 1e9:.2f} GB decoded"
 
 
-def _limit(plan: LoadPlan) -> str:
+def _memory_limit(plan: LoadPlan) -> str:
     return f"data.resident_limit_gb {plan.data.resident_limit_gb:g}"
 
 
@@ -157,7 +157,7 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell
     kept = hashlib.blake2b(manifest.digest.encode() + everything.tobytes(), digest_size=8).hexdigest()
     name = f"{plan.part}-{resize}-{size}-{kept}.npy"
     path = cache_dir / name
-    decoded = _load(path, (len(everything), size, size, 3))
+    decoded = _load_kept(path, (len(everything), size, size, 3))
     if decoded is None:
         decoded = _fill(plan, everything, progress)
         with replacing(path) as stream:
@@ -186,7 +186,7 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
     return out
 
 
-def _load(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
+def _load_kept(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8] | None:
     """Pictures that were kept, mapped; None where the file is not there, damaged, or of another shape."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)

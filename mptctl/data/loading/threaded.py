@@ -40,11 +40,11 @@ class ThreadedLoader(Loader):
         ahead: deque[tuple[BatchJob, Tensor, list[Future[None]]]] = deque()
         try:
             for job in jobs:
-                ahead.append(self._start(job))
+                ahead.append(self._start_batch(job))
                 if len(ahead) > self.plan.data.prefetch:
-                    yield self._finish(*ahead.popleft())
+                    yield self._finish_batch(*ahead.popleft())
             while ahead:
-                yield self._finish(*ahead.popleft())
+                yield self._finish_batch(*ahead.popleft())
         finally:
             for _, _, pieces in ahead:
                 for piece in pieces:
@@ -54,7 +54,7 @@ class ThreadedLoader(Loader):
         """Stop the threads; safe to call twice."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _start(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
+    def _start_batch(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
         # For a device, bytes are copied and normalised there; on the CPU the threads do that, picture by
@@ -66,19 +66,19 @@ class ThreadedLoader(Loader):
         )
         step = max(1, len(job.index) // (_PIECES * self._threads))
         pieces = [
-            self._pool.submit(self._fill, job, out, slice(start, start + step))
+            self._pool.submit(self._prepare_rows, job, out, slice(start, start + step))
             for start in range(0, len(job.index), step)
         ]
         return job, out, pieces
 
-    def _finish(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
+    def _finish_batch(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
         for piece in pieces:
             piece.result()
         if out.dtype == torch.uint8:
             out = self.normalise(out.to(self.plan.device, non_blocking=True))
         return self.batch(job, out)
 
-    def _fill(self, job: BatchJob, out: Tensor, rows: slice) -> None:
+    def _prepare_rows(self, job: BatchJob, out: Tensor, rows: slice) -> None:
         plan, manifest = self.plan, self.plan.split.manifest
         index = job.index[rows]
         manifest.check_unchanged(index)

@@ -171,7 +171,10 @@ def _merged(logits: NDArray[Any], places: Sequence[int], width: int, name: str) 
 def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str, str]) -> Table:
     if isinstance(table, ArrayTable):
         return ArrayTable(
-            table.ids, _mapped(table.truth, labels), _mapped(table.preds, answers), table.id_kind
+            table.ids,
+            _rename_values(table.truth, labels),
+            _rename_values(table.preds, answers),
+            table.id_kind,
         )
     work, sides = current(), [pairs_relation(labels), pairs_relation(answers)]
     source = (
@@ -183,8 +186,8 @@ def _renamed_table(table: Table, labels: Mapping[str, str], answers: Mapping[str
         source,
         table.rows,
         table.id_kind,
-        _counted(table.labels, labels),
-        _counted(table.answers, answers),
+        _rename_counts(table.labels, labels),
+        _rename_counts(table.answers, answers),
         table.sample,
         table.files,
         table,
@@ -201,12 +204,12 @@ class _RenamedTable(FileTable):
     original: FileTable
 
 
-def _mapped(values: NDArray[np.str_], names: Mapping[str, str]) -> NDArray[np.str_]:
+def _rename_values(values: NDArray[np.str_], names: Mapping[str, str]) -> NDArray[np.str_]:
     kinds, place = np.unique(values, return_inverse=True)
     return np.array([names.get(name, name) for name in kinds.tolist()], dtype=np.str_)[place]
 
 
-def _counted(counts: Counter[str], names: Mapping[str, str]) -> Counter[str]:
+def _rename_counts(counts: Counter[str], names: Mapping[str, str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, count in counts.items():
         found[names.get(name, name)] += count

@@ -63,11 +63,11 @@ def as_text(values: NDArray[Any], what: str, name: str) -> NDArray[np.str_]:
         values = _plain(list(values), what, name)
         kind = values.dtype.kind
     if kind == "f":
-        return _whole(values, what, name).astype(np.str_)
+        return _as_integers(values, what, name).astype(np.str_)
     if kind in "iu":
         return values.astype(np.str_)
     if kind == "S":
-        values = _plain(_decoded(values.tolist(), what, name), what, name)
+        values = _plain(_decode_all(values.tolist(), what, name), what, name)
     elif kind != "U":
         raise DataError(f"{name}: `{what}` holds {values.dtype}; {WRITE}")
     return _checked(values, what, name)
@@ -121,7 +121,7 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _decoded(values: list[bytes], what: str, name: str) -> list[str]:
+def _decode_all(values: list[bytes], what: str, name: str) -> list[str]:
     decoded, wrong = [], []
     for value in values:
         try:
@@ -136,7 +136,8 @@ def _decoded(values: list[bytes], what: str, name: str) -> list[str]:
     return decoded
 
 
-def _whole(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
+def _as_integers(values: NDArray[Any], what: str, name: str) -> NDArray[Any]:
+    """Floats as integers; DataError where some are no whole numbers."""
     sound = np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < whole_limit(values.dtype))
     if not sound.all():
         wrong = values[~sound]

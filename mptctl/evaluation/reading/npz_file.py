@@ -60,7 +60,7 @@ def read(path: Path, wanted: Collection[str] = COLUMNS) -> dict[str, NDArray[Any
                 raise DataError(f"{path}: holds `{key}` twice; write the archive again")
             if key in wanted:
                 members[key] = info
-        return {key: _array(path, archive, info, key) for key, info in members.items()}
+        return {key: _read_array(path, archive, info, key) for key, info in members.items()}
 
 
 def headers(path: Path) -> list[str]:
@@ -96,7 +96,8 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
     return SideColumns(view, list(texts), view)
 
 
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+    """Read an array, or map it where it is logits that are stored as they are; refuse what is not sound."""
     if info.flag_bits & 1:
         raise DataError(f"{path}: `{key}` is encrypted; write it without a password")
     if info.compress_type not in METHODS:

@@ -158,7 +158,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
         if not OF_THE_READER.isdisjoint(lower):
             return None
         if starts and ours != fields:
-            raise _unlike(parts[0], fields, part, ours)
+            raise _unlike_parts(parts[0], fields, part, ours)
         fields = ours
         starts.append(rows)
         rows += n
@@ -198,7 +198,7 @@ def _not_whole(column: str, kind: pa.DataType) -> str:
     return f"NOT (isfinite({column}) AND {column} = trunc({column}) AND abs({column}) < {limit})"
 
 
-def _unlike(
+def _unlike_parts(
     wanted_in: Path, wanted: Mapping[str, pa.DataType], part: Path, found: Mapping[str, pa.DataType]
 ) -> DataError:
     key = next(key for key in COLUMNS if wanted.get(key) != found.get(key))

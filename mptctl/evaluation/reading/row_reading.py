@@ -25,35 +25,37 @@ def read_rows(parts: Sequence[Path]) -> Columns:
         DataError: columns that are missing or unlike in two parts, or what the reader of the form refuses.
         StorageError: more than fits into memory.
     """
-    read = [_columns(part) for part in parts]
-    wanted = _ours(read[0])
+    read = [_read_columns(part) for part in parts]
+    wanted = _known_columns(read[0])
     for part, columns in zip(parts, read, strict=True):
         where = str(part)
         missing = [key for key in ("id", "label") if key not in columns]
         if missing:
             raise DataError(
-                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; {_found(part)}; "
+                f"{where}: no {' and no '.join(f'`{key}`' for key in missing)}; {_found_headers(part)}; "
                 "name them `id`, `label`, and `pred` or `logits`"
             )
         if "pred" not in columns and "logits" not in columns:
-            raise DataError(f"{where}: holds neither `pred` nor `logits`; write one of them; {_found(part)}")
-        if _ours(columns) != wanted:
             raise DataError(
-                f"{where}: columns {', '.join(_ours(columns))}, and in {parts[0]}: {', '.join(wanted)}; "
+                f"{where}: holds neither `pred` nor `logits`; write one of them; {_found_headers(part)}"
+            )
+        if _known_columns(columns) != wanted:
+            raise DataError(
+                f"{where}: columns {', '.join(_known_columns(columns))}, and in {parts[0]}: {', '.join(wanted)}; "
                 "write the same columns into all parts"
             )
     return read[0] if len(read) == 1 else _joined(parts, read)
 
 
-def _found(part: Path) -> str:
+def _found_headers(part: Path) -> str:
     return f"found {first(form_of(part).headers(part))}"
 
 
-def _ours(columns: Columns) -> list[str]:
+def _known_columns(columns: Columns) -> list[str]:
     return sorted(set(columns) & set(COLUMNS))
 
 
-def _columns(part: Path) -> Columns:
+def _read_columns(part: Path) -> Columns:
     form = form_of(part)
     try:
         needed, free = form.memory_needed(part), free_memory()

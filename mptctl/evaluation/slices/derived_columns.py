@@ -79,10 +79,10 @@ class DerivedColumns:
         if CLASS in columns:
             values[CLASS] = "old.label"
         if CONFIDENCE in columns:
-            joins += f" JOIN {self._bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
+            joins += f" JOIN {self._confidence_bands(columns[CONFIDENCE])} AS bands ON bands.row = old.row"
             values[CONFIDENCE] = "bands.band"
         if SUPERCLASS in columns and self.superclasses is not None:
-            relation = self._superclasses(self.superclasses, columns[SUPERCLASS])
+            relation = self._complete_superclasses(self.superclasses, columns[SUPERCLASS])
             joins += f" JOIN {relation} AS super ON super.name = old.label"
             values[SUPERCLASS] = "super.common"
         if SIZE in columns and self.pictures is not None:
@@ -90,7 +90,8 @@ class DerivedColumns:
             values[SIZE] = "seen.size"
         return values, joins
 
-    def _bands(self, asks: str) -> str:
+    def _confidence_bands(self, asks: str) -> str:
+        """A relation of the band of confidence of each row; DataError without logits."""
         scores = self.answers.scores.get("old")
         if scores is None:
             name = self.answers.pairing.models["old"].name
@@ -101,7 +102,8 @@ class DerivedColumns:
         bands = [names[i] for i in np.clip(place, 0, len(names) - 1).tolist()]
         return current().register({"row": self.answers.pairing.rows["old"], "band": bands})
 
-    def _superclasses(self, superclasses: Mapping[str, str], asks: str) -> str:
+    def _complete_superclasses(self, superclasses: Mapping[str, str], asks: str) -> str:
+        """A relation of classes and superclasses; DataError where a tested old class has none."""
         cells, names = self.answers.pairing.cells, self.answers.pairing.vocabulary
         tested = sorted({names[i] for i in cells.truth[self.answers.cells_of_old].tolist()})
         if lacking := [name for name in tested if name not in superclasses]:

@@ -85,11 +85,12 @@ class SliceSource:
                 f"{next(iter(keys.values()))}: slices by {len(self.keys):,} crossings of {len(columns):,} "
                 f"columns; at most {MOST_KEYS} crossings of {MOST_COLUMNS} columns are counted; name fewer"
             )
-        self._find(
+        self._find_columns(
             list(columns), {file: side_headers(file) for file in dict.fromkeys(files)} if columns else {}
         )
 
-    def _find(self, columns: Sequence[str], there: Mapping[Path, list[str]]) -> None:
+    def _find_columns(self, columns: Sequence[str], there: Mapping[Path, list[str]]) -> None:
+        """Join what holds the columns: the comparison itself, or the first side file that has one."""
         wanted: dict[Path, list[str]] = {}
         ours: dict[str, str] = {}
         for column in columns:
@@ -118,17 +119,18 @@ class SliceSource:
             self._value |= {name: f"side{i}.s{k}" for k, name in enumerate(names)}
 
     @property
-    def _source(self) -> str:
+    def _samples(self) -> str:
+        """SQL: the compared samples with the columns joined."""
         return f"{self.answers.pairing.join.joined}{self._joins}"
 
     @property
     def _of_old(self) -> str:
         """SQL: whether a sample is of an old class."""
-        return f"old.label IN ({_list(sorted(self.answers.old_classes))})"
+        return f"old.label IN ({_values_in_sql(sorted(self.answers.old_classes))})"
 
     @property
-    def _from(self) -> str:
-        return f"{self._source} WHERE {self._of_old}"
+    def _old_samples(self) -> str:
+        return f"{self._samples} WHERE {self._of_old}"
 
     @cached_property
     def cells(self) -> dict[tuple[str, ...], list[Slice]]:
@@ -145,7 +147,7 @@ class SliceSource:
         most = 4 * MOST_SLICES * len(self.keys)
         rows = current().fetch(
             f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
-            f"new.pred = new.label AS n, {values} FROM {self._from}) GROUP BY GROUPING SETS ({sets}) LIMIT "
+            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) LIMIT "
             f"{most + 1}",
             "counting slices",
             len(self.answers.pairing) * (1 + len(self._sides)),
@@ -200,7 +202,7 @@ class SliceSource:
         relation = work.register({"number": np.arange(len(places)), **values})
         matched = " AND ".join(f"w.v{i} = {self._value[column]}" for i, column in enumerate(columns))
         rows = work.fetch(
-            f"SELECT w.number, list(old.id::VARCHAR) FROM {self._source} JOIN {relation} AS w ON {matched} "
+            f"SELECT w.number, list(old.id::VARCHAR) FROM {self._samples} JOIN {relation} AS w ON {matched} "
             f"WHERE {self._of_old} AND {self.answers.pairing.join.flipped} GROUP BY w.number",
             "reading flips",
             len(self.answers.pairing) * (1 + len(self._sides)),
@@ -212,7 +214,7 @@ class SliceSource:
     def flips_among(self, ids: Sequence[str]) -> list[str]:
         """The ids that are negative flips, sorted."""
         rows = current().fetch(
-            f"SELECT old.id::VARCHAR FROM {self._from} AND {self.answers.pairing.join.flipped} "
+            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self.answers.pairing.join.flipped} "
             f"AND {self._among(ids, None)} ORDER BY 1",
             "reading flips",
             len(self.answers.pairing) * (1 + len(self._sides)),
@@ -225,10 +227,10 @@ class SliceSource:
             return {}
         # Of very many ids all flips are read: an id that nobody asked for is cheaper than a query that names
         # each.
-        among = f" AND old.id::VARCHAR IN ({_list(ids)})" if len(ids) <= FEW_IDS else ""
+        among = f" AND old.id::VARCHAR IN ({_values_in_sql(ids)})" if len(ids) <= FEW_IDS else ""
         chosen = ", ".join(f"{self._value[column]}::VARCHAR" for column in columns)
         rows = current().fetch(
-            f"SELECT old.id::VARCHAR, {chosen} FROM {self._from} AND "
+            f"SELECT old.id::VARCHAR, {chosen} FROM {self._old_samples} AND "
             f"{self.answers.pairing.join.flipped}{among}",
             "reading flips",
             len(self.answers.pairing) * (1 + len(self._sides)),
@@ -238,7 +240,7 @@ class SliceSource:
     def count(self, ids: Sequence[str], by: Mapping[str, str] | None) -> tuple[int, int]:
         """Samples of old classes of these ids or in the slice, and those of them that OLD gets right."""
         rows = current().fetch(
-            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._from} AND "
+            f"SELECT count(*), count(*) FILTER (old.pred = old.label) FROM {self._old_samples} AND "
             f"{self._among(ids, by)}"
         )
         return int(rows[0][0]), int(rows[0][1])
@@ -255,7 +257,7 @@ class SliceSource:
     def _listed(self, ids: Sequence[str]) -> str:
         """SQL: some ids, one by one, or where they are many, from a table that lives as long as this."""
         if len(ids) <= FEW_IDS:
-            return _list(ids)
+            return _values_in_sql(ids)
         key = tuple(ids)
         if key not in self._tables:
             self._tables[key] = current().register({"name": list(key)})
@@ -268,18 +270,20 @@ class SliceSource:
         rows = current().fetch(
             f"SELECT id::VARCHAR FROM {relation} WHERE id::VARCHAR IN ({self._listed(ids)})"
         )
-        return _without(ids, rows)
+        return _not_among(ids, rows)
 
     def of_new_classes(self, ids: Sequence[str]) -> list[str]:
         """The ids that no sample of an old class has: they cannot flip."""
-        rows = current().fetch(f"SELECT old.id::VARCHAR FROM {self._from} AND {self._among(ids, None)}")
-        return _without(ids, rows)
+        rows = current().fetch(
+            f"SELECT old.id::VARCHAR FROM {self._old_samples} AND {self._among(ids, None)}"
+        )
+        return _not_among(ids, rows)
 
 
-def _without(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
+def _not_among(ids: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> list[str]:
     found = {row[0] for row in rows}
     return [sample for sample in ids if sample not in found]
 
 
-def _list(values: Sequence[str]) -> str:
+def _values_in_sql(values: Sequence[str]) -> str:
     return ", ".join(map(quoted, values)) or "NULL"
