@@ -238,6 +238,12 @@ class FlipMonitor:
             )
         return np.array(classes, dtype=np.str_)[column]
 
+    def _label(self, column: int) -> str:
+        """The label that a number of a trainer's stands for."""
+        if column == -100:
+            return IGNORED
+        return str(column) if self._classes is None else self._classes[column]
+
     def _check_labels(self, label_ids: NDArray[Any]) -> None:
         """DataError where a trainer's labels are not the stored ones."""
         columns = _sound_numbers(label_ids, "label_ids")
@@ -247,7 +253,7 @@ class FlipMonitor:
                 f"label_ids: {len(beyond)} of {len(columns)} are no column of the logits, "
                 f"0..{len(names) - 1} ({first(map(str, beyond))}); give `classes`, the label of each column"
             )
-        told = [IGNORED if i == -100 else str(i) if names is None else names[i] for i in columns.tolist()]
+        told = [self._label(column) for column in columns.tolist()]
         counted = dict(zip(self._old.ids.tolist(), self._old.labels.tolist(), strict=True))
         stored = [counted.get(name, IGNORED) for name in self._place]
         wrong = sum(a != b for a, b in zip(told, stored, strict=False)) + abs(len(told) - len(stored))

@@ -181,11 +181,8 @@ def _is_file(name_or_file: str) -> bool:
 
 def _flat(content: Mapping[Any, Any]) -> dict[str, Any]:
     """Values by their dotted keys."""
-    return {
-        f"{group}.{key}": value
-        for group, keys in content.items()
-        for key, value in (keys.items() if isinstance(keys, dict) else ())
-    }
+    groups = {group: keys for group, keys in content.items() if isinstance(keys, dict)}
+    return {f"{group}.{key}": value for group, keys in groups.items() for key, value in keys.items()}
 
 
 def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recipe:

@@ -37,7 +37,7 @@ def catalog() -> list[CatalogEntry]:
     Raises:
         UsageError: a study that is not valid.
     """
-    entries = [*map(_preset, preset_names()), *map(_study, study_names())]
+    entries = [*map(_preset_entry, preset_names()), *map(_study_entry, study_names())]
     return [entry.model_copy(update={"content": None}) for entry in entries]
 
 
@@ -51,10 +51,15 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     if name not in presets and name not in studies:
         names = sorted({*presets, *studies})
         raise UsageError(f"{name}: no such preset or study{nearest(name, names, LISTS)}")
-    return [*([_preset(name)] if name in presets else ()), *([_study(name)] if name in studies else ())]
+    found = []
+    if name in presets:
+        found.append(_preset_entry(name))
+    if name in studies:
+        found.append(_study_entry(name))
+    return found
 
 
-def _preset(name: str) -> CatalogEntry:
+def _preset_entry(name: str) -> CatalogEntry:
     # The comment that its file begins with says what it is.
     with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
         description = file.readline().removeprefix("#").strip()
@@ -62,7 +67,7 @@ def _preset(name: str) -> CatalogEntry:
     return CatalogEntry(name=name, kind="preset", description=description, content=content)
 
 
-def _study(name: str) -> CatalogEntry:
+def _study_entry(name: str) -> CatalogEntry:
     file = load_study(name).file
     return CatalogEntry(
         name=name, kind="study", description=file.description, content=file.model_dump(mode="json")

@@ -100,7 +100,8 @@ def compare_runs(
         refuse_unknown_row("--equal-error", equal_error, names)
     if against is not None:
         refuse_unknown_row("--against", against, names if equal_error is not None else [*names, BIAS_ROW])
-    notes, held_against = [*found.notes, *again, *several_old_models(groups)], {}
+    notes = [*found.notes, *again, *several_old_models(groups)]
+    held_against = {}
     rows: list[ComparisonRow] = []
     seeds = 1
     for section in dict.fromkeys(group.section for group in groups):

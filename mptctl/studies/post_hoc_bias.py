@@ -49,9 +49,8 @@ def add_shifted_plain(groups: Sequence[Group]) -> ShiftedRows:
     ):
         return ShiftedRows(rows, [])
     # A row of fewer seeds is no measure for the others.
-    shared = [
-        len({u.replicate for u in group.updates} & {u.replicate for u in plain.updates}) for group in rivals
-    ]
+    plain_seeds = {update.replicate for update in plain.updates}
+    shared = [len(plain_seeds.intersection(u.replicate for u in group.updates)) for group in rivals]
     rivals = [group for group, seeds in zip(rivals, shared, strict=True) if seeds == max(shared)]
     if not all(len(update.run.val) for group in (plain, *rivals) for update in group.updates):
         note = f"no row “{BIAS_ROW}”: there is no validation part to choose a shift on"

@@ -59,7 +59,7 @@ class PlannedRun:
     @property
     def key(self) -> str:
         """Its folder below the run root, which is also what messages call it."""
-        return self._key(self.name)
+        return self._key_of(self.name)
 
     @property
     def method(self) -> MethodName:
@@ -74,13 +74,14 @@ class PlannedRun:
     @property
     def teachers(self) -> tuple[str, ...]:
         """Keys of its teachers."""
-        return tuple(map(self._key, (*((self.old,) if self.old else ()), *self.refs)))
+        names = [self.old, *self.refs] if self.old else self.refs
+        return tuple(self._key_of(name) for name in names)
 
     def seed_folder(self, split: Split) -> Path:
         """The folder of its seed, which its name and its teachers' begin at, as its split lies in it."""
         return split.run_root.parent if self.stage else split.run_root
 
-    def _key(self, name: str) -> str:
+    def _key_of(self, name: str) -> str:
         return name if self.flat else f"{self.seed}/{name}"
 
     def request(self, split: Split) -> RunRequest:

@@ -55,7 +55,7 @@ class RunRequest:
     @property
     def teachers(self) -> tuple[Path, ...]:
         """Checkpoints of all teachers."""
-        return (*((self.old,) if self.old is not None else ()), *self.refs)
+        return tuple(self.refs) if self.old is None else (self.old, *self.refs)
 
     @property
     def num_classes(self) -> int:

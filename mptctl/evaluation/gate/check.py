@@ -70,7 +70,8 @@ def check_gate(
     """
     every = [Scope("", counts, limits, waived), *scopes]
     held = [_check(scope, kind, limit) for scope in every for kind, limit in scope.limits.given()]
-    checks = [*(_conditions(counts, limits, identical, unfinished) if held or rules else []), *held, *rules]
+    conditions = _conditions(counts, limits, identical, unfinished) if held or rules else []
+    checks = [*conditions, *held, *rules]
     return Gate(
         **limits.model_dump(),
         passed=all(check.passed for check in checks),

@@ -88,9 +88,10 @@ def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> P
     """
     join = Join(models, weights)
     every = list(models.values())
-    vocabulary = tuple(
-        sorted(set().union(*({*m.table.labels, *m.table.answers, *(m.classes or ())} for m in every)))
-    )
+    names: set[str] = set()
+    for model in every:
+        names.update(model.table.labels, model.table.answers, model.classes or ())
+    vocabulary = tuple(sorted(names))
     cells = join.count(vocabulary)
     check_counted(every)
     check_spelling(every)

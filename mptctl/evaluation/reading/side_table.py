@@ -108,7 +108,8 @@ def no_such_column(
         own: columns that there are without a file.
         needs: what the column would need.
     """
-    close = difflib.get_close_matches(column, [*own, *(n for names in there.values() for n in names)], 1)
+    in_files = [name for names in there.values() for name in names]
+    close = difflib.get_close_matches(column, [*own, *in_files], 1)
     hints = [f" (nearest: {shown(close[0])})"] if close else []
     hints += [f" (it needs {needs})"] if needs else []
     found = [f"{file} has {first(names)}" for file, names in there.items()]

@@ -127,11 +127,15 @@ def _difference(row: ComparisonRow, rate: Rate) -> Cell:
     difference = (row.differences or {}).get(rate)
     if difference is None or difference.mean is None:
         return Cell("" if difference is None else NOT_DEFINED)
-    mean, *ends = (
-        "" if value is None else f"{100 * value:+.{DIGITS[rate]}f}"
-        for value in (difference.mean, difference.low, difference.high)
-    )
-    return Cell(mean, (" to ".join(ends),) if all(ends) else ())
+    mean = _signed_points(difference.mean, rate)
+    if difference.low is None or difference.high is None:
+        return Cell(mean)
+    interval = f"{_signed_points(difference.low, rate)} to {_signed_points(difference.high, rate)}"
+    return Cell(mean, (interval,))
+
+
+def _signed_points(fraction: float, rate: Rate) -> str:
+    return f"{100 * fraction:+.{DIGITS[rate]}f}"
 
 
 def _old_models(rows: list[CalibrationRow]) -> Table:
