@@ -110,13 +110,13 @@ def time_losses(
     ways: dict[str, Call] = {
         "eager": _by_autograd(eager_loss),
         "compile": _by_autograd(compiled),
-        "ours": _fused,
+        "ours": _fused_gradient,
     }
     size = DTYPES[dtype].itemsize
     moved = least_bytes(n, c, c // 2, size)
     count = max(1, min(_MOST_SETS, _SET_BYTES // moved))
-    sets = [_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
-    _must_agree(sets[0])
+    sets = [_random_inputs(n, c, DTYPES[dtype], device, seed) for seed in range(count)]
+    _refuse_another_gradient(sets[0])
     floor = moved / bandwidth * 1e6
     times = []
     for name, call in ways.items():
@@ -148,14 +148,14 @@ def _by_autograd(loss: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]) -> Ca
     return call
 
 
-def _fused(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
+def _fused_gradient(logits: Tensor, target: Tensor, old: Tensor, ref: Tensor) -> Tensor:
     return mpt_loss(
         logits, target, old, ref, num_old=old.shape[1], k=K, alpha=ALPHA, beta=BETA, tau=TAU,
         normalizer=logits.shape[0],
     ).grad  # fmt: skip
 
 
-def _inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, seed: int) -> Inputs:
+def _random_inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, seed: int) -> Inputs:
     generator = torch.Generator(device).manual_seed(seed)
 
     def logits(width: int) -> Tensor:
@@ -165,11 +165,11 @@ def _inputs(n: int, c: int, dtype: torch.dtype, device: torch.device, seed: int)
     return logits(c).requires_grad_(), target, logits(c // 2), logits(c)
 
 
-def _must_agree(inputs: Inputs) -> None:
+def _refuse_another_gradient(inputs: Inputs) -> None:
     logits, target, old, ref = (x[:128].detach() for x in inputs)
     exact = logits.double().requires_grad_()
     truth = _by_autograd(eager_loss)(exact, target, old.double(), ref.double())
-    got = _fused(logits, target, old, ref).double()
+    got = _fused_gradient(logits, target, old, ref).double()
     error = float((got - truth).norm() / truth.norm())
     allowed = 1e-5 if inputs[0].dtype == torch.float32 else 1e-2
     if not error <= allowed:

@@ -98,18 +98,19 @@ def _choices(kind: Any) -> set[Any]:
 
 
 def _read_text(kinds: set[Any], text: str) -> object:
+    """Text as a value of one of these types; PydanticCustomError where it is none."""
     if Any in kinds:
         if not isinstance(text, Plain):
             return text
         # As YAML 1.2 takes text without quotes; what is none of these stays `Plain`.
-        number = _number(text)
+        number = _number_or_none(text)
         if number is not None:
             return number
         return None if text in NOTHING else TRUTH.get(text, text)
     if str in kinds or not kinds & {int, float, bool}:
         return str(text)
     if kinds & {int, float}:
-        number = _number(text)
+        number = _number_or_none(text)
         if number is None:
             raise PydanticCustomError("number", "must be a valid number")
         return number
@@ -118,7 +119,7 @@ def _read_text(kinds: set[Any], text: str) -> object:
     return TRUTH[text]
 
 
-def _number(text: str) -> int | float | None:
+def _number_or_none(text: str) -> int | float | None:
     if len(text) > LONGEST:
         return None
     if INTEGER.fullmatch(text):

@@ -256,6 +256,7 @@ def _use_small_stem(model: nn.Module, arch: str) -> None:
 
 
 def _load_pretrained(model: nn.Module, recipe: ModelRecipe, pretrained: str) -> None:
+    """Load all weights, of the classifier those that fit; CheckpointError where others do not."""
     if pretrained == "torchvision":
         state = _torchvision_weights(recipe.arch)
         where = f"torchvision's weights of {recipe.arch}"

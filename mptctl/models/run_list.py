@@ -66,7 +66,9 @@ def list_runs(run_root: Path) -> RunList:
     Args:
         run_root: where runs and folders of runs are; links are not followed.
     """
-    found = [_look_at(folder, folder.relative_to(run_root).as_posix()) for folder in _run_folders(run_root)]
+    found = [
+        _describe_run(folder, folder.relative_to(run_root).as_posix()) for folder in _run_folders(run_root)
+    ]
     entries = []
     for run in found:
         taught = [other.entry.run for other in found if run.digest in other.teachers]
@@ -75,6 +77,7 @@ def list_runs(run_root: Path) -> RunList:
 
 
 def _run_folders(run_root: Path) -> Iterator[Path]:
+    """Folders of runs at any depth, in the order of their names, without links and hidden ones."""
     for folder, inside, _ in os.walk(run_root):
         inside[:] = sorted(
             (name for name in inside if name != NOT_A_RUN and not name.startswith(".")), key=_by_number
@@ -90,7 +93,8 @@ def _by_number(name: str) -> list[tuple[int, str]]:
     return [(int(digits) if digits else 10**9, rest) for digits, rest in re.findall(r"(\d*)(\D*)", name)]
 
 
-def _look_at(folder: Path, name: str) -> _Found:
+def _describe_run(folder: Path, name: str) -> _Found:
+    """A run as its folder shows it, or the problem that keeps it from being read."""
     run = RunDir(folder)
     files = [run.metrics, run.last, run.best, run.environment]
     written = max(path.stat().st_mtime for path in files if path.is_file())

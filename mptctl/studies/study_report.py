@@ -109,10 +109,10 @@ class Board:
             if progress.status == "done":
                 progress.step = progress.total_steps
             elif standing[progress.run.key] != "missing":
-                self._read(progress)
+                self._read_progress(progress)
         self._started = time.monotonic()
-        self._first_steps = self._steps()
-        self._tell()
+        self._first_steps = self._steps_made()
+        self._notify()
 
     @property
     def runs(self) -> list[RunProgress]:
@@ -144,23 +144,23 @@ class Board:
 
     def begins(self, run: PlannedRun) -> None:
         """A run has been given to a worker."""
-        self._update(run, "running")
+        self._set_status(run, "running")
 
     def ends(self, run: PlannedRun) -> None:
         """A run has come to its end."""
         progress = self._runs[run.key]
         progress.step, progress.seconds_left = progress.total_steps, None
-        self._update(run, "done")
+        self._set_status(run, "done")
 
     def fails(self, run: PlannedRun, error: str) -> None:
         """A run has failed: what learns from it cannot be trained."""
         self._runs[run.key].error = error
-        self._update(run, "failed")
+        self._set_status(run, "failed")
         for other in self.runs_of("waiting"):
             lost = [key for key in other.teachers if self._runs[key].status in ("failed", "blocked")]
             if lost:
                 self._runs[other.key].error = f"its teacher {lost[0]} failed"
-                self._update(other, "blocked")
+                self._set_status(other, "blocked")
 
     def died(self, run: PlannedRun, reason: str, at_most: int) -> None:
         """A run's process has died: it goes on in another one, but not for ever."""
@@ -169,14 +169,14 @@ class Board:
         if progress.restarts > at_most:
             self.fails(run, f"its process died {progress.restarts} times: {reason[:300]}")
         else:
-            self._update(run, "waiting")
+            self._set_status(run, "waiting")
 
     def look(self) -> None:
         """Read how far the running ones are."""
         for progress in self.runs:
             if progress.status == "running":
-                self._read(progress)
-        self._tell()
+                self._read_progress(progress)
+        self._notify()
 
     def rows(self) -> list[StudyRow]:
         """All runs as they are reported at the end."""
@@ -192,26 +192,26 @@ class Board:
             for progress in self.runs
         ]
 
-    def _update(self, run: PlannedRun, status: Status) -> None:
+    def _set_status(self, run: PlannedRun, status: Status) -> None:
         self._runs[run.key].status = status
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._on_update(self)
 
-    def _read(self, progress: RunProgress) -> None:
+    def _read_progress(self, progress: RunProgress) -> None:
         line = last_line(RunDir(self.folder(progress.run)).metrics)
         if line is not None:
             progress.step = line.step
             progress.seconds_left = line.seconds_left
 
-    def _steps(self) -> int:
+    def _steps_made(self) -> int:
         return sum(progress.step for progress in self.runs)
 
     @property
     def seconds_left(self) -> float | None:
         """To the end of the study, at the rate of all workers since it began; None before there is one."""
-        done = self._steps() - self._first_steps
+        done = self._steps_made() - self._first_steps
         if done <= 0:
             return None
         left = sum(

@@ -122,11 +122,13 @@ def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *,
         model = build_model(recipe.model, num_classes, recipe.data.image_size)
         model = place(model, device, channels_last=recipe.runtime.channels_last)
         call = (
-            _training_step(recipe, model, num_classes, device) if trains else _answer(recipe, model, device)
+            _training_step(recipe, model, num_classes, device)
+            if trains
+            else _teacher_forward(recipe, model, device)
         )
 
         def seconds_of(count: int) -> float:
-            return _seconds(call, _random_batch(recipe, count, num_classes, device))
+            return _time_call(call, _random_batch(recipe, count, num_classes, device))
 
         whole = recipe.optim.batch_size
         few, count = 2, min(whole, FEW_PICTURES)
@@ -146,6 +148,7 @@ def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *,
 def _training_step(
     recipe: Recipe, model: nn.Module, num_classes: int, device: torch.device
 ) -> Callable[[Batch], object]:
+    """A function that takes one training step on a batch."""
     set_training_mode(model, recipe.model)
     student = Student(
         model=model,
@@ -159,7 +162,8 @@ def _training_step(
     return lambda batch: train_step(student, batch, recipe.optim.lr, len(batch.labels))
 
 
-def _answer(recipe: Recipe, model: nn.Module, device: torch.device) -> Callable[[Batch], object]:
+def _teacher_forward(recipe: Recipe, model: nn.Module, device: torch.device) -> Callable[[Batch], object]:
+    """A function that answers a batch as a teacher does."""
     model.eval()
 
     @torch.no_grad()
@@ -177,7 +181,8 @@ def _random_batch(recipe: Recipe, count: int, num_classes: int, device: torch.de
     return Batch(images, torch.arange(count, device=device) % num_classes, torch.arange(count))
 
 
-def _seconds(call: Callable[[Batch], object], batch: Batch) -> float:
+def _time_call(call: Callable[[Batch], object], batch: Batch) -> float:
+    """Seconds of one call, the device's work included."""
     device = batch.images.device
     # On one thread of a CPU its own time, which what else computes there does not change.
     clock = time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.perf_counter

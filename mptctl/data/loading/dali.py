@@ -68,12 +68,12 @@ class DaliLoader(Loader):
         try:
             while True:
                 try:
-                    (pictures,) = self._run(pipeline)
+                    (pictures,) = self._run_pipeline(pipeline)
                 except StopIteration:
                     whole = True
                     return
                 job = self._in_flight.popleft()
-                yield self.batch(job, self._tensor(pictures))
+                yield self.batch(job, self._as_tensor(pictures))
         finally:
             if not whole:
                 self._drain()
@@ -96,7 +96,7 @@ class DaliLoader(Loader):
         self._in_flight.append(job)
         return [inputs[name] for name in self._shape.names]
 
-    def _run(self, pipeline: Any) -> Any:
+    def _run_pipeline(self, pipeline: Any) -> Any:
         try:
             if self.plan.device.type == "cuda":
                 return pipeline.run(torch.cuda.current_stream(self.plan.device))
@@ -106,9 +106,10 @@ class DaliLoader(Loader):
         except Exception as error:  # whatever DALI raises
             # It does not say which file it was, but the plan knows the batches that were in work.
             self._pipeline = None
-            raise self._blame(error) from error
+            raise self._error_with_file(error) from error
 
-    def _blame(self, error: Exception) -> DataError:
+    def _error_with_file(self, error: Exception) -> DataError:
+        """The error of a failed batch that names the file in work which is to blame."""
         manifest, problems = self.plan.split.manifest, []
         paths = [manifest.file(i) for job in self._in_flight for i in job.index.tolist()]
         for path in paths:
@@ -139,7 +140,7 @@ class DaliLoader(Loader):
         except Exception:  # what failed is thrown away, whatever it says; the next pass builds a new one
             self._pipeline = None
 
-    def _tensor(self, pictures: Any) -> Tensor:
+    def _as_tensor(self, pictures: Any) -> Tensor:
         from nvidia.dali.plugin.pytorch.torch_utils import to_torch_tensor
 
         # On the CPU the batch is torch's from now on, which spares a copy and the faults of its fresh pages.

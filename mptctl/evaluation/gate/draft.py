@@ -34,7 +34,7 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         f"confidence: {LEVEL}",
         "",
         "limits:",
-        *_limits(report.counts),
+        *_lines_of_limits(report.counts),
         "",
         "# Slices with limits of their own: columns of the predictions or of --metadata FILE, or class.",
     ]
@@ -43,7 +43,7 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         for row in report.slices[:EXAMPLES]:
             low, high = exact_interval(row.negative_flips, row.n, LEVEL)
             lines.append(
-                f"  - {{by: {_mapping(row.by)}, max_nfr: {_up(high)}}}  # {row.negative_flips} of {row.n}, "
+                f"  - {{by: {_mapping_in_yaml(row.by)}, max_nfr: {_up(high)}}}  # {row.negative_flips} of {row.n}, "
                 f"{100 * low:.2f} to {100 * high:.2f} %"
             )
     else:
@@ -60,11 +60,13 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         "# waivers:",
     ]
     ids = [flip.id for flip in report.worst_flips[:EXAMPLES]] or ["test/00042"]
-    lines += [f'#   - {{id: {_text(each)}, reason: "...", owner: ..., expires: {later}}}' for each in ids]
+    lines += [
+        f'#   - {{id: {_text_in_yaml(each)}, reason: "...", owner: ..., expires: {later}}}' for each in ids
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _limits(counts: Counts) -> list[str]:
+def _lines_of_limits(counts: Counts) -> list[str]:
     found = []
     for kind in LIMITS:
         value, interval = kind.value(counts, counts.negative_flips), None
@@ -84,11 +86,11 @@ def _up(fraction: float) -> float:
     return math.ceil(fraction * 10_000 - 1e-6) / 100
 
 
-def _mapping(by: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{_text(key)}: {_text(value)}" for key, value in by.items()) + "}"
+def _mapping_in_yaml(by: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{_text_in_yaml(key)}: {_text_in_yaml(value)}" for key, value in by.items()) + "}"
 
 
-def _text(text: str) -> str:
+def _text_in_yaml(text: str) -> str:
     """Text as YAML in double quotes, of which JSON is a part."""
     return json.dumps(text)
 

@@ -88,6 +88,7 @@ class HeldWaivers(NamedTuple):
 
 
 def _hold_waivers(source: SliceSource, waivers: Sequence[Waiver], today: date) -> HeldWaivers:
+    """Take off the flips of waivers that hold; a failed check for each other one that a flip still needs."""
     covered = _covered(source, waivers)
     rows = [
         WaiverRow(

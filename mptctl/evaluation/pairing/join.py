@@ -114,7 +114,7 @@ class Join:
         for role, model in models.items():
             sample = model.table.sample
             # Ids that stand there again and again would be joined with each other: it might not end.
-            if len(set(sample)) < len(sample) and (error := self._repeated(role)) is not None:
+            if len(set(sample)) < len(sample) and (error := self._error_of_repeated_ids(role)) is not None:
                 raise error
 
     @cached_property
@@ -145,7 +145,7 @@ class Join:
         return "old.pred = old.label AND new.pred <> new.label"
 
     @property
-    def _rows(self) -> int:
+    def _all_rows(self) -> int:
         return sum(model.table.rows for model in self.models.values())
 
     def count(self, vocabulary: Sequence[str]) -> Cells:
@@ -185,16 +185,16 @@ class Join:
                 f"FROM (SELECT {named} FROM {source} GROUP BY "
                 f"{', '.join(str(i + 1) for i in range(len(keys)))})",
                 "pairing",
-                self._rows,
+                self._all_rows,
             )
         n = found["n"].astype(np.int64)
         for role, model in self.models.items():
             joined = int(np.bitwise_xor.reduce(found[f"check_{role}"].astype(np.uint64), initial=0))
             own = current().fetch(f"SELECT bit_xor(hash(i)) FROM range(1, {model.table.rows} + 1) AS t(i)")
             if n.sum() != model.table.rows or joined != int(own[0][0]):
-                raise self._unmatched()
+                raise self._error_of_ids()
         if found["conflicts"].any():
-            raise self._conflicting()
+            raise self._error_of_labels()
         weights = np.empty((0, 3))
         if self.weights is not None:
             if found["no_weight"].any():
@@ -217,7 +217,7 @@ class Join:
             chosen += [f"{role}.row::BIGINT AS row_{role}" for role in self.roles]
             chosen += [f"{place(f'{role}.pred')} AS answer_{role}" for role in self.roles]
             query = f"SELECT {', '.join(chosen)} FROM {self.joined} ORDER BY {base}.id::VARCHAR"
-            found = current().arrays(query, "reading samples", self._rows)
+            found = current().arrays(query, "reading samples", self._all_rows)
         return Samples(
             rows={role: found[f"row_{role}"] for role in self.roles},
             truth=found["truth"],
@@ -252,10 +252,10 @@ class Join:
         if table.rows >= WATCHED and share < 1:
             bound = quoted(table.sample[int(share * len(table.sample))])
             early = f"old.id::VARCHAR <= {bound} AND new.id::VARCHAR <= {bound}"
-            found = current().fetch(f"{query} AND {early} {order}", "reading flips", self._rows)
+            found = current().fetch(f"{query} AND {early} {order}", "reading flips", self._all_rows)
             if len(found) >= min(limit, flips):
                 return found
-        return current().fetch(f"{query} {order}", "reading flips", self._rows)
+        return current().fetch(f"{query} {order}", "reading flips", self._all_rows)
 
     def _refuse_other_ids(self) -> None:
         numbers = [m for m in self.models.values() if m.table.id_kind == "integers"]
@@ -267,10 +267,10 @@ class Join:
             f"ids are numbers in {one} and text in {other}, so none would match; write one type in all files"
         )
 
-    def _unmatched(self) -> DataError:
+    def _error_of_ids(self) -> DataError:
         """The error of ids that stand there twice, or in one table only."""
         for role in self.roles:
-            repeated = self._repeated(role)
+            repeated = self._error_of_repeated_ids(role)
             if repeated is not None:
                 return repeated
         base, *others = self.roles
@@ -285,7 +285,7 @@ class Join:
                 )
         raise AssertionError("rows that do not match, and no id that shows it")
 
-    def _repeated(self, role: str) -> DataError | None:
+    def _error_of_repeated_ids(self, role: str) -> DataError | None:
         found = self._first(
             f"SELECT id::VARCHAR AS id FROM {self.relations[role]} GROUP BY id HAVING count(*) > 1"
         )
@@ -297,12 +297,13 @@ class Join:
         )
 
     def _only_in(self, role: str, other: str) -> tuple[int, list[str]]:
+        """The ids that one table has and another has not: how many, and the first."""
         return self._first(
             f"SELECT one.id::VARCHAR AS id FROM {self.relations[role]} AS one "
             f"ANTI JOIN {self.relations[other]} AS other ON one.id = other.id"
         )
 
-    def _conflicting(self) -> DataError:
+    def _error_of_labels(self) -> DataError:
         base, *others = self.roles
         for role in others:
             pairs = f"{self.relations[base]} AS one JOIN {self.relations[role]} AS other ON one.id = other.id"

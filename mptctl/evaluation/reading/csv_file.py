@@ -42,14 +42,14 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
         # The limit of Python's reader is 128 kB a field: too little for the logits of 10,000 classes.
         before = csv.field_size_limit(sys.maxsize)
         try:
-            return _Table(path, csv.reader(_lines(file, path), strict=True)).read()
+            return _Table(path, csv.reader(_lines_without_nul(file, path), strict=True)).read()
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not UTF-8 ({error.reason}); save it as UTF-8") from error
         finally:
             csv.field_size_limit(before)
 
 
-def _lines(file: IO[str], path: Path) -> Iterator[str]:
+def _lines_without_nul(file: IO[str], path: Path) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         if "\0" in line:
             raise DataError(f"{path}: line {number} holds a NUL; write it again as text")
@@ -202,7 +202,7 @@ class _Table:
             for name, column in cells.items():
                 column.append(row[self.place[name]])
             if "logits" in self.place:
-                logits.append(self._numbers(row[self.place["logits"]]))
+                logits.append(self._read_logits(row[self.place["logits"]]))
             if "classes" in self.place:
                 self._check_classes(row[self.place["classes"]], rows == 1)
         if self.wrong:
@@ -219,12 +219,12 @@ class _Table:
             name: np.array(column, dtype=object) for name, column in cells.items()
         }
         if rows and "logits" in self.place:
-            columns["logits"] = self._stacked(logits)
+            columns["logits"] = self._stack_logits(logits)
         if rows and "classes" in self.place:
             columns["classes"] = np.array(self.names, dtype=object)
         return columns
 
-    def _numbers(self, cell: str) -> NDArray[np.float64]:
+    def _read_logits(self, cell: str) -> NDArray[np.float64]:
         try:
             values = json.loads(cell)
         except (ValueError, RecursionError):
@@ -241,21 +241,22 @@ class _Table:
             )
         return np.array(values, dtype=np.float64)
 
-    def _stacked(self, rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def _stack_logits(self, rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         if len({len(row) for row in rows}) > 1:
             raise DataError(f"{self.path}: rows of `logits` are of different lengths; write (N, C)")
         return np.stack(rows)
 
     def _check_classes(self, cell: str, is_first: bool) -> None:
+        """Keep the class list of the first row; of later rows note those of another one."""
         if cell == self.cell and not is_first:
             return
-        names = self._names(cell)
+        names = self._read_class_list(cell)
         if is_first:
             self.cell, self.names = cell, names
         elif names != self.names:
             self.other.append(f"line {self.reader.line_num}")
 
-    def _names(self, cell: str) -> tuple[str, ...]:
+    def _read_class_list(self, cell: str) -> tuple[str, ...]:
         where = f"{self.path}: line {self.reader.line_num}"
         values: Any = None
         for read in (json.loads, ast.literal_eval):  # a list as JSON writes it, or as Python does

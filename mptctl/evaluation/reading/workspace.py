@@ -108,14 +108,15 @@ class Workspace:
             duckdb.Error: what the query reads cannot be read.
         """
         with self._storage_errors(), self._watched(what, rows):
-            return self._ready().execute(query).fetchall()
+            return self._tidied_connection().execute(query).fetchall()
 
     def arrays(self, query: str, what: str = "", rows: int = 0) -> dict[str, Any]:
         """The columns of a query's result as arrays of numpy; see `fetch`."""
         with self._storage_errors(), self._watched(what, rows):
-            return dict(self._ready().execute(query).fetchnumpy())
+            return dict(self._tidied_connection().execute(query).fetchnumpy())
 
-    def _ready(self) -> duckdb.DuckDBPyConnection:
+    def _tidied_connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection, once what nobody needs any more is dropped from it."""
         while self._stale:
             self.connection.execute(self._stale.pop())
         return self.connection
@@ -123,8 +124,10 @@ class Workspace:
     def close(self) -> None:
         """End the connection and remove the folder."""
         try:
-            if "connection" in self.__dict__:
-                self.__dict__.pop("connection").close()
+            # A cached property: there only if it was used.
+            connection = self.__dict__.pop("connection", None)
+            if connection is not None:
+                connection.close()
         finally:
             self._scratch.close()
 
@@ -143,6 +146,7 @@ class Workspace:
 
     @contextmanager
     def _watched(self, what: str, rows: int) -> Iterator[None]:
+        """Say how far a query is while the block runs, where it reads many rows."""
         if self.progress is None or rows < WATCHED:
             yield
             return

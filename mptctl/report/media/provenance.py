@@ -95,11 +95,11 @@ class Gathering:
         self._digests: dict[str, str] = {}
         files = {role: model.name for role, model in found.models.items() if model.origin == "file"}
         # They end with the program: whoever stops it waits for no digest.
-        self._threads = [Thread(target=self._digest, args=file, daemon=True) for file in files.items()]
+        self._threads = [Thread(target=self._keep_digest, args=file, daemon=True) for file in files.items()]
         for thread in self._threads:
             thread.start()
 
-    def _digest(self, role: str, name: str) -> None:
+    def _keep_digest(self, role: str, name: str) -> None:
         self._digests[role] = digest_of_files(name)
 
     def finish(self) -> Provenance:
