@@ -90,7 +90,7 @@ def test_row_32_a_list_of_what_is_packed_that_cannot_be_closed_either(tmp_path: 
     packing = _Packing(tmp_path, tmp_path, 50, {})
     picture = PackedFile("train/a/0.jpg", 4764, 1, 2570, "resized")
     with pytest.raises(StorageError, match=f"{FILES_NAME}: no room"), open("/dev/full", "ab") as lines:
-        packing._append(lines, [picture])
+        packing._write_lines_of_new(lines, [picture])
 
 
 @on_a_full_disk
