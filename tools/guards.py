@@ -140,7 +140,7 @@ GUARDS: dict[int, Guard] = {
     20: _one(
         "the join is one to one",
         "evaluation/pairing/join.py",
-        "                raise self._unmatched()\n",
+        "                raise self._error_of_ids()\n",
         "                pass\n",
     ),
     21: _one(
@@ -481,7 +481,7 @@ GUARDS: dict[int, Guard] = {
     70: _one(
         "numbers are those of YAML 1.2",
         "files/model.py",
-        "        number = _number(text)\n        if number is None:\n            raise",
+        "        number = _number_or_none(text)\n        if number is None:\n            raise",
         "        number = float(text.replace(':', ''))\n        if number is None:\n            raise",
     ),
     71: _one(
