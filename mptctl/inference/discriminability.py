@@ -153,8 +153,8 @@ def spread(features: NDArray[np.float32], labels: NDArray[np.str_]) -> Spread | 
     within = float(
         np.mean([((x[labels == n] - m) ** 2).sum(axis=1).mean() for n, m in zip(names, means, strict=True)])
     )
-    # Over the K (K - 1) ordered pairs, the sum of |a - b|^2 is 2 K times the scatter of the K means; so the mean
-    # over pairs is 2 K scatter / (K (K - 1)).
+    # Over the K (K - 1) ordered pairs of the K means, the sum of |a - b|^2 is 2 K times their scatter; so the
+    # mean over pairs is 2 K scatter / (K (K - 1)).
     scatter = float(((means - means.mean(axis=0)) ** 2).sum())
     between = 2 * scatter / (len(names) - 1)
     return Spread(

@@ -211,8 +211,8 @@ def _compare(
     session: Session,
 ) -> ExportReport:
     """Compare the answers of checkpoint and export to the validation pictures, on the CPU, in one pass."""
-    # A file holds of the recipe for data only what programs need. With the whole one, which the checkpoint has,
-    # both see the same pictures.
+    # A file holds of the recipe for data only what programs need. With the whole one, the checkpoint's, both
+    # see the same pictures.
     recipe, data = written.checkpoint.meta.recipe, checkpoint.meta.recipe.data
     assert (recipe.data.image_size, recipe.data.mean, recipe.data.std) == (
         data.image_size,

@@ -59,8 +59,8 @@ def refuse_other_splits(updates: Sequence[Update]) -> None:
 
 def _of_another_split(run: RunAnswers, other: RunAnswers, difference: str) -> CheckpointError:
     return CheckpointError(
-        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, or "
-        "group them with --by split"
+        f"{run.folder}: is of another split than {other.folder} ({difference}); compare runs of one split, "
+        "or group them with --by split"
     )
 
 

@@ -102,8 +102,8 @@ class CacheBudget:
         if together > limit * 1e9:
             raise UsageError(
                 f"runtime.cache_limit_gb {limit:g}: other runs that are under way take up to "
-                f"{_in_words(sum(others.values()))} of {self.folder}, with this one it is {_in_words(together)}; "
-                "raise it, wait for them, or train without the cache"
+                f"{_in_words(sum(others.values()))} of {self.folder}, with this one it is "
+                f"{_in_words(together)}; raise it, wait for them, or train without the cache"
             )
 
 

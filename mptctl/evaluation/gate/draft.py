@@ -43,7 +43,7 @@ def draft_gate_file(report: FlipReport, today: date) -> str:
         for row in report.slices[:EXAMPLES]:
             low, high = exact_interval(row.negative_flips, row.n, LEVEL)
             lines.append(
-                f"  - {{by: {_mapping_in_yaml(row.by)}, max_nfr: {_up(high)}}}  # {row.negative_flips} of {row.n}, "
+                f"  - {{by: {_in_braces(row.by)}, max_nfr: {_up(high)}}}  # {row.negative_flips} of {row.n}, "
                 f"{100 * low:.2f} to {100 * high:.2f} %"
             )
     else:
@@ -86,7 +86,7 @@ def _up(fraction: float) -> float:
     return math.ceil(fraction * 10_000 - 1e-6) / 100
 
 
-def _mapping_in_yaml(by: Mapping[str, str]) -> str:
+def _in_braces(by: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{_text_in_yaml(key)}: {_text_in_yaml(value)}" for key, value in by.items()) + "}"
 
 

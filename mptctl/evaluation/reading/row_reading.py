@@ -41,8 +41,8 @@ def read_rows(parts: Sequence[Path]) -> Columns:
             )
         if _known_columns(columns) != wanted:
             raise DataError(
-                f"{where}: columns {', '.join(_known_columns(columns))}, and in {parts[0]}: {', '.join(wanted)}; "
-                "write the same columns into all parts"
+                f"{where}: columns {', '.join(_known_columns(columns))}, and in {parts[0]}: "
+                f"{', '.join(wanted)}; write the same columns into all parts"
             )
     return read[0] if len(read) == 1 else _joined(parts, read)
 

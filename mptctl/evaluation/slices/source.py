@@ -147,8 +147,8 @@ class SliceSource:
         most = 4 * MOST_SLICES * len(self.keys)
         rows = current().fetch(
             f"SELECT grouping({which}), o, n, count(*), {which} FROM (SELECT old.pred = old.label AS o, "
-            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) LIMIT "
-            f"{most + 1}",
+            f"new.pred = new.label AS n, {values} FROM {self._old_samples}) GROUP BY GROUPING SETS ({sets}) "
+            f"LIMIT {most + 1}",
             "counting slices",
             len(self.answers.pairing) * (1 + len(self._sides)),
         )

@@ -163,7 +163,7 @@ def _how_sure(trial: Trial, report: TuneReport) -> str:
 def _limit(report: TuneReport) -> str:
     """The bound or the budget that the choice had to keep."""
     if report.max_nfr is not None:
-        # Trials that differ in k alone are a series; the confidence is shared out among all series and epochs.
+        # Trials that differ in k alone are a series; all series and epochs share the confidence.
         series_count = len(series_of(report.trials))
         confidence = f"{100 * report.budget.confidence:g} % confidence"
         level = f"{100 * report.budget.level(series_count):.6g} %"

@@ -216,8 +216,8 @@ def waiver_sentences(waivers: list[WaiverRow]) -> list[str]:
     """Flips that were waived, with reason and owner; waivers that nothing needs any more."""
     used = [row for row in waivers if row.flips and not (row.expired or row.exceeded)]
     found = [
-        f"Waived: {row.flips:,} {'flip' if row.flips == 1 else 'flips'} of {shown(row.name)} ({shown(row.reason)}; "
-        f"{shown(row.owner)}, until {row.expires})."
+        f"Waived: {row.flips:,} {'flip' if row.flips == 1 else 'flips'} of {shown(row.name)} "
+        f"({shown(row.reason)}; {shown(row.owner)}, until {row.expires})."
         for row in used[:WAIVERS]
     ]
     if more := used[WAIVERS:]:
