@@ -72,6 +72,7 @@ def test_a_budget_near_the_least_that_a_trial_has_is_said() -> None:
     said = near_least_of_trials(table, Budget(max_nfr=0.14))
     assert said is not None
     assert "is near the least NFR that a trial can reach here, 2.50 % (1 of 40): about 74 % of" in said
+    assert said.endswith("; hold out more pictures, or search larger k")
     assert near_least_of_trials(table, Budget(max_nfr=0.5)) is None
     assert near_least_of_trials(table, Budget(max_er_increase=0.1)) is None
 

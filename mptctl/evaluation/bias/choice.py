@@ -20,6 +20,8 @@ from mptctl.evaluation.statistics import exact_interval, most_within, upper_boun
 # Chosen: the part of validation parts that meet a budget below which it is near the least that can be
 # reached.
 OFTEN = 0.8
+# What lowers the flips between old classes, which no shift heals; k acts between old and new classes.
+FEWER_BETWEEN_OLD = "train an update by MPT that begins with the old model (--set method.init=old)"
 
 # What a choice costs: errors or flips, of one bias or of many.
 Price = TypeVar("Price", int, IntArray)
@@ -220,10 +222,12 @@ def near_the_least(choice: BiasChoice, budget: Budget) -> str | None:
         return None
     line = min(choice.lines, key=lambda line: float(line.bounds[-1]))
     flips, n = int(line.steps.flips[-1]), line.samples.n_old
-    return warn_near_the_least(budget.max_nfr, flips, n, choice.level, "a shift")
+    return warn_near_the_least(budget.max_nfr, flips, n, choice.level, "a shift", FEWER_BETWEEN_OLD)
 
 
-def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means: str) -> str | None:
+def warn_near_the_least(
+    max_nfr: float, flips: int, n: int, level: float, means: str, remedy: str
+) -> str | None:
     """A sentence where a limit on NFR is near the least that can be reached; None where it is not.
 
     It is near where of validation parts of this size, drawn at the least NFR that was seen, fewer than
@@ -235,6 +239,7 @@ def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means:
         n: validation samples of old classes that they were seen on.
         level: of the interval whose upper end must meet the limit.
         means: by which they were reached.
+        remedy: what lowers the least NFR.
     """
     meets = float(bdtr(most_within(max_nfr + ROUNDING, n, level), n, flips / n))
     if meets >= OFTEN:
@@ -243,7 +248,7 @@ def warn_near_the_least(max_nfr: float, flips: int, n: int, level: float, means:
         f"--max-nfr {100 * max_nfr:g}: is near the least NFR that {means} can reach here, "
         f"{100 * flips / n:.2f} % ({flips} of {n:,}): about {100 * meets:.0f} % of validation parts of this "
         "size would meet it, and a model chosen so near the limit exceeds its budget more often than the "
-        "interval level says; hold out more pictures, or train with a larger k"
+        f"interval level says; hold out more pictures, or {remedy}"
     )
 
 
@@ -276,5 +281,5 @@ def _not_met(lines: Sequence[BiasLine], budget: Budget) -> str:
         f"--max-nfr {100 * budget.limit:g}: no shift keeps it; the least NFR that can be had is "
         f"{100 * flips / n:.2f} % ({flips} of {n:,} validation pictures of old classes), at most "
         f"{100 * line.bounds[-1]:.2f} % with {100 * budget.confidence:g} % confidence; raise the budget, "
-        "train with a larger k, or hold out more pictures"
+        f"hold out more pictures, or {FEWER_BETWEEN_OLD}"
     )
