@@ -22,9 +22,9 @@ from mptctl.errors import MptctlError, Stopped, first_line, one_line
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
+from mptctl.training.lockstep import train_what_is_left, write_traceback
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.unattended import train_what_is_left, write_traceback
 
 # Seconds between two looks whether the parent is still there; it must end within two seconds of the study's
 # death.

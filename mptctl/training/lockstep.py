@@ -1,10 +1,12 @@
-"""Several runs in one process, step by step in turn, on the same batches and the same answers of teachers."""
+"""Several runs in one process, step by step in turn; and those of a study or search that are left."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -13,6 +15,8 @@ from mptctl.errors import UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import world_size
 from mptctl.machine.signals import stop_on_signals
+from mptctl.models.lock import wait_until_free
+from mptctl.models.run_folder import RunDir
 from mptctl.recipe import batch_differences, change_recipe
 from mptctl.training.assemble import RunParts
 from mptctl.training.distributed import ProcessGroup
@@ -20,7 +24,7 @@ from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import choose_threads, torch_settings
-from mptctl.training.train import begin_run, hold_folder
+from mptctl.training.train import begin_run, hold_folder, train
 
 Ended = FitResult | Exception
 
@@ -142,3 +146,47 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
 def _random_state(device: torch.device) -> list[Tensor]:
     state = [torch.get_rng_state()]
     return [*state, torch.cuda.get_rng_state(device)] if device.type == "cuda" else state
+
+
+def train_what_is_left(
+    folders: Sequence[Path],
+    request_of: Callable[[Path], RunRequest],
+    observer_of: Callable[[Path], Observer],
+) -> dict[Path, Exception]:
+    """Trains those of some runs that are not finished: one alone, several in lock-step.
+
+    A process that holds one of the folders is waited for: it may be dying, and its run is then gone on with.
+
+    Args:
+        folders: of the runs.
+        request_of: the request for a run, made once its folder is free.
+        observer_of: who is told how a run goes.
+
+    Returns:
+        By folder, what kept a run from its end: `Stopped`, where a signal did.
+    """
+    left = list(folders)
+    try:
+        for folder in folders:
+            wait_until_free(folder)
+        left = [folder for folder in folders if not RunDir(folder).is_finished()]
+        requests, observers = (
+            [request_of(folder) for folder in left],
+            [observer_of(folder) for folder in left],
+        )
+        if len(left) == 1:
+            train(requests[0], observers[0])
+        elif left:
+            ended = train_in_lockstep(requests, observers)
+            return {
+                folder: end for folder, end in zip(left, ended, strict=True) if isinstance(end, Exception)
+            }
+    except Exception as error:
+        return dict.fromkeys(left, error)
+    return {}
+
+
+def write_traceback(path: Path, error: Exception) -> None:
+    """Writes down where in the program an unexpected error came from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")

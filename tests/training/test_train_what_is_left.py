@@ -7,9 +7,9 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import NonFiniteError
 from mptctl.models.run_folder import RunDir
+from mptctl.training.lockstep import train_what_is_left
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
-from mptctl.training.unattended import train_what_is_left
 from tests.common import Train, short_recipe
 
 
