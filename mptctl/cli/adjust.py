@@ -66,6 +66,7 @@ def adjust(
     that a shift reaches.
 
     Examples:
+
         mptctl adjust mpt-kl --old old --max-nfr 2
 
         mptctl adjust no-treatment --old old --max-er-increase 0.5

@@ -35,6 +35,7 @@ def evaluate(
     much again may be spilled.
 
     Examples:
+
         mptctl bench evaluate --rows 1000000
 
         mptctl bench evaluate --rows 100000000 --repeats 1 --json
@@ -86,6 +87,7 @@ def loader(
     """Measure how fast pictures come: our loaders, a torch DataLoader, and what the model can take.
 
     Examples:
+
         mptctl bench loader --data-root ~/imagenet --tune
 
         mptctl bench loader --recipe cifar10 --rows resident,dataloader-tvio
@@ -143,6 +145,7 @@ def kernel(
     Without a GPU the fused kernel is compiled for some, and its machine code says what bounds it.
 
     Examples:
+
         mptctl bench kernel
 
         mptctl bench kernel --rows 4096 --classes 1000 --archs sm_90 --json
@@ -219,6 +222,7 @@ def step(
     ours-lockstep.
 
     Examples:
+
         mptctl bench step --precision fp32,bf16
 
         mptctl bench step --recipe imagenet --classes 1000 --rows floor,ours

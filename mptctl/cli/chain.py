@@ -45,6 +45,7 @@ def chain(
     metrics are left.
 
     Examples:
+
         mptctl study chain --data-root ~/data
 
         mptctl chain runs/chain --figure chain.png --markdown chain.md

@@ -79,6 +79,7 @@ def compare(
     predictions, recipes and metrics are left.
 
     Examples:
+
         mptctl compare runs/cifar100-r18 --latex table.tex --report table.html
 
         mptctl compare no-treatment mpt-kl mpt-lm --json

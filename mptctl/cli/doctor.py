@@ -14,6 +14,7 @@ def doctor(run_root: opt.RunRoot = Path("runs"), as_json: opt.Json = False) -> N
     """Say what is installed, what works here, and what to do.
 
     Examples:
+
         mptctl doctor
 
         mptctl doctor --json

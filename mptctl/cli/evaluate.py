@@ -55,6 +55,7 @@ def evaluate(
     never predicts.
 
     Examples:
+
         mptctl evaluate old mpt-kl --max-nfr 2 --report flips.html
 
         mptctl evaluate old.npz new.csv --max-nfr 2 --confidence 0.95 --json

@@ -54,6 +54,7 @@ def export(
     and the split's fingerprint stand in the file, and in FILE.json beside it.
 
     Examples:
+
         mptctl export mpt-kl --format onnx
 
         mptctl export mpt-kl --format onnx --quantize int8 --out mpt-kl-int8.onnx

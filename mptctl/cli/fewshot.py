@@ -97,6 +97,7 @@ def fewshot(
     flip.
 
     Examples:
+
         mptctl fewshot old --way 5 --shot 5
 
         mptctl fewshot old --add pictures --name old-plus

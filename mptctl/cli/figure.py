@@ -36,6 +36,7 @@ def embedding(
     model.embedding_dim=2.
 
     Examples:
+
         mptctl train-mpt --recipe cifar10-embedding
 
         mptctl figure embedding old no-treatment mpt-kl --out embedding.svg

@@ -32,6 +32,7 @@ def init(
     """Write a commented gate file whose limits this comparison just keeps to.
 
     Examples:
+
         mptctl gate init old mpt-kl --by class
     """
     from mptctl.cli.runners.gate_init import write_gate_file

@@ -28,6 +28,7 @@ def history(
     Reads the file that `mptctl evaluate --append-history` writes: a line of blocks, a table, and a figure.
 
     Examples:
+
         mptctl evaluate old.npz new.npz --append-history releases.jsonl
 
         mptctl history releases.jsonl --out releases.png

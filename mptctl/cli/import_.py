@@ -53,6 +53,7 @@ def import_(
     --recipe is needed. An ONNX model can be evaluated and can teach, but is never trained.
 
     Examples:
+
         mptctl import production.pt --arch resnet18 --class-names classes.txt
 
         mptctl import other.pt --arch resnet50 --class-names all.txt --name ref

@@ -46,6 +46,7 @@ def pack(
     given again.
 
     Examples:
+
         mptctl pack ~/imagenet ~/imagenet-256 --short-side 256
 
         mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --json

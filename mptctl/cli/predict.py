@@ -36,6 +36,7 @@ def predict(
     added, evaluate reads the file.
 
     Examples:
+
         mptctl predict mpt-kl ~/incoming --out answers.csv
 
         mptctl predict mpt-kl ~/incoming --out answers.parquet --on-bad quarantine

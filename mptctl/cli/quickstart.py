@@ -31,6 +31,7 @@ def quickstart(
     update, and prints what each update breaks. Needs no data and no GPU.
 
     Examples:
+
         mptctl quickstart
 
         mptctl quickstart --run-root /tmp/demo --json

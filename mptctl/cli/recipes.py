@@ -22,6 +22,7 @@ def recipes(
     Presets are taken by `--recipe`, studies by `mptctl study`.
 
     Examples:
+
         mptctl recipes
 
         mptctl recipes cifar100

@@ -39,6 +39,7 @@ def runs(
     by --resume, which is then no longer possible.
 
     Examples:
+
         mptctl runs
 
         mptctl runs --run-root runs-cifar10 --json

@@ -90,6 +90,7 @@ def split(
     the run root, where later commands find it.
 
     Examples:
+
         mptctl split characters
 
         mptctl split cifar100 --data-root ~/data

@@ -69,6 +69,7 @@ def study(
     Prints the table at the end.
 
     Examples:
+
         mptctl study demo --seeds 1,2
 
         mptctl study cifar100-r18 --data-root ~/data --dry-run

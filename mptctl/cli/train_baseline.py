@@ -39,6 +39,7 @@ def train_baseline(
     members, or repeat it.
 
     Examples:
+
         mptctl train-baseline no-treatment
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers

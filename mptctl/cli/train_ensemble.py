@@ -33,6 +33,7 @@ def train_ensemble(
     interrupted ones.
 
     Examples:
+
         mptctl train-ensemble --size 4
 
         mptctl train-baseline elodi --ref ensemble --cache-teachers

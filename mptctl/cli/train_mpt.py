@@ -49,6 +49,7 @@ def train_mpt(
     it.
 
     Examples:
+
         mptctl train-mpt --distance kl --k 1.5
 
         mptctl train-mpt --distance lm --k 4 --set optim.epochs=30

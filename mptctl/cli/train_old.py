@@ -15,6 +15,7 @@ def train_old(log: opt.Log = None, *, flags: IndependentFlags) -> None:
     Writes the run folder `old`, which train-mpt and train-baseline take as their --old.
 
     Examples:
+
         mptctl train-old
 
         mptctl train-old --recipe cifar100 --set optim.epochs=30

@@ -15,6 +15,7 @@ def train_ref(log: opt.Log = None, *, flags: IndependentFlags) -> None:
     The reference is independent of the old model; train-mpt distils from both. Writes the run folder `ref`.
 
     Examples:
+
         mptctl train-ref
 
         mptctl train-ref --seed 1 --name ref-1

@@ -23,6 +23,7 @@ def tune(*, tuning: TuneFlags, flags: TrainingFlags) -> None:
     Exits with 3, and writes no recipe, where no trial keeps the limit.
 
     Examples:
+
         mptctl tune
 
         mptctl tune --k 0,1,2,4 --distance kl,lm --max-er-increase 1
