@@ -123,7 +123,7 @@ def visible(text: str) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, without line breaks; its kind where it says nothing.
+    """The words of an exception, without line breaks; its kind where it says nothing.
 
     Of one on YAML, the line and what is wrong there; of the system's, its words without their number; of an
     object that Python shows by its address, its type.

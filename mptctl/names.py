@@ -30,20 +30,21 @@ MethodName = Literal[
     "elodi-topk",
 ]
 METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
-# Where a method distils, and how the bias k moves over a run.
+# Samples on which a method distils, begin of the new model, and course of the bias k over a run.
 Gate = Literal["none", "student-wrong"]
 Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
-# How a model leaves, and to what its numbers are rounded then.
+# Forms in which a model leaves.
 ExportFormat = Literal["onnx", "pt2", "safetensors"]
 # Of these, the ones that are read back as models.
 READ_FORMATS: tuple[ExportFormat, ...] = ("onnx", "safetensors")
+# Types to which its numbers are rounded then.
 Quantization = Literal["int8", "fp16"]
-# How the classes of a split are ordered, its files checked, and bad ones treated.
+# Order of the classes of a split, check of its files, and treatment of bad ones.
 Order = Literal["given", "random"]
 Verify = Literal["header", "decode"]
 OnBad = Literal["fail", "quarantine"]
-# How tune combines values, and by what a table of classes is sorted.
+# Combination of values in tune, and key by which a table of classes is sorted.
 Search = Literal["grid", "random", "optuna"]
 SortKey = Literal["flips", "nfr", "error", "name"]
 # Told how far something is: (what is under way, done, in all).
@@ -60,7 +61,7 @@ class Role(StrEnum):
 
 
 class TrackerName(StrEnum):
-    """Where a run is logged besides its folder."""
+    """Trackers to which a run is logged besides its folder."""
 
     MLFLOW = "mlflow"
     WANDB = "wandb"

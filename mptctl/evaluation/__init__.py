@@ -1,1 +1,1 @@
-"""What a replacement breaks: predictions of two models in, flips, statistics and the gate's answer out."""
+"""The comparison of two models: predictions in, flips, statistics and the gate's answer out."""

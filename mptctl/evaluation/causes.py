@@ -1,4 +1,4 @@
-"""Why samples flipped: the first of six rules that holds for a flip, from answers and logits alone."""
+"""Causes of flips: the first of six rules that holds for each, from answers and logits alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mptctl.evaluation.statistics import rate
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 CAUSES: tuple[Cause, ...] = get_args(Cause)
-# What a rule needs that a comparison may lack.
+# Needs of rules that a comparison may lack.
 NEEDS: Mapping[Cause, str] = {
     "noise": "--noise-floor",
     "label doubtful": "--baseline",

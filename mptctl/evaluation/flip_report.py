@@ -64,7 +64,7 @@ class SweepCurve(Model):
     at_new_error: SweepPoint | None = Field(description="where that is: its shift and its errors")
 
 
-# Why a sample flipped, in the order in which the rules are tried.
+# Causes of a flip, in the order in which the rules are tried.
 Cause = Literal["noise", "label doubtful", "bias", "new class", "old classes", "forgotten"]
 
 
@@ -243,7 +243,7 @@ class CauseRow(Model):
 
 
 class Causes(Model):
-    """Why samples flipped, by a rule; it does not know what training did."""
+    """Causes of flips, by a rule; it does not know what training did."""
 
     rows: list[CauseRow] = Field(description="in the order in which the rules are tried")
     bias: float | None = Field(description="constant chosen on the validation part; null where it was not")

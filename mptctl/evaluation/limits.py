@@ -1,4 +1,4 @@
-"""What a release may be held to: which rates have a limit, and the limits that are set."""
+"""Limits of a release: the rates that may have one, and the limits that are set."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def margin_summary(groups: Sequence[MarginSamples]) -> Margins | None:
     )
 
 
-# Whose logits are biased, and in which order the curves stand.
+# Models whose logits are biased, in the order of their curves.
 CURVES: tuple[Literal["new", "baseline"], ...] = ("new", "baseline")
 
 

@@ -1,4 +1,4 @@
-"""What Python programs and notebooks use: compare answers in memory, and load a trained model."""
+"""Functions for Python programs and notebooks: compare answers in memory, and load a trained model."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_the_constant_makes_fewest_errors_on_the_validation_part() -> None:
     )
     assert 1 < (constant_of(named, frozenset("a")) or 0) < 2
     assert constant_of(None, frozenset("a")) is None
-    # Where new samples are more, nothing is taken off.
+    # Nothing is taken off if new samples are more.
     more = np.array([1, 1, 1, 1, 0])
     apart = ValidationSamples(np.array([[0.0, 1]] * 5), more, np.array([False, True]), more == 0, more == 0)
     assert chosen_constant(apart) == 0.0

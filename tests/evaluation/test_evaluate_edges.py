@@ -1,4 +1,4 @@
-"""What is not defined, which classes are the old ones, and further models beside the two."""
+"""Rates that are not defined, the choice of old classes, and further models beside the two."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, short_recipe
 
-# What each format needs beside torch.
+# Packages that each format needs beside torch.
 NEEDS = {"onnx": ("onnx", "onnxscript", "onnxruntime"), "pt2": (), "safetensors": ("safetensors",)}
 
 

@@ -1,4 +1,4 @@
-"""What `import mptctl` offers: comparisons of arrays, and the report that comes out."""
+"""Functions of `import mptctl`: comparisons of arrays, and the report that comes out."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from mptctl.evaluation.statistics import exact_interval, most_within, upper_boun
 # Chosen: the part of validation parts that meet a budget below which it is near the least that can be
 # reached.
 OFTEN = 0.8
-# What lowers the flips between old classes, which no shift heals; k acts between old and new classes.
+# Remedy for flips between old classes, which no shift heals; k acts between old and new classes.
 FEWER_BETWEEN_OLD = "train an update by MPT that begins with the old model (--set method.init=old)"
 
-# What a choice costs: errors or flips, of one bias or of many.
+# Costs of a choice: errors or flips, of one bias or of many.
 Price = TypeVar("Price", int, IntArray)
 
 BiasKind = Literal["none", "bias", "per-class"]

@@ -6,9 +6,9 @@ import numpy as np
 
 from mptctl.evaluation.bias.validation_samples import FloatArray, IntArray, ValidationSamples
 
-# How far classes keep to their own bias; 0 is the common one. Chosen by two-fold cross-validation.
+# Shares of its own bias that a class keeps; 0 is the common one. Chosen by two-fold cross-validation.
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-# What a flip costs, in errors. The largest one prefers a flip less to any number of errors that a half has.
+# Prices of a flip, in errors. The largest one prefers a flip less to any number of errors that a half has.
 PRICES = (0.0, *(2.0**power for power in range(-4, 11)), 1e9)
 
 
@@ -67,7 +67,7 @@ def _fit(samples: ValidationSamples, price: float) -> tuple[FloatArray, FloatArr
     rows = np.arange(len(samples))
     with np.errstate(invalid="ignore"):  # two minus infinities: the sample has no answer to move
         gap = samples.logits[rows, best_new] - samples.logits[rows, best_old]
-    # What it costs that a sample goes over from its best new class to its best old one.
+    # Cost of a sample that goes over from its best new class to its best old one.
     change = (best_old != samples.truth).astype(np.float64) - (best_new != samples.truth)
     cost = change * (1 + price * samples.to_keep)
     moving = (gap > 0) & np.isfinite(gap)

@@ -1,4 +1,4 @@
-"""What is free: a bias taken off the new classes' logits after training, NFR against error as a curve."""
+"""The curve of NFR against error that a bias taken off the new classes' logits gives after training."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _known(model: Predictions) -> tuple[NDArray[Any], NDArray[np.int64], NDArray
     at = np.searchsorted(classes, model.labels, sorter=order).clip(max=len(classes) - 1)
     column = order[at].astype(np.int64)
     known = classes[column] == model.labels
-    # Where all are known the logits stay where they are, possibly on disk.
+    # Logits of known classes alone stay where they are, possibly on disk.
     return (logits if known.all() else logits[known]), column[known], (model.preds == model.labels)[known]
 
 

@@ -13,7 +13,7 @@ from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.statistics import exact_interval
 
 LEVEL = 0.95
-# How many slices and flips are shown as examples.
+# Slices, and flips, that are shown as examples at most.
 EXAMPLES = 5
 
 

@@ -26,7 +26,7 @@ AMPLE = 8
 WEIGHT = "try_cast(cost.s0 AS DOUBLE)"
 # Weights whose squares a float holds; 0 is one, too. Of NaN, infinity and what is no number this is false.
 SOUND = f"coalesce({WEIGHT} = 0 OR {WEIGHT} BETWEEN 1e-100 AND 1e100, false)"
-# What `Cells.weights` holds, and how many samples have no weight.
+# Sums of a cell: `Cells.weights`, and the samples without a weight.
 _VALUE = f"CASE WHEN {SOUND} THEN {WEIGHT} ELSE 0 END"
 WEIGHT_SUMS = {
     "weight_0": f"fsum({_VALUE})",

@@ -14,7 +14,7 @@ from mptctl.evaluation.rates import Counts, negative_flips
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
-# Whose logits a comparison reads; of the noise floor it needs answers alone.
+# Models whose logits a comparison reads; of the noise floor it needs answers alone.
 SCORED = ("old", "new", "baseline")
 
 

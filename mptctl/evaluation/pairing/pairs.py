@@ -98,7 +98,7 @@ def pair(models: Mapping[str, Predictions], weights: Weights | None = None) -> P
     return Pairing(dict(models), vocabulary, cells, join)
 
 
-# What stands for all labels in place of a list of old classes.
+# Word for all labels, in place of a list of old classes.
 ALL: Literal["all"] = "all"
 GivenClasses = Sequence[str] | Literal["all"] | None
 

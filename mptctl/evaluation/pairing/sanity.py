@@ -40,7 +40,7 @@ def same_content(pairing: Pairing, one: str = "old", other: str = "new") -> bool
         return False
     if old.classes is not None and new.classes is not None and set(old.classes) != set(new.classes):
         return False
-    # Where there are logits, there are classes.
+    # A model with logits has classes.
     if old.logits is None or new.logits is None or old.classes is None or new.classes is None:
         return True
     place = {label: i for i, label in enumerate(new.classes)}

@@ -1,4 +1,4 @@
-"""What the readers of predictions files share: names of columns, and their values as text or refused."""
+"""Columns of predictions files, for all readers: their names, and their values as text or refused."""
 
 from __future__ import annotations
 

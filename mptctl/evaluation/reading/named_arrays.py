@@ -13,7 +13,7 @@ from mptctl.errors import DataError
 from mptctl.evaluation.reading.arrays import as_array
 from mptctl.evaluation.reading.columns import as_text, first
 
-# What polars calls columns that nobody named.
+# Name of polars for columns that nobody named.
 _UNNAMED = "column_{}"
 BY_PLACE = "or give arrays (.to_numpy()) that stand in one order"
 

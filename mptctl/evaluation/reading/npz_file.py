@@ -19,7 +19,7 @@ from mptctl.evaluation.reading.columns import COLUMNS, as_text
 from mptctl.evaluation.reading.scan import SideColumns
 from mptctl.evaluation.reading.workspace import current, free_memory, shown_size
 
-# What numpy writes. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the
+# Compression of numpy. One kilobyte of bzip2 can hold gigabytes, of which the library unpacks all to read the
 # first byte.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Bytes that an array takes while it is read and checked, for each of its own; logits are numbers and stay as

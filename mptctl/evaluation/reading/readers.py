@@ -52,7 +52,7 @@ def form_of(path: Path) -> Form:
     return cast(Form, import_module(f"mptctl.evaluation.reading.{FORMS[path.suffix.lower()]}"))
 
 
-# What a run folder or a run root holds, and a folder of parts does not.
+# Files that a run folder or a run root holds, and a folder of parts does not.
 _OF_A_RUN = ("recipe.yaml", "split.json", "best.pt", "last.pt")
 
 

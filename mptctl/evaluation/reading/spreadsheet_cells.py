@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What a spreadsheet takes for a formula, and text that already has apostrophes before that.
+# Text that a spreadsheet takes for a formula, also with apostrophes before it already.
 _FORMULA = re.compile(r"'*[=+\-@]")
 # The columns of a list of flips; a table with this header was written by us.
 FLIP_COLUMNS = ("id", "label", "old", "new", "new_class", "old_confidence", "new_confidence", "cause")

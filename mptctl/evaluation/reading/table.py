@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mptctl.evaluation.reading.workspace import Workspace, current
 
-# What ids are: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
+# Kinds of ids: integers of at most 64 bits, text, or text of a CSV of which every value is an integer's.
 IdKind = Literal["integers", "text", "either"]
 # Rows, about, that stand for all of them: see `FileTable.sample`.
 SAMPLED = 20_000

@@ -18,9 +18,9 @@ from mptctl.evaluation.reading.columns import first
 from mptctl.evaluation.reading.name_pairs import pairs_relation, read_pairs
 from mptctl.evaluation.reading.workspace import current
 
-# What is always there, with logits of the old model for the second.
+# Columns that are always there, the second with logits of the old model.
 CLASS, CONFIDENCE = "class", "confidence"
-# What is there with a file of superclasses, and where the pictures are a split's.
+# Columns that are there with a file of superclasses, and with the pictures of a split.
 SUPERCLASS, SIZE = "superclass", "size"
 
 

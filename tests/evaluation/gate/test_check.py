@@ -217,7 +217,7 @@ class TestThreeAnswers:
 
 
 class TestConditions:
-    """What fails every limit, and without a limit nothing."""
+    """Conditions that fail every limit, and without a limit nothing."""
 
     def test_one_and_the_same_model(self) -> None:
         same = counts(950, 0, 0, 50)

@@ -85,7 +85,7 @@ def test_csv_says_the_same(tmp_path: Path) -> None:
 
 
 def test_names_that_are_exchanged(tmp_path: Path) -> None:
-    """What OLD calls a is b now, and the other way round: names alone would count four flips."""
+    """OLD's a is b now, and the other way round: names alone would count four flips."""
     names = {"id": ["1", "2", "3", "4"], "classes": ["a", "b"]}
     write(tmp_path / "old.npz", label=list("aabb"), pred=list("aabb"), **names)
     write(tmp_path / "new.npz", label=list("bbaa"), pred=list("bbab"), **names)

@@ -20,7 +20,7 @@ ROWS = [[0.5, 1.5], [2.0, -1.0], [0.0, 0.25]]
 
 
 class OnlyDlpack:
-    """What some library may offer: DLPack and nothing else."""
+    """An array that offers DLPack and nothing else, as some library may."""
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array

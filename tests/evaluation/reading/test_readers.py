@@ -1,4 +1,4 @@
-"""What a name stands for: a file, the files that a pattern matches, the parts in a folder."""
+"""Files that a name stands for: a file, the files that a pattern matches, the parts in a folder."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SPILLING = (
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made."""
+    """The folder in which temporary folders are made."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
