@@ -69,11 +69,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
     held_back = None if validation is None else _held_back(validation, test)
     wants_causes = causes or validation is not None
     with options_as_arguments():
-        retrained, untreated = None, None
+        retrained, plain_update = None, None
         if noise_floor is not None:
             retrained = test.predictions("noise_floor", noise_floor, is_old=True)
         if baseline is not None:
-            untreated = test.predictions("baseline", baseline)
+            plain_update = test.predictions("baseline", baseline)
         result = compare(
             test.predictions("old", old, is_old=True),
             test.predictions("new", new),
@@ -85,7 +85,7 @@ def evaluate(  # noqa: PLR0913  # a published signature
                 validation=(lambda: held_back) if wants_causes else None,
             ),
             noise_floor=retrained,
-            baseline=untreated,
+            baseline=plain_update,
         )
     return Report(result)
 

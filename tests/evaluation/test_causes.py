@@ -13,12 +13,12 @@ from mptctl.evaluation.pairing.paired_answers import PairedAnswers
 from mptctl.evaluation.pairing.pairs import pair
 from mptctl.evaluation.reading.predictions import Predictions, build_predictions
 
-# label, OLD's logits of a b c, NEW's of a b c d e, answers of the old model trained again and of an untreated one, and
+# label, OLD's logits of a b c, NEW's of a b c d e, answers of the old model trained again and of a plain update, and
 # the cause with everything given at a constant of 1; then the cause with no third model and no constant
 TABLE: list[tuple[str, list[float], list[float], str, str, str, str]] = [
     ("a", [3, 1, 0], [2, 0, 0, 2.5, 0], "b", "d", "noise", "new class"),
     ("a", [3, 1, 0], [2, 3, 0, 0, 0], "a", "b", "label doubtful", "old classes"),
-    ("a", [3, 1, 0], [2, 3, 0, 0, 0], "a", "c", "old classes", "old classes"),  # the untreated one disagrees
+    ("a", [3, 1, 0], [2, 3, 0, 0, 0], "a", "c", "old classes", "old classes"),  # the plain update disagrees
     ("a", [3, 0, 1], [2, 3, 0, 0, 0], "a", "b", "old classes", "old classes"),  # OLD's second choice does
     ("a", [3, 1, 0], [2, 3, 0, 0, 0], "b", "b", "noise", "old classes"),  # noise is asked before the label
     ("a", [3, 1, 0], [2, 0, 0, 2.5, 0], "a", "d", "bias", "new class"),

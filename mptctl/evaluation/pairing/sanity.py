@@ -60,14 +60,11 @@ def idle_models(pairing: Pairing) -> list[str]:
             f"{option('noise-floor')} {models['noise_floor'].name} is the old model itself, which flips "
             "nothing; name another training of it"
         )
+    baseline = models.get("baseline")
     # Of a baseline without logits nothing is shown.
-    if (
-        "baseline" in models
-        and models["baseline"].logits is not None
-        and same_content(pairing, "new", "baseline")
-    ):
+    if baseline is not None and baseline.logits is not None and same_content(pairing, "new", "baseline"):
         found.append(
-            f"{option('baseline')} {models['baseline'].name} is the new model itself, whose shifts are shown "
+            f"{option('baseline')} {baseline.name} is the new model itself, whose shifts are shown "
             "anyway; name a plain update"
         )
     return found
@@ -117,9 +114,8 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
     right = of_old & cells.right["old"]
     n = int(cells.n[right].sum())
     kept = int(cells.n[right & cells.right["new"]].sum())
-    if (
-        n < FEW or kept == n or n - kept >= NEARLY_ALL * n
-    ):  # of few nothing is known; of the last `comparison_warnings` speaks
+    # Of few nothing is known, and of nearly all `comparison_warnings` speaks.
+    if n < FEW or kept == n or n - kept >= NEARLY_ALL * n:
         return []
     new = pairing.models["new"]
     share = np.array([new.table.answers[label] for label in pairing.vocabulary]) / len(new)

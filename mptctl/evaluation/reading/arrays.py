@@ -63,9 +63,8 @@ def _converted(value: Any, name: str) -> NDArray[Any]:
         return _unmasked(value, name)
     if isinstance(value, np.ndarray):
         return _known_float(value)
-    if hasattr(value, "detach") and hasattr(
-        value, "cpu"
-    ):  # torch: off the graph and the device, in a type of numpy's
+    # Arrays of torch: off the graph and the device, in a type of numpy's.
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
         plain = value.detach().cpu()
         return np.asarray(plain.float() if "bfloat16" in str(plain.dtype) else plain)
     if hasattr(value, "to_numpy_ndarray"):  # Arrow's arrays of tensors

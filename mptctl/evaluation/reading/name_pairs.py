@@ -33,10 +33,8 @@ def read_pairs(path: Path, flag: str, columns: tuple[str, str]) -> tuple[tuple[s
             pairs.
         DataError: a device or FIFO.
     """
-    name, write = (
-        f"{flag} {path}",
-        f"write .yaml ({': '.join(columns)}) or .csv (columns {', '.join(columns)})",
-    )
+    name = f"{flag} {path}"
+    write = f"write .yaml ({': '.join(columns)}) or .csv (columns {', '.join(columns)})"
     read = {".csv": _read_csv, ".yaml": _read_yaml, ".yml": _read_yaml}.get(path.suffix.lower())
     if read is None:
         raise UsageError(f"{name}: cannot be read by its ending; {write}")

@@ -241,7 +241,7 @@ def _check_answers(model: Predictions, known: frozenset[str], spellings: dict[st
     if places and not any(NUMBER.fullmatch(name) for name in known):
         count = sum(unknown[answer] for answer in places)
         raise DataError(
-            f"{model.name}: {count} of {total} predictions are numbers ({first(list(map(repr, places)))}), "
+            f"{model.name}: {count} of {total} predictions are numbers ({first(map(repr, places))}), "
             f"it seems places in a list, where labels are names such as {_shown(min(known))}; write the names"
         )
     count = unknown.total()

@@ -67,9 +67,8 @@ class Workspace:
         # The bar is ours, and only where somebody watches: DuckDB's own goes to standard output.
         watched = self.progress is not None
         shown = connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
-        if (
-            shown != [(False,)] or watched
-        ):  # a notebook without ipywidgets shows none, and refuses to be told so
+        # A notebook without ipywidgets shows none, and refuses to be told so.
+        if shown != [(False,)] or watched:
             bar = str(watched).lower()
             connection.execute(f"SET enable_progress_bar_print = false; SET enable_progress_bar = {bar}")
         return connection

@@ -26,8 +26,6 @@ MOST_SLICES = 10_000
 FEW_IDS = 1_000
 # Chosen: what one pass groups by. DuckDB tells groups apart by the bits of one number.
 MOST_KEYS, MOST_COLUMNS = 100, 60
-
-
 # Cells of the flip table by right answers of OLD and of NEW.
 CELLS = {
     (True, True): "both_right",
