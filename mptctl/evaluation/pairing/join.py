@@ -92,13 +92,12 @@ class Weights:
     def refused(self, joined: str, base: str, count: int) -> DataError:
         """The error of weights that are missing or none, with the first three by id."""
         rows = current().fetch(
-            f"SELECT {base}.id::VARCHAR, cost.s0 FROM {joined} WHERE NOT {SOUND} ORDER BY 1 LIMIT 3"
+            f"SELECT {base}.id::VARCHAR, cost.s0 FROM {joined} WHERE NOT {SOUND} ORDER BY 1 LIMIT {NAMED}"
         )
-        named = first(f"{sample}: {value or 'missing'}" for sample, value in rows)
-        more = f" and {count - len(rows)} more" if count > len(rows) else ""
+        named = _named((count, [f"{sample}: {value or 'missing'}" for sample, value in rows]))
         return DataError(
-            f"--weight {self.name}: {count} samples have no weight ({named}{more}); write a finite number of "
-            "0 or more for each"
+            f"--weight {self.name}: {count} samples have no weight ({named}); write a finite number of 0 or "
+            "more for each"
         )
 
 
