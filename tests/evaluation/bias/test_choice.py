@@ -199,13 +199,12 @@ def broken(draws: int, n: int, budget: Budget, uneven: float) -> tuple[int, int]
     """Of some draws from one pool, how many got a bias with more flips on the whole pool than allowed, and any."""
     pool = made_up(20_000, 0, uneven=uneven)
     worse = chosen = 0
-    assert budget.max_nfr is not None
     for draw in range(draws):
         rows = np.random.default_rng(draw).choice(len(pool), n)
         with suppress(GateFailed):
             _, flips = pool.counts(choose_bias(pool.rows(rows), budget).biases)
             chosen += 1
-            worse += flips > budget.max_nfr * pool.n_old
+            worse += flips > budget.limit * pool.n_old
     return worse, chosen
 
 

@@ -124,8 +124,10 @@ def test_ids_of_a_csv_that_are_not_all_integers_are_text(tmp_path: Path) -> None
         compare(read_predictions(table), read_predictions(other))
 
 
-@pytest.mark.parametrize("where", ["all", "middle"])
-def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(tmp_path: Path, where: str) -> None:
+@pytest.mark.parametrize(("where", "named"), [("all", r"2 ids .* \(0, 7\)"), ("middle", r"1 ids .* \(7\)")])
+def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(
+    tmp_path: Path, where: str, named: str
+) -> None:
     n = 200_000
     ids = np.arange(n) if where == "middle" else np.zeros(n, dtype=np.int64)
     ids[50_000:150_000] = 7
@@ -133,7 +135,7 @@ def test_one_id_in_very_many_rows_is_refused_before_it_is_joined(tmp_path: Path,
         parquet.write_table(
             pa.table({"id": ids, "label": ids % 2, "pred": ids % 2}), tmp_path / f"{name}.parquet"
         )
-    with pytest.raises(DataError, match=r"old\.parquet: 1 ids stand there more than once \(7|\(0"):
+    with pytest.raises(DataError, match=rf"old\.parquet: {named}"):
         compare(*(read_predictions(tmp_path / f"{name}.parquet") for name in ("old", "new")))
 
 
