@@ -1,4 +1,4 @@
-"""Memory and disk of a comparison: limits that hold, and a folder that is always removed."""
+"""Memory, disk and arrays of a comparison: limits that hold, a folder that is always removed, a light start."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from mptctl.errors import DataError, StorageError, UsageError
 from mptctl.evaluation.reading.csv_file import scan
-from mptctl.evaluation.reading.workspace import LEAST, MOST, default_limit, parse_size, workspace
+from mptctl.evaluation.reading.workspace import (
+    BLOCK,
+    LEAST,
+    MOST,
+    default_limit,
+    number_array,
+    parse_size,
+    text_array,
+    workspace,
+)
 from mptctl.files.scratch import MARK
 
 SPILLING = (
@@ -128,3 +139,31 @@ def test_a_signal_leaves_nothing_in_the_temporary_folder(tmp_path: Path, number:
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (code, "mptctl: stopped\n")
     assert list(temporary.iterdir()) == []
+
+
+def test_arrays_are_those_of_pyarrow() -> None:
+    text = np.array(["", "0", "-1", "猫", "a\tb"] * (BLOCK // 4))
+    assert text_array(text).equals(pa.array(text, pa.string()))
+    numbers = np.arange(20, dtype=np.int64)[::2]  # strided: memory that cannot be shared as it is
+    assert number_array(numbers).equals(pa.array(numbers))
+    assert len(text_array(np.array([], dtype=str))) == len(number_array(numbers[:0])) == 0
+    with pytest.raises(UnicodeEncodeError):
+        text_array(np.array(["\ud800"]))
+
+
+def test_a_comparison_of_archives_waits_for_no_library_that_it_does_not_need(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        np.savez(
+            tmp_path / f"{name}.npz",
+            id=np.arange(4),
+            label=np.array([0, 1, 0, 1]),
+            pred=np.array([0, 1, 1, 1]),
+        )
+    program = (
+        "import sys\nfrom mptctl.evaluation.evaluate import compare\nfrom pathlib import Path\n"
+        "from mptctl.evaluation.reading.predictions import read_predictions as read\n"
+        f"compare(read(Path(r'{tmp_path / 'old.npz'}')), read(Path(r'{tmp_path / 'new.npz'}')))\n"
+        "assert 'duckdb' in sys.modules\nprint('pandas' in sys.modules, 'scipy.stats' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("False False\n", "")
