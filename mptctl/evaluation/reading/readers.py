@@ -82,25 +82,31 @@ def find_parts(path: Path) -> list[Path]:
         parts = [found for found in sorted(path.iterdir()) if not _is_note(found)]
         for part in parts:
             _refuse_unreadable(part, path)
-        missing = f"{path}: a folder without parts; write {SUFFIXES} into it"
     elif path.is_file() or not _is_pattern(path):
         parts = [path] if path.is_file() else []
-        names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
-        meant = did_you_mean(path.name, names)
-        missing = f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}"
     else:
         parts = _matched(path)
-        missing = f"{path}: matches no file; correct the pattern, or write predictions there"
     named = parts or [path]
     if unknown := [
         part for part in named if part.suffix.lower() not in FORMS and (parts or not _is_pattern(path))
     ]:
         raise UsageError(f"{unknown[0]}: not a predictions file; use one of {SUFFIXES}")
     if not parts:
-        raise DataError(missing)
+        raise _no_file(path)
     if len(forms := sorted({part.suffix.lower() for part in parts})) > 1:
         raise UsageError(f"{path}: holds parts of several forms ({some(forms)}); name those of one form")
     return parts
+
+
+def _no_file(path: Path) -> DataError:
+    """The error of a path that names no file; what stands beside it is looked at here alone."""
+    if path.is_dir():
+        return DataError(f"{path}: a folder without parts; write {SUFFIXES} into it")
+    if _is_pattern(path):
+        return DataError(f"{path}: matches no file; correct the pattern, or write predictions there")
+    names = [name for name in _names_in(path.parent) if Path(name).suffix.lower() in FORMS]
+    meant = did_you_mean(path.name, names)
+    return DataError(f"{path}: no such file; write predictions there, or name a run folder or a .pt{meant}")
 
 
 def passed_over(path: Path) -> int:
