@@ -108,10 +108,10 @@ def _conditions(
     return [failed_condition(name, message) for name, message in failed]
 
 
-def failed_condition(name: str, message: str) -> GateCheck:
-    """A check that fails whatever the rates are."""
+def failed_condition(name: str, message: str, answer: Decision = "fail") -> GateCheck:
+    """A check without a limit of its own that did not pass."""
     return GateCheck(
-        name=name, limit=None, value=None, tested=None, answer="fail", passed=False, message=message
+        name=name, limit=None, value=None, tested=None, answer=answer, passed=False, message=message
     )
 
 
@@ -242,16 +242,8 @@ def stricter(gate: Gate, other: Gate, remedy: str) -> Gate:
     if other.passed or not gate.passed:
         return gate
     reasons = "; ".join(check.message for check in other.checks if not check.passed)
-    check = GateCheck(
-        name="old-classes",
-        limit=None,
-        value=None,
-        tested=None,
-        answer=other.answer,
-        passed=False,
-        message="OLD does not say which classes it knows, and on those that it predicts: "
-        f"{reasons}; {remedy}",
-    )
+    said = f"OLD does not say which classes it knows, and on those that it predicts: {reasons}; {remedy}"
+    check = failed_condition("old-classes", said, other.answer)
     update = {
         "passed": False,
         "answer": other.answer,
