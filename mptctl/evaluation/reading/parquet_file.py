@@ -168,7 +168,7 @@ def scan(name: str, parts: Sequence[Path]) -> Scanned | None:
         if column is None or not rows:
             return None
         columns[key] = column
-    row = "file_row_number" if len(parts) == 1 else f"({starts})[file_index + 1] + file_row_number"
+    row = "file_row_number" if len(parts) == 1 else f"({starts})[file_index::BIGINT + 1] + file_row_number"
     natives = ", ".join(f"{column.native} AS {key}" for key, column in columns.items())
     classes = ", classes" if "classes" in fields else ""
     files = ", ".join(map(file_in_sql, parts))

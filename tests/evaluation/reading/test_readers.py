@@ -41,6 +41,25 @@ def test_parts_are_one_table_in_the_order_of_their_names(tmp_path: Path, form: s
     assert compare(read_predictions(whole), read_predictions(folder)).counts.negative_flips == 2
 
 
+@pytest.mark.parametrize("form", [".csv", ".parquet"])
+def test_parts_stay_where_they_are_also_beside_one_without_rows(tmp_path: Path, form: str) -> None:
+    folder = folder_of_parts(tmp_path / "out", form)
+    for name in ("empty", "part-1-empty"):
+        file = folder / f"{name}{form}"
+        if form == ".csv":
+            file.write_text("id,label,pred\n")
+        else:
+            whole = parquet.read_table(folder / "part-0.parquet")
+            parquet.write_table(whole.slice(0, 0), file)
+    table = read_predictions(folder).table
+    assert type(table).__name__ == "FileTable"
+    assert table.column("id").tolist() == ["1", "2", "3", "4", "5"]
+    assert table.ids_at([4, 0, 2]) == ["5", "1", "3"]
+    write(folder / f"part-3{form}", id=[2], label=["b"], pred=["b"])
+    with pytest.raises(DataError, match=r"1 ids stand there more than once \(2\)"):
+        compare(read_predictions(folder), read_predictions(folder))
+
+
 def test_logits_in_parts(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
