@@ -97,7 +97,8 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
         while active := [turn for turn in turns if turn.place not in ended]:
             turn = min(active, key=lambda turn: turn.trainer.global_step)
             with _failure_kept(ended, turn.place):
-                turn.take(device)
+                if not turn.trainer.done:
+                    turn.take(device)
                 if turn.trainer.done:
                     ended[turn.place] = turn.trainer.result()
     return [ended[place] for place in range(len(requests))]

@@ -14,7 +14,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.part import Batch
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, NonFiniteError, Stopped, UsageError
-from mptctl.models.metrics_log import MetricsLine
+from mptctl.models.metrics_log import MetricsLine, read_metrics
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Role
 from mptctl.recipe import Recipe
@@ -114,6 +114,27 @@ def test_runs_that_were_interrupted_at_different_steps_come_together(taught: Spl
     assert [one.trained for one in ended if isinstance(one, FitResult)] == [10, 18, 24]
     for number in range(3):
         assert_same_run(RunDir(tmp_path / str(number)), RunDir(tmp_path / f"alone-{number}"))
+
+
+def test_a_run_that_was_killed_after_its_last_checkpoint_is_not_validated_again(
+    taught: Split, tmp_path: Path
+) -> None:
+    chosen = [short_recipe(method="mpt-kl", **{"method.k": k}) for k in (0.0, 1.0)]
+    for name in ("0", "alone"):
+        train(request_of(taught, tmp_path / name, chosen[0]), Log())
+    metrics = RunDir(tmp_path / "0").metrics
+    *kept, done = metrics.read_text().splitlines(keepends=True)
+    assert '"done"' in done
+    metrics.write_text("".join(kept))
+    requests = [
+        request_of(taught, tmp_path / "0", chosen[0], resume=True),
+        request_of(taught, tmp_path / "1", chosen[1]),
+    ]
+    ended = in_lockstep(requests)
+    assert [one.trained for one in ended if isinstance(one, FitResult)] == [0, 24]
+    events = [line.event for line in read_metrics(metrics) if line.event != "step"]
+    assert events == ["epoch", "checkpoint", "epoch", "checkpoint", "done"]
+    assert_same_run(RunDir(tmp_path / "0"), RunDir(tmp_path / "alone"))
 
 
 def test_a_run_that_fails_leaves_the_others_alone(taught: Split, tmp_path: Path) -> None:
