@@ -22,9 +22,9 @@ from mptctl.errors import MptctlError, Stopped, first_line, one_line
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
 from mptctl.studies.study_plan import PlannedRun
-from mptctl.training.lockstep import train_what_is_left, write_traceback
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
+from mptctl.training.unfinished import train_unfinished, write_traceback
 
 # Seconds between two looks whether the parent is still there; it must end within two seconds of the study's
 # death.
@@ -71,7 +71,7 @@ class StudyWorker:
             return run.request(load_split(self._run_root / run.place))
 
         try:
-            ended = train_what_is_left(list(planned), request_of, lambda folder: Observer())
+            ended = train_unfinished(list(planned), request_of, lambda folder: Observer())
             return [self._outcome(run, ended.get(folder)) for folder, run in planned.items()]
         finally:
             if torch.cuda.is_available():
@@ -89,7 +89,7 @@ class StudyWorker:
             return Outcome("stopped")
         except MptctlError as error:
             return Outcome("failed", one_line(error)[:500])
-        except Exception as error:
+        except Exception as error:  # one run's, and the worker has others to train
             # Beside the run's folder, which holds a run's files alone.
             path = self._run_root / run.place / f"{run.name.replace('/', '-')}.error.txt"
             write_traceback(path, error)

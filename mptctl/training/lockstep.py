@@ -1,12 +1,10 @@
-"""Several runs in one process, step by step in turn; and those of a study or search that are left."""
+"""Several runs in one process, step by step in turn, on the same batches and the same answers of teachers."""
 
 from __future__ import annotations
 
 import contextlib
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -15,8 +13,6 @@ from mptctl.errors import UsageError
 from mptctl.machine.device import choose_device
 from mptctl.machine.facts import world_size
 from mptctl.machine.signals import stop_on_signals
-from mptctl.models.lock import wait_until_free
-from mptctl.models.run_folder import RunDir
 from mptctl.recipe import batch_differences, change_recipe
 from mptctl.training.assemble import RunParts
 from mptctl.training.distributed import ProcessGroup
@@ -24,7 +20,7 @@ from mptctl.training.fit import Trainer
 from mptctl.training.observer import FitResult, Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import choose_threads, torch_settings
-from mptctl.training.train import begin_run, hold_folder, train
+from mptctl.training.train import begin_run, hold_folder
 
 Ended = FitResult | Exception
 
@@ -68,7 +64,7 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
     device = choose_device(requests[0].recipe.runtime.device)
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch_settings(requests[0].recipe, device))
-        # Where none is said, all take the number of threads that is found for the first.
+        # All take the number of threads that is found for the first, unless one is said.
         first, _ = choose_threads(requests[0], device)
         threads = {"runtime.threads": first.recipe.runtime.threads}
         requests = [
@@ -106,7 +102,7 @@ def train_in_lockstep(requests: Sequence[RunRequest], observers: Sequence[Observ
 
 @contextlib.contextmanager
 def _failure_kept(ended: dict[int, Ended], place: int) -> Iterator[None]:
-    """Keep the error that ends one run, so that the others go on."""
+    """Keep the error that ends one run, whatever it is, so that the others go on."""
     try:
         yield
     except Exception as error:
@@ -147,47 +143,3 @@ def refuse_other_batches(requests: Sequence[RunRequest]) -> None:
 def _random_state(device: torch.device) -> list[Tensor]:
     state = [torch.get_rng_state()]
     return [*state, torch.cuda.get_rng_state(device)] if device.type == "cuda" else state
-
-
-def train_what_is_left(
-    folders: Sequence[Path],
-    request_of: Callable[[Path], RunRequest],
-    observer_of: Callable[[Path], Observer],
-) -> dict[Path, Exception]:
-    """Trains those of some runs that are not finished: one alone, several in lock-step.
-
-    A process that holds one of the folders is waited for: it may be dying, and its run is then gone on with.
-
-    Args:
-        folders: of the runs.
-        request_of: the request for a run, made once its folder is free.
-        observer_of: who is told how a run goes.
-
-    Returns:
-        By folder, what kept a run from its end: `Stopped`, where a signal did.
-    """
-    left = list(folders)
-    try:
-        for folder in folders:
-            wait_until_free(folder)
-        left = [folder for folder in folders if not RunDir(folder).is_finished()]
-        requests, observers = (
-            [request_of(folder) for folder in left],
-            [observer_of(folder) for folder in left],
-        )
-        if len(left) == 1:
-            train(requests[0], observers[0])
-        elif left:
-            ended = train_in_lockstep(requests, observers)
-            return {
-                folder: end for folder, end in zip(left, ended, strict=True) if isinstance(end, Exception)
-            }
-    except Exception as error:
-        return dict.fromkeys(left, error)
-    return {}
-
-
-def write_traceback(path: Path, error: Exception) -> None:
-    """Writes down where in the program an unexpected error came from."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")

@@ -18,9 +18,9 @@ from mptctl.models.metrics_log import MetricsLine, best_epoch, read_metrics
 from mptctl.models.records import Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe, change_recipe
-from mptctl.training.lockstep import train_what_is_left, write_traceback
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
+from mptctl.training.unfinished import train_unfinished, write_traceback
 from mptctl.tune.choice import objective
 from mptctl.tune.space import TrialSettings, complete_settings, name_of, recipe_of, rounded_point
 from mptctl.tune.tune_report import ERROR_NAME
@@ -92,7 +92,7 @@ def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:
     def observer_of(folder: Path) -> _Reporter:
         return _Reporter(plan, folder.name, started, len(trials))
 
-    ended = train_what_is_left(list(trials), request_of, observer_of)
+    ended = train_unfinished(list(trials), request_of, observer_of)
     for folder in trials:
         if folder in ended:
             tune.report(_failed(folder, started, ended[folder]))

@@ -7,9 +7,9 @@ from pathlib import Path
 from mptctl.data.split import Split
 from mptctl.errors import NonFiniteError
 from mptctl.models.run_folder import RunDir
-from mptctl.training.lockstep import train_what_is_left
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
+from mptctl.training.unfinished import train_unfinished
 from tests.common import Train, short_recipe
 
 
@@ -24,7 +24,7 @@ def test_a_finished_run_is_not_trained_again_nor_called_failed_with_another(
         recipe = short_recipe("optim.lr=1e30", "optim.warmup_epochs=0", "optim.epochs=20")
         return RunRequest(recipe, digits, folder).continued()
 
-    ended = train_what_is_left([result.run.path, bad], request_of, lambda folder: Observer())
+    ended = train_unfinished([result.run.path, bad], request_of, lambda folder: Observer())
     assert list(ended) == [bad]
     assert isinstance(ended[bad], NonFiniteError)
     assert result.run.metrics.read_bytes() == written
