@@ -30,7 +30,6 @@ from tests.studies.made_runs import (
     made_part,
     made_run,
     made_seed,
-    random_part,
 )
 
 EXACT = 1e-12
@@ -266,80 +265,6 @@ def test_rows_of_fewer_seeds_are_said_and_are_not_the_best(tmp_path: Path) -> No
     assert any("of 2 seeds some rows have fewer" in note and "mpt-lm 1" in note for note in comparison.notes)
 
 
-def test_settings_part_rows_and_names_part_runs_of_one_setting(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    made_seed(tmp_path, 1, {"no-treatment": 2.0})
-    label = rng.integers(CLASSES, size=400)
-    for name, k in (("k1", 1.0), ("k2", 2.0), ("k2-again", 2.0)):
-        part = made_part(label, rng.normal(size=(400, CLASSES)))
-        made_run(
-            tmp_path / name, "mpt-kl", 1, part, part, refs=1, settings={"method.k": k}, ref=f"{name} ref"
-        )
-    comparison = compare_runs([tmp_path])
-    assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "k1", "k2", "k2-again"]
-    assert {each.method for each in comparison.rows[2:]} == {"mpt-kl"}
-
-
-def test_runs_of_one_row_whose_old_models_differ_are_no_seeds_of_one_row(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    label = rng.integers(CLASSES, size=200)
-    for folder, seeds in (("a", (1, 2)), ("b", (3, 4, 5))):
-        part = random_part(rng, label, 3.0, NUM_OLD)
-        old = made_run(
-            tmp_path / folder / "old",
-            "no-treatment",
-            0,
-            part,
-            part,
-            old=None,
-            num_known=NUM_OLD,
-            digest=folder,
-        )
-        for seed in seeds:
-            part = random_part(rng, label, 2.0)
-            made_run(
-                tmp_path / folder / f"mpt-kl-{seed}", "mpt-kl", seed, part, part, fingerprint="split-0", refs=1,
-                split={"seed": 0}, old_digest=old.head.digest,
-            )  # fmt: skip
-    comparison = compare_runs([tmp_path / "a", tmp_path / "b"])
-    assert [(each.name, each.seeds) for each in comparison.rows] == [
-        ("mpt-kl, old old old-0a", [1, 2]),
-        ("mpt-kl, old old old-0b", [3, 4, 5]),
-    ]
-    assert any(note.endswith("replace other old models are no seeds of one row") for note in comparison.notes)
-
-
-def test_old_models_of_another_recipe_on_other_splits_part_a_row_too(tmp_path: Path) -> None:
-    made_seed(tmp_path / "1", 1, {"mpt-kl": 2.0})
-    made_seed(tmp_path / "2", 2, {"mpt-kl": 2.0})
-    assert [each.seeds for each in compare_runs([tmp_path]).rows] == [[1, 2]]
-    recipe = tmp_path / "2" / "old" / "recipe.yaml"
-    recipe.write_text(recipe.read_text().replace("name: ce", "name: ls"))
-    assert sorted(each.seeds for each in compare_runs([tmp_path]).rows) == [[1], [2]]
-
-
-def test_other_splits_are_refused_but_by_split(tmp_path: Path) -> None:
-    strengths = {"no-treatment": 2.0, "mpt-kl": 2.0}
-    made_seed(tmp_path / "a" / "1", 1, strengths)
-    made_seed(tmp_path / "b" / "1", 1, strengths, split={"old_fraction": 0.4}, fingerprint="other")
-    made_seed(tmp_path / "c" / "1", 1, strengths, fingerprint="third")
-    with pytest.raises(CheckpointError, match=r"old_fraction 0\.5 or 0\.4.*--by split"):
-        compare_runs([tmp_path / "a", tmp_path / "b"])
-    with pytest.raises(CheckpointError, match="other pictures or classes with split seed 1"):
-        compare_runs([tmp_path / "a", tmp_path / "c"])
-    comparison = compare_runs([tmp_path / "a", tmp_path / "b"], by="split")
-    assert list(dict.fromkeys(each.split for each in comparison.rows)) == [
-        "digits, 3 of 6 classes old, old_fraction 0.4",
-        "digits, 3 of 6 classes old, old_fraction 0.5",
-    ]
-    assert [each.name for each in comparison.rows] == ["no-treatment", BIAS_ROW, "mpt-kl"] * 2
-    assert set(comparison.bias_held_against) == {each.split for each in comparison.rows}
-    twins = compare_runs([tmp_path / "a", tmp_path / "c"], by="split")
-    assert {each.split for each in twins.rows} == {
-        f"digits, 3 of 6 classes old, {name}" for name in ("split-1", "third")
-    }
-
-
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nothing: no such folder"):
         compare_runs([tmp_path / "nothing"])
@@ -446,24 +371,3 @@ def test_an_imported_old_model_is_asked_on_the_split_of_the_update(
     ).models
     assert found.nfr.mean == evaluate(models["old"], models["new"]).nfr
     assert direct.flips.values[0][1] == found.flips.values[0][1]
-
-
-def test_half_precision_is_another_row(tmp_path: Path) -> None:
-    made_seed(tmp_path / "1", 1, {"no-treatment": 2.0})
-    made_seed(tmp_path / "2", 2, {"no-treatment": 2.0}, settings={"runtime.precision": "bf16"})
-    made_seed(tmp_path / "3", 3, {"no-treatment": 2.0}, settings={"runtime.threads": 2})
-    rows = compare_runs([tmp_path / seed for seed in "123"]).rows
-    assert [row.seeds for row in rows if row.method == "no-treatment"] == [[1, 3], [2]]
-
-
-def test_a_copy_of_a_run_is_no_second_seed(tmp_path: Path) -> None:
-    made_seed(tmp_path / "runs", 1, {"no-treatment": 2.0, "mpt-kl": 3.0})
-    shutil.copytree(tmp_path / "runs", tmp_path / "results")
-    once = compare_runs([tmp_path / "runs"])
-    twice = compare_runs([tmp_path / "runs", tmp_path / "results"])
-    assert twice.rows == once.rows
-    copies = [
-        f"{tmp_path}/results/{name}: left out: is the model of {tmp_path}/runs/{name}"
-        for name in ("mpt-kl", "no-treatment")
-    ]
-    assert sorted(set(twice.notes) - set(once.notes)) == copies
