@@ -138,7 +138,8 @@ def _seconds_of_batch(recipe: Recipe, num_classes: int, device: torch.device, *,
             few, before, count = count, seconds, min(whole, 2 * count)
             seconds = seconds_of(count)
         if seconds < LONG_CALL:
-            return min(seconds_of(count) for _ in range(TIMED_CALLS))
+            batch = _random_batch(recipe, count, num_classes, device)
+            return min(_time_call(call, batch) for _ in range(TIMED_CALLS))
         a_picture = (
             (seconds - before) / (count - few) if seconds > before and count > few else seconds / count
         )
