@@ -68,8 +68,7 @@ class Method(ABC):
 
         Returns:
             Scalars: ``loss``, the sum of ``ce``, and of ``fd_old`` and ``fd_ref`` where the method has them,
-                each
-            as it enters the loss and averaged over the batch.
+            each as it enters the loss and averaged over the batch.
 
         Raises:
             ValueError: logits of a teacher that the method needs are missing, or shapes do not fit.

@@ -95,9 +95,8 @@ def choose_threads(request: RunRequest, device: torch.device) -> tuple[RunReques
         kept = KeptThreads(
             machine=machine_key(),
             model=model,
-            name=f"{recipe.model.arch} at {recipe.data.image_size} pixels, batches of "
-            f"{recipe.optim.batch_size}, "
-            f"{recipe.method.name}",
+            name=f"{recipe.model.arch} at {recipe.data.image_size} pixels, "
+            f"batches of {recipe.optim.batch_size}, {recipe.method.name}",
             threads=fastest(step_ms),
             step_ms=step_ms,
         )
