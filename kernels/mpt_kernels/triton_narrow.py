@@ -80,9 +80,9 @@ def narrow_rows(
         ref_y = tl.load(ref_ptr + row * REF[0] + element(y, REF[1])).to(tl.float32)
         ref_before = _max_before_label(ref_at, label, REF, LANES, VECTOR)
     # 3. Every logit is loaded, once, into z, old and ref; m_x = max x_j of each part, a lane by itself.
-    # Where i * TILE is at most `whole`, all columns of tile i that a lane holds lie before the label.
+    # All columns of tile i that a lane holds lie before the label if i * TILE is at most `whole`.
     whole = label - VECTOR - tl.arange(0, LANES)[None, :] * VECTOR
-    # What a maximum was when the last of these tiles had been looked at.
+    # The maxima up to the last of these tiles.
     until_zo, until_zn, until_old, until_ref = none, none, none, none
     z, old, ref = (), (), ()
     for i in tl.static_range(TILES):

@@ -11,8 +11,7 @@ from mpt_kernels.reference import invert_normalizer, sum_rows
 from mpt_kernels.types import LossSettings, RowLosses
 from mptctl.names import KSchedule, Role
 
-# What the counts of right answers are called among the terms, by whose they are; they are no part of the
-# loss.
+# Names of the counts of right answers among the terms, by whose they are; these are no part of the loss.
 COUNTS = {"student": "correct", "old": "correct_old", "ref": "correct_ref"}
 
 

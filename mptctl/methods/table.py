@@ -172,7 +172,7 @@ def _elodi(recipe: MethodRecipe, num_old: int, *, top_k: bool = False) -> Method
     return AutogradMethod(criterion=CRITERIA["ce"], distance=largest, **common)
 
 
-# What builds a method, where that is not `_focal`.
+# Builders of the methods that `_focal` does not build.
 _BUILDERS: dict[MethodName, Callable[[MethodRecipe, int], Method]] = {
     "pct-naive": _naive,
     "elodi": _elodi,

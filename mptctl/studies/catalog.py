@@ -51,12 +51,12 @@ def find_in_catalog(name: str) -> list[CatalogEntry]:
     if name not in presets and name not in studies:
         names = sorted({*presets, *studies})
         raise UsageError(f"{name}: no such preset or study{nearest(name, names, LISTS)}")
-    found = []
+    entries = []
     if name in presets:
-        found.append(_preset_entry(name))
+        entries.append(_preset_entry(name))
     if name in studies:
-        found.append(_study_entry(name))
-    return found
+        entries.append(_study_entry(name))
+    return entries
 
 
 def _preset_entry(name: str) -> CatalogEntry:

@@ -42,7 +42,7 @@ from mptctl.studies.groups import (
 from mptctl.studies.post_hoc_bias import add_shifted_plain, at_equal_error, at_test_error_of
 from mptctl.studies.updates import Update, find_updates
 
-# What of an old model's calibration has a mean over seeds.
+# Figures of an old model's calibration that have a mean over seeds.
 CALIBRATION_FIELDS = ("accuracy", "ece", "aece", "temperature", "scaled_ece", "scaled_aece")
 
 

@@ -33,7 +33,7 @@ from mptctl.studies.study_report import Board
 STUDY = "demo"
 # The page that shows what the careful update breaks, below the run root.
 PAGE_NAME = "flips.html"
-# What somebody who has seen it will want to type.
+# The command that somebody who has seen it will want to type.
 NEXT_COMMAND = "mptctl split imagefolder --data-root DIR --run-root mine"
 # Pictures that the last screen shows.
 EXAMPLES = 6

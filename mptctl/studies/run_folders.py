@@ -37,7 +37,7 @@ def named_folder(name: str, run_root: Path) -> Path:
 
 
 def _what_it_holds_instead(folder: Path) -> str:
-    """Why a folder is neither study nor run."""
+    """Says why a folder is neither study nor run."""
     if not runs_of_chain(folder):
         return f"{folder} holds no run that has come to a checkpoint"
     # Folders of seeds and generations have numbers for names.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Seconds between two looks at the runs.
 LOOK_EVERY = 0.5
-# What a run root holds beside its lock is looked at run by run, not as a whole.
+# The contents of a run root beside its lock are looked at run by run, not as a whole.
 RUN_ROOT = Kind("study")
 
 

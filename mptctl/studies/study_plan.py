@@ -22,7 +22,7 @@ from mptctl.training.request import (
     refuse_too_short,
 )
 
-# What the seeds of each generation of a chain lie above those of the one before: beyond those of one
+# The seeds of each generation of a chain lie so far above those of the one before: beyond those of one
 # generation's runs, so that no two generations begin with the same weights.
 GENERATION_SEED_OFFSET = 4000
 

@@ -17,7 +17,7 @@ from mptctl.studies.answers_file import ANSWERS_NAME, RunAnswers, answers_bytes,
 from mptctl.studies.study_plan import PlannedRun
 
 METRICS_NAME = "metrics.jsonl.gz"
-# What a repository of results should hold at most of one run, in bytes.
+# Bytes that a repository of results should hold at most of one run.
 MOST_BYTES = 150_000
 # Lines of single steps, out of one every second: more than a curve can show, at some 60 bytes each once
 # packed.
@@ -29,8 +29,7 @@ def keep_results(study: str, run: PlannedRun, folder: Path, results: Path) -> li
     """Copies the results of a finished run to ``results/STUDY/SEED/RUN``; what is there already stays.
     Of the metrics every epoch is kept, and of a long run's single steps `MOST_STEPS`, evenly spread; of the
     environment all but the command line, and of the answers all but where the pictures lie: these name
-        folders of this
-    machine.
+    folders of this machine.
 
     Args:
         study: name of the study.

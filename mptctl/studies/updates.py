@@ -23,7 +23,7 @@ from mptctl.studies.run_folders import find_by_digest, is_run_folder, recorded_t
 from mptctl.studies.training_cost import metrics_of
 
 BoolArray = NDArray[np.bool_]
-# What samples of a part are called.
+# Samples of a part, in words.
 PART_NAMES: dict[Part, str] = {"train": "training", "val": "validation", "test": "test"}
 
 

@@ -28,7 +28,7 @@ from mptctl.teachers.source import TeacherSource, role_of
 
 # Changes when files are laid out, or their numbers rounded, in another way.
 CACHE_VERSION = 1
-# What `runtime.cache_precision` names.
+# Number types by the names of `runtime.cache_precision`.
 CACHE_TYPES: dict[str, np.dtype[Any]] = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 
 

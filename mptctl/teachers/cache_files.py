@@ -20,7 +20,7 @@ from mptctl.files import storage_error
 DIGEST_BYTES = 16
 
 
-# Where the cache key of a folder stands.
+# The file in a folder that holds its cache key.
 KEY_FILE = "question.json"
 
 

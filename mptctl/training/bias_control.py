@@ -25,8 +25,8 @@ from mptctl.recipe import MethodRecipe
 
 # Largest k that a run is moved to: the figures of the paper end at 8.
 LARGEST_K = 8.0
-# How steeply the logarithm of NFR falls with k before a run has shown it, between which bounds it is
-# believed, and the longest move: on drawn characters it fell by 0.6 to 1.1 for each 1 of k.
+# The fall of the logarithm of NFR for each 1 of k before a run has shown it, the bounds between which one is
+# believed, and the longest move: on drawn characters it fell by 0.6 to 1.1.
 STEEPNESS = 0.8
 BELIEVED = (0.25, 1.5)
 LONGEST_MOVE = 1.0

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mptctl.errors import MptctlError
 from mptctl.machine.facts import world_size
 
-# How long a worker waits for another one before it gives up; a validation pass of one worker lies in between.
+# A worker waits so long for another one before it gives up; a validation pass of one worker lies in between.
 TIMEOUT = timedelta(minutes=10)
 # After its last collective a group's thread gives back tensors, for which it takes Python's lock; a process
 # that ends at that moment is aborted (torch 2.14, which keeps the thread beyond the group's end).

@@ -18,7 +18,7 @@ from mptctl.training.dry_run import DryRun
 from mptctl.training.request import MOST_MEMBERS, RunRequest
 from mptctl.training.resume import newest_checkpoint, refuse_differences
 
-# What becomes of a member: it is there and finished, it goes on, or it is trained from the beginning.
+# The fate of a member: it is there and finished, it goes on, or it is trained from the beginning.
 MemberState = Literal["kept", "resumed", "trained"]
 
 

@@ -30,7 +30,7 @@ from mptctl.training.step import train_step
 
 # Several workers agree on stopping and reporting once in so many steps, since agreeing waits for the device.
 SYNC_EVERY = 10
-# What held a run up is said where it took more than a minute and waited for more than a twentieth of it.
+# A run that took more than a minute and waited for more than a twentieth of it says what held it up.
 LONG_RUN, LONG_WAIT = 60.0, 0.05
 
 

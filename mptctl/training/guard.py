@@ -49,7 +49,7 @@ class NonFiniteGuard:
     """
 
     def __init__(self, model: nn.Module, device: torch.device) -> None:
-        # Those of one type together: torch joins tensors of several types one by one.
+        # Buffers of one type together: torch joins tensors of several types one by one.
         types = {buffer.dtype for buffer in model.buffers()}
         self._groups = [[b for b in model.buffers() if b.dtype == one] for one in types]
         self.skip = torch.zeros((), device=device)  # the type that fused optimizers expect of found_inf

@@ -24,7 +24,7 @@ from mptctl.training.run import RunContext, RunState
 # Seconds between two lines of progress; each one waits for the device once.
 PROGRESS_SECONDS = 1.0
 
-# What TensorBoard draws nothing of, or under names of its own.
+# Fields that TensorBoard does not draw, or draws under names of its own.
 NOT_DRAWN = ("event", "epoch", "step", "terms", "seconds_left", "total_steps")
 
 

@@ -11,7 +11,7 @@ from mptctl.models.ownership import Existing, existing_by_flags
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 
-# What the seeds of the old model, of the reference and of an ensemble's first member lie above that of an
+# The seeds of the old model, of the reference and of an ensemble's first member lie so far above that of an
 # update: far from any seed that a person types, so that none begins with the weights that the update begins
 # with.
 OLD_SEED_OFFSET = 2000

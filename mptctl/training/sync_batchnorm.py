@@ -26,7 +26,7 @@ def convert_sync_batchnorm(model: nn.Module, device: torch.device) -> nn.Module:
     if device.type == "cpu":
         return _converted(model)
     if any(isinstance(module, _BatchNorm) and hasattr(module, "act") for module in model.modules()):
-        # Which keeps the activation that is part of them.
+        # It keeps the activation that is part of them.
         from timm.layers import convert_sync_batchnorm as convert_timm
 
         timms: nn.Module = convert_timm(model)

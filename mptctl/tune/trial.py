@@ -73,8 +73,8 @@ class TrialPlan:
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:
         """Error on all classes and NFR of a validation, each with its count."""
-        found = Validation.from_figures(line.model_dump(), int(self.reference.of), self.samples_old)
-        return rate(found.errors, found.samples), rate(found.flips or 0, found.samples_old)
+        counts = Validation.from_figures(line.model_dump(), int(self.reference.of), self.samples_old)
+        return rate(counts.errors, counts.samples), rate(counts.flips or 0, counts.samples_old)
 
 
 def run_trials(config: dict[str, Any], plan: TrialPlan) -> None:

@@ -21,7 +21,7 @@ Status = Literal["waiting", "running", "done", "stopped", "failed"]
 TRIALS_NAME = "trials.json"
 # The chosen recipe.
 BEST_NAME = "best.yaml"
-# Where a trial that fails for an unexpected reason says so.
+# The file in which a trial that fails for an unexpected reason says so.
 ERROR_NAME = "error.txt"
 # The first line of the chosen recipe begins with it.
 HEADLINE = "# Chosen by mptctl tune"

@@ -36,7 +36,7 @@ TRITON_RUNS = os.environ.get("TRITON_INTERPRET") == "1" or torch.cuda.is_availab
     ids=["narrow", "wide"] if TRITON_RUNS else ["reference"],
 )
 def wide(request: pytest.FixtureRequest) -> bool:
-    """Which of Triton's two row kernels."""
+    """True for the second of Triton's two row kernels, that of wide rows."""
     return bool(request.param)
 
 

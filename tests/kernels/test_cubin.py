@@ -1,4 +1,4 @@
-"""What the kernels compile to for GPUs that need not be here: no spills, and 16-byte loads where rows are aligned."""
+"""Machine code of the kernels for GPUs that need not be here: no spills, and 16-byte loads where rows are aligned."""
 
 import os
 from functools import cache

@@ -1,4 +1,4 @@
-"""What a run answers: exact through the file, small, and asked anew where the checkpoint is another one."""
+"""The answers of a run: exact through the file, small, and asked anew where the checkpoint is another one."""
 
 from __future__ import annotations
 

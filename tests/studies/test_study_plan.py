@@ -1,4 +1,4 @@
-"""Which runs a study has, on cases by hand: their order, teachers and seeds, and what of them is there."""
+"""The runs of a study, on cases by hand: their order, teachers and seeds, and what of them is there."""
 
 from __future__ import annotations
 

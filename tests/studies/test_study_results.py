@@ -1,4 +1,4 @@
-"""What is kept of a run: the metrics of a long one in part, and no folder of the machine."""
+"""Results that are kept of a run: the metrics of a long one in part, and no folder of the machine."""
 
 from __future__ import annotations
 

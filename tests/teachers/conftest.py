@@ -1,4 +1,4 @@
-"""What tests of the cache share: teachers of the digits, and one that counts what it is asked."""
+"""Shared by tests of the cache: teachers of the digits, and one that counts what it is asked."""
 
 from __future__ import annotations
 

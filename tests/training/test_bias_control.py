@@ -1,4 +1,4 @@
-"""How k moves to keep a budget of flips: by hand, on curves that are made up, and in runs that are killed."""
+"""The moves of k that keep a budget of flips: by hand, on curves that are made up, and in runs that are killed."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def launched(count: int, *words: str) -> list[str]:
 
 
 def finished(processes: list[Forked]) -> list[str]:
-    """What each worker printed, once all have ended well."""
+    """The output of each worker, once all have ended well."""
     said = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), said
     return [out for out, _ in said]
@@ -80,7 +80,7 @@ def updated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def counts(mptctl: CommandLine, root: Path, name: str) -> dict[str, Any]:
-    """What `evaluate` counts of a run beside the old model."""
+    """The counts of `evaluate` for a run beside the old model."""
     done = mptctl("evaluate", "old", name, "--run-root", root, "--device", "cpu", "--json")
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)["counts"]

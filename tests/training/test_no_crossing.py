@@ -16,7 +16,7 @@ ALL = ("optim.ema=0.9", "optim.name=adamw", "optim.clip_grad_norm=1.0", "optim.a
 
 
 def launches(way: str, tmp_path: Path, *overrides: str, method: str = "mpt-kl") -> Counter[str]:
-    """What a second step launches; the first one makes the optimizer's state."""
+    """The launches of a second step; the first one makes the optimizer's state."""
     with imagined_gpu():
         recipe = short_recipe("method.elodi_start_epoch=0", *overrides, method=method)
         step = ways_to_train(recipe, 10, GPU, tmp_path, (way,))[0][way]

@@ -29,7 +29,7 @@ from tests.common import CPU
 
 
 def with_workers(folder: Path, size: int, work: Callable[[int], Any]) -> list[Any]:
-    """What ``work(rank)`` gives in each of so many processes of one gloo group, forked from this one."""
+    """The result of ``work(rank)`` in each of so many processes of one gloo group, forked from this one."""
     children = []
     for rank in range(size):
         if child := os.fork():
@@ -138,7 +138,7 @@ def test_one_value_a_channel_over_all_workers_is_refused(tmp_path: Path) -> None
 
 
 def test_ten_steps_at_a_high_rate_are_those_of_one_worker_in_double_precision(tmp_path: Path) -> None:
-    """Where rounding is out of the way: the step, the averaged gradients and the batch statistics as a whole."""
+    """Rounding is out of the way: the step, the averaged gradients and the batch statistics as a whole."""
     pictures = torch.randn(10, 50, 3, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.randint(10, (10, 50), generator=torch.Generator().manual_seed(1))
 
@@ -192,7 +192,7 @@ def test_a_network_keeps_its_names_values_and_answers(arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ["resnet18", "timm:efficientnet_b0"])
 def test_on_gpus_it_is_torchs_own_layer(arch: str) -> None:
-    """Which needs several GPUs to compute in training; what it is and its names are seen without one."""
+    """It needs several GPUs to compute in training; its type and names are seen without one."""
     if arch.startswith("timm:"):
         pytest.importorskip("timm")
     model = build_model(ModelRecipe(arch=arch), 10, 32).eval()

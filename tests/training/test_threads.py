@@ -1,4 +1,4 @@
-"""How many threads a run takes: what timings are worth by hand, who is asked first, and what is kept."""
+"""The number of threads of a run: timings by hand, who is asked first, and what is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How torch is set up for a run, and that it is as before afterwards."""
+"""Settings of torch for a run, and that they are as before afterwards."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def search(runs: Path, *words: str) -> Forked:
 
 
 def finished(process: Forked) -> tuple[TuneReport, str]:
-    """What a search printed, once it is done, and what it said."""
+    """The report that a search printed, once it is done, and what it said."""
     out, said = process.communicate(timeout=600)
     assert process.returncode == 0, said
     return TuneReport.model_validate_json(out), said

@@ -1,4 +1,4 @@
-"""What `tune --overwrite` removes from its folder, and what it leaves."""
+"""Files that `tune --overwrite` removes from its folder, and those that it leaves."""
 
 from __future__ import annotations
 

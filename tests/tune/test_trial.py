@@ -1,4 +1,4 @@
-"""What a trial tells the search, from the lines that it has written."""
+"""The report of a trial to the search, from the lines that it has written."""
 
 from __future__ import annotations
 
