@@ -12,6 +12,7 @@ from mptctl.evaluation.bias.choice import Budget, warn_near_the_least
 from mptctl.evaluation.decision import ROUNDING
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import upper_bounds
+from mptctl.tune.space import series_key
 from mptctl.tune.tune_report import Trial
 
 
@@ -133,8 +134,7 @@ def series_of(trials: Sequence[Trial]) -> list[list[Trial]]:
     """The trials in groups that differ in k alone."""
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for trial in trials:
-        others = tuple((name, value) for name, value in trial.settings.items() if name != "k")
-        groups.setdefault(others, []).append(trial)
+        groups.setdefault(series_key(trial.settings), []).append(trial)
     return list(groups.values())
 
 

@@ -10,7 +10,16 @@ from mptctl.errors import UsageError
 from mptctl.evaluation.bias.choice import Budget
 from mptctl.models.ownership import Existing, existing_by_flags, refuse_own_inputs
 from mptctl.recipe import Recipe
-from mptctl.tune.space import Axis, Search, TrialSettings, complete_settings, grid, random_points, recipe_of
+from mptctl.tune.space import (
+    Axis,
+    Search,
+    TrialSettings,
+    complete_settings,
+    grid,
+    random_points,
+    recipe_of,
+    series_key,
+)
 
 
 @dataclass(frozen=True)
@@ -100,9 +109,9 @@ def checked_points(request: TuneRequest) -> list[TrialSettings] | None:
         )
     points = request.points()
     if points is not None and request.budget.max_nfr is not None:
-        others = [tuple((name, value) for name, value in each.items() if name != "k") for each in points]
+        series = len({series_key(point) for point in points})
         epochs = request.recipe.optim.epochs if request.recipe.optim.max_steps is None else 1
-        replace(request.budget, epochs=epochs).most_flips(samples_old, series=len(set(others)))
+        replace(request.budget, epochs=epochs).most_flips(samples_old, series=series)
     ends: list[TrialSettings] = [
         {axis.name: axis.range[i] for axis in request.axes if axis.range} for i in (0, 1)
     ]

@@ -141,5 +141,10 @@ def rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
+def series_key(settings: TrialSettings) -> tuple[tuple[str, Value], ...]:
+    """All settings but k: trials that are alike in them are a series of the walk from the largest k down."""
+    return tuple((name, value) for name, value in settings.items() if name != "k")
+
+
 def _text(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
