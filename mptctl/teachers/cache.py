@@ -81,9 +81,8 @@ class CachedTeachers:
             for role in Role
             if role in roles
         }
-        epochs = recipe.optim.epochs if plan.train else 1
-        if plan.train and recipe.optim.max_steps is not None:
-            epochs = min(epochs, math.ceil(recipe.optim.max_steps / loader.steps_per_epoch))
+        steps = loader.steps_per_epoch
+        epochs = math.ceil(recipe.optim.total_steps(steps) / steps) if plan.train else 1
         budget.reserve({files.folder: files.epoch_bytes * epochs for files in self.files.values()})
 
     def open(self) -> None:
