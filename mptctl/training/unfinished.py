@@ -1,4 +1,4 @@
-"""The unfinished runs of a study or search: trained in one process, and what keeps one from its end is kept."""
+"""The unfinished runs of a study or search, trained in one process; an error that stops one is kept."""
 
 from __future__ import annotations
 
