@@ -188,9 +188,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
         raise DataError(f"{path}: not there; {advice}") from error
     except (DataError, MemoryError):
         raise
-    # numpy and zipfile raise a dozen kinds on a damaged archive: of zlib, of struct, of the tokenizer among
-    # them.
-    except Exception as error:
+    except Exception as error:  # numpy and zipfile raise a dozen kinds, of zlib, struct and the tokenizer too
         raise DataError(f"{path}: not a readable manifest; {advice}") from error
 
 

@@ -119,8 +119,7 @@ def look_at(path: str, verify: Verify) -> CheckedFile:
         raise DataError(f"more than {MAX_PIXELS} pixels") from error
     except Image.UnidentifiedImageError as error:
         raise DataError("no readable header of a picture") from error
-    # Pillow's plug-ins raise many kinds of errors on damaged files, SyntaxError and struct.error among them.
-    except Exception as error:
+    except Exception as error:  # Pillow's plug-ins raise many kinds, SyntaxError and struct.error among them
         raise DataError(one_line(error)[:120]) from error
 
 

@@ -103,8 +103,8 @@ class DaliLoader(Loader):
             return pipeline.run()
         except (StopIteration, DataError):
             raise
-        except Exception as error:  # whatever DALI raises
-            # It does not say which file it was, but the plan knows the batches that were in work.
+        except Exception as error:  # of any kind: DALI does not say which file it was, and that is looked for
+            # The plan knows the batches that were in work.
             self._pipeline = None
             raise self._error_with_file(error) from error
 

@@ -237,7 +237,7 @@ def can_decode(plan: LoadPlan, path: str) -> bool:
     pipeline.build()
     try:
         pipeline.run()
-    except Exception:  # whatever DALI raises
+    except Exception:  # of any kind: each means that DALI does not decode this file
         return False
     return True
 
