@@ -189,7 +189,8 @@ def import_model(  # noqa: PLR0913  # one for each flag of `import`
     refuse_own_inputs(folder, (weights,))
     existing: Existing = "replace" if overwrite else "refuse for good"
     RunDir(folder).refuse_unusable(existing)
-    _refuse_strangers(class_names, class_names if classes is None else classes)
+    if classes is not None:
+        _refuse_strangers(class_names, classes)
     if recipe.model.arch == "onnx":
         state = _asked_state(weights, class_names, recipe)
     else:
