@@ -59,8 +59,11 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         lines.append(f"not validated: no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first")
         return Imported(lines, None, None)
     split = load_split(run_root)
-    labels = split.labels[split.indices("val")]
-    columns = label_map(split.classes.names, names)[labels]
+    column_of = label_map(split.classes.names, names)
+    # Of classes behind the last one that it knows, as of all new ones, no picture is decoded.
+    num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
+    labels = split.labels[split.indices("val", num_classes)]
+    columns = column_of[labels]
     known = columns >= 0
     if not known.any():
         lines.append(
@@ -70,11 +73,11 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         return Imported(lines, None, None)
     session = Session(run_root, checkpoint.meta.recipe.runtime.device, progress)
     try:
-        logits = compute_outputs({"model": checkpoint}, split, session, part="val")["model"]
+        found = compute_outputs({"model": checkpoint}, split, session, part="val", num_classes=num_classes)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
-    right = int(is_top1_correct(torch.from_numpy(logits), torch.from_numpy(columns)).sum())
+    right = int(is_top1_correct(torch.from_numpy(found["model"]), torch.from_numpy(columns)).sum())
     error = rate(int(known.sum()) - right, int(known.sum()))
     lines.append(
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "

@@ -73,6 +73,7 @@ def compute_outputs(
     session: Session,
     *,
     part: Part,
+    num_classes: int | None = None,
     load: Callable[[Checkpoint, torch.device], nn.Module] = load_onto,
     renamed: frozenset[str] = frozenset(),
 ) -> dict[str, NDArray[np.float32]]:
@@ -80,12 +81,13 @@ def compute_outputs(
 
     Args:
         checkpoints, split, session, part, renamed: as for `predict`.
+        num_classes: only pictures of the split's first so many classes are asked; None: all.
         load: makes the network of a checkpoint on a device; by default the model, whose outputs are logits.
 
     Raises:
         CheckpointError, DataError: as `predict`.
     """
-    rows = split.indices(part)
+    rows = split.indices(part, num_classes)
     if not len(rows):
         advice = "add a test part to the data and run split" if part == "test" else "run split --val-fraction"
         raise DataError(f"the split has no {part} picture; {advice} again")
@@ -100,7 +102,9 @@ def compute_outputs(
         where = choose_device(session.device)
         networks = {role: load(checkpoint, where) for role, checkpoint in members.items()}
         batch_size = max(checkpoint.meta.recipe.optim.batch_size for checkpoint in members.values())
-        plan = LoadPlan(split, data, part, batch_size, seed=0, train=False, device=where)
+        plan = LoadPlan(
+            split, data, part, batch_size, seed=0, train=False, device=where, num_classes=num_classes
+        )
         outputs |= _one_pass(networks, plan, shown)
     return outputs
 
