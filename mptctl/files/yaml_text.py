@@ -45,7 +45,8 @@ def read_yaml(text: str, where: str) -> Any:
 
 # A study names one preset for each of its runs; the parser is the slow part.
 @lru_cache(maxsize=64)
-def _composed(text: str) -> yaml.Node | None:
+def _composed(text: str) -> Any:
+    """The node of a text; None of an empty one."""
     return yaml.compose(text, Loader=_TextLoader)
 
 
@@ -60,7 +61,7 @@ def refuse_unknown_keys(text: str, keys: Collection[str], where: str) -> None:
     Raises:
         UsageError: it has a key that is none of these, and no slip in one of them; with its line.
     """
-    for node, _ in yaml.compose(text, Loader=_TextLoader).value:
+    for node, _ in _composed(text).value:
         if node.value not in keys and not difflib.get_close_matches(node.value, keys, 1, A_SLIP):
             line = node.start_mark.line + 1
             raise UsageError(f"{where}: line {line}: unknown key; valid: {', '.join(keys)}")

@@ -263,12 +263,12 @@ def read_mapping(path: Path, where: str, keys: Collection[str] = ()) -> dict[Any
     """
     try:
         with path.open("rb") as stream:
-            text = stream.read(MAX_RECIPE_BYTES + 1)
-        if b"\0" in text:
+            text = stream.read(MAX_RECIPE_BYTES + 1).decode("utf-8")
+        if "\0" in text:
             raise UsageError(f"{where}: {_NO_TEXT}")
-        content = _read_yaml(text.decode("utf-8"), where)
+        content = _read_yaml(text, where)
         if keys and isinstance(content, dict):
-            refuse_unknown_keys(text.decode("utf-8"), keys, where)
+            refuse_unknown_keys(text, keys, where)
     except UnicodeDecodeError as error:
         raise UsageError(f"{where}: {_NO_TEXT}") from error
     except OSError as error:
