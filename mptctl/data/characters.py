@@ -41,7 +41,7 @@ _PICTURE_EM = 12.0
 # Row of a picture on which a character stands if it is not moved.
 _PICTURE_BASELINE = 11.5
 
-# How far each picture is changed. These decide how hard the pictures are; nothing else does.
+# Ranges in which each picture is changed. These decide how hard the pictures are; nothing else does.
 _SCALE = (0.88, 1.1)  # of width and of height, each for itself
 _SLANT = 0.2  # columns to a row, and rows to a column (half of it), either way
 _SHIFT = 1.0  # pixels, either way, along both sides

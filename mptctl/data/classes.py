@@ -13,7 +13,7 @@ from mptctl.errors import CheckpointError, UsageError, some
 
 @dataclass(frozen=True)
 class ClassSplit:
-    """Which classes the old model knows and which are new.
+    """The classes of a split: those that the old model knows, and the new ones.
 
     Attributes:
         names: every class name, old ones first; column i of the new model's logits is ``names[i]``.

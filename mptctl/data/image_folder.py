@@ -15,7 +15,7 @@ from mptctl.data.verify import check_files
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
-# What messages say that they expected.
+# The layout that messages say they expected.
 EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 
 

@@ -21,8 +21,9 @@ from mptctl.files import replacing
 TRAIN, VAL, TEST, BAD = 0, 1, 2, 3
 PART_CODES: dict[str, int] = {"train": TRAIN, "val": VAL, "test": TEST}
 
-# How a row's bytes are read. STANDARD: every decoder agrees with PIL. NONSTANDARD: only PIL's reading counts
-# (CMYK, palettes, transparency). ARRAY: not a file of its own, but a row of the source's array.
+# The ways in which a row's bytes are read. STANDARD: every decoder agrees with PIL. NONSTANDARD: only PIL's
+# reading counts (CMYK, palettes, transparency). ARRAY: not a file of its own, but a row of the source's
+# array.
 STANDARD, NONSTANDARD, ARRAY = 0, 1, 2
 
 MANIFEST_VERSION = 1

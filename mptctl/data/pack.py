@@ -45,7 +45,7 @@ START_OF_WEBP = b"RIFF"
 # Pictures that a thread takes at once: their lines are written together, and a kill costs at most these
 # again.
 _CHUNK = 16
-# How a copy goes on after a kill, a full disk or a bad picture.
+# Advice after a kill, a full disk or a bad picture.
 AGAIN = "give the same command again: it goes on"
 
 
@@ -148,8 +148,8 @@ class _Packing:
             lines.writelines(item.line() for item in new)
             lines.flush()
         except OSError as error:
-            # What could not be written is dropped: else closing the file fails, too, and that would be said
-            # instead.
+            # Lines that could not be written are dropped: else closing the file fails, too, and that would be
+            # said instead.
             lines.raw.close()
             raise storage_error(self.out / FILES_NAME, error) from error
 

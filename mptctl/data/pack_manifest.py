@@ -15,7 +15,7 @@ from mptctl.files import PARTIAL, Model, replacing
 from mptctl.recipe import differences
 
 PACK_NAME, FILES_NAME = "pack.json", "pack-files.jsonl"
-# What became of a picture; what a person reads of each stands in `Packed`.
+# The fate of a picture; `Packed` has a sentence on each for a person.
 How = Literal["resized", "rewritten", "copied"]
 
 
@@ -32,7 +32,7 @@ class PackRequest(Model):
 
 
 class Packed(Model):
-    """What a packed copy holds; ``pack.json`` is this object."""
+    """The contents of a packed copy; ``pack.json`` is this object."""
 
     request: PackRequest = Field(description="from what it is made")
     complete: bool = Field(description="whether every picture of the source is in it")

@@ -16,7 +16,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
 
-# What a random number is for. Each sample has one number of each field in each epoch.
+# The use of a random number. Each sample has one number of each field in each epoch.
 _ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
 VALIDATION_FIELD = 8  # used by split to draw the validation part
 
@@ -29,7 +29,7 @@ Keys = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Views:
-    """What is seen of each picture: a window of it, mirrored or not. All arrays are (n,).
+    """The view of each picture: a window of it, mirrored or not. All arrays are (n,).
 
     With ``pad-crop`` and ``none`` the window is of the picture already resized and centre-cropped to
     a square, and may reach over its edge, where there are zeros; with ``random-resized-crop`` it is

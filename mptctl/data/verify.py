@@ -23,7 +23,7 @@ from mptctl.names import Progress, Verify, tell_nobody
 
 # Pillow's own limit against decompression bombs (0.25 GB of pixels): larger pictures are refused.
 MAX_PIXELS = 89_478_485
-# What a decoder may get to see. MPO is a JPEG with more JPEGs behind it, as many phones write them.
+# Formats that a decoder may get to see. MPO is a JPEG with more JPEGs behind it, as many phones write them.
 _JPEG_FORMATS = ("JPEG", "MPO")
 _ACCEPTED = (*_JPEG_FORMATS, "PNG")
 # Grey levels by which two versions of one decoder may differ in a sound picture; here they do not differ.

@@ -22,7 +22,7 @@ PARTIAL = ".part"
 _PARTIAL_NAME = re.compile(r"\..+?(\.[0-9a-z_]{8})?\.part")
 # Opens an output for writing bytes: `writing`, or `FilesTogether.open`.
 OpenOutput = Callable[[Path], AbstractContextManager[IO[Any]]]
-# What this process has open already, such as its standard output.
+# A file that this process has open already, such as its standard output.
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -21,7 +21,7 @@ DIMENSIONS = 2
 
 @dataclass(frozen=True)
 class Embedding:
-    """What a model makes of the pictures of the classes that it knows.
+    """The features that a model makes of the pictures of the classes that it knows, and its classifier.
 
     Attributes:
         points: (N, 2) features.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Whom a comparison judges: it says itself where their runs are not finished.
 JUDGED = ("old", "new")
-# What a model in a file ends in, but for weights that somebody named otherwise.
+# Endings of a model in a file, but for weights that somebody named otherwise.
 MODELS = (".pt", *(f".{form}" for form in READ_FORMATS))
 
 

@@ -14,7 +14,7 @@ from mptctl.machine.facts import world_size
 
 
 class StopRequest:
-    """Whether somebody asked the run to stop, and with which signal."""
+    """The request that the run stop, if somebody made it, and its signal."""
 
     def __init__(self) -> None:
         self.signum: int | None = None

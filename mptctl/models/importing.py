@@ -28,7 +28,7 @@ from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-# What transformers calls a network of timm that it wraps, and what it puts before the names of its weights.
+# Name that transformers gives a network of timm that it wraps, and prefix of the names of its weights.
 WRAPPER, WRAPPED = "timm_wrapper", "timm_model."
 # No config is longer: a thousand class names are 30 kB.
 CONFIG_BYTES = 10**7

@@ -25,7 +25,7 @@ from mptctl.recipe import ModelRecipe
 # Networks that are built for one size of picture, by the beginning of their names, and what torchvision calls
 # it.
 SIZED = {"vit_": "image_size", "maxvit_": "input_size"}
-# Where the search for a size that a network takes ends: above the largest of torchvision's recipes, 518
+# The search for a size that a network takes ends here: above the largest of torchvision's recipes, 518
 # pixels.
 LARGEST_SIZE = 520
 # Channels of the stages and stride of the first convolution of the small nets, by name.

@@ -17,7 +17,7 @@ from mptctl.errors import CheckpointError, first_line, one_line
 from mptctl.machine.facts import require_extra, usable_memory
 from mptctl.models.export_meta import KEY, ExportMeta, parse_export_meta, refuse_changed
 
-# What protobuf holds in one message.
+# Bytes that protobuf holds in one message.
 LARGEST = 2**31 - 1
 
 

@@ -22,7 +22,7 @@ LOCK = "lock"
 NOT_A_RUN = "cache"
 # No file that is read as a mark is longer; `environment.json` has under 1 kB.
 MARK_BYTES = 10**6
-# How `storage` names a file while it writes it.
+# The name of a file while `replacing` or `link_or_copy` writes it.
 HALF = re.compile(rf"\.(.+?)(\.\w{{8}})?{re.escape(PARTIAL)}")
 
 
@@ -151,7 +151,7 @@ def refuse_own_inputs(folder: Path, inputs: Iterable[Path]) -> None:
             raise UsageError(f"{folder}: holds {path}, which this command reads; use another --name")
 
 
-# What becomes of what a folder holds already: it must be empty, what is in it is gone on with, or it is
+# The fate of what a folder holds already: it must be empty, what is in it is gone on with, or it is
 # thrown away. A verb that cannot go on with a run refuses without naming --resume.
 Existing = Literal["refuse", "refuse for good", "keep", "replace"]
 

@@ -13,7 +13,7 @@ from mptctl.models.run_list import RunList
 
 @dataclass(frozen=True)
 class SpareCheckpoints:
-    """What a finished run keeps for ``--resume`` alone.
+    """Checkpoints that a finished run keeps for ``--resume`` alone.
 
     Attributes:
         run: its folder.

@@ -12,7 +12,7 @@ from mptctl.models.checkpoint import Checkpoint
 from mptctl.models.heads import find_classifier
 from mptctl.recipe import Recipe
 
-# What decides which network the weights are of, and which pictures they know.
+# Keys that decide which network the weights are of, and which pictures they know.
 SAME = (
     "model.arch", "model.stem", "model.embedding_dim", "model.head", "model.head_scale", "data.image_size",
     "data.mean", "data.std",

@@ -1,4 +1,4 @@
-"""What a run is: a frozen, validated recipe, made of a preset, a file and overrides."""
+"""The recipe of a run: frozen, validated, and made of a preset, a file and overrides."""
 
 from mptctl.recipe.criterion import CriterionRecipe
 from mptctl.recipe.fields import (

@@ -1,4 +1,4 @@
-"""What a run is: the groups and keys of a recipe, frozen and validated."""
+"""The groups and keys of a recipe, frozen and validated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin":
 
 
 class DataRecipe(Group):
-    """What the model sees: picture size, augmentation, normalisation and the loader."""
+    """The pictures that the model sees: size, augmentation, normalisation and the loader."""
 
     image_size: PositiveInt = Field(
         32, le=LARGEST_SIDE, description="side of the square that the model sees, in pixels"
@@ -114,7 +114,7 @@ def with_present_name(data: object) -> object:
 
 
 class ModelRecipe(Group):
-    """Which network is trained, and how much of it."""
+    """The network that is trained, and how much of it."""
 
     arch: str = Field(
         "resnet18",
@@ -175,7 +175,7 @@ class ModelRecipe(Group):
 
 
 class OptimRecipe(Group):
-    """How the weights move."""
+    """The optimizer, its learning rate and the length of training."""
 
     name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
     lr: float = Field(0.1, gt=0, description="learning rate at its height")
@@ -244,7 +244,7 @@ class OptimRecipe(Group):
 
 
 class MethodRecipe(Group):
-    """Which loss, and its settings; what is not said is the paper's."""
+    """The loss and its settings; what is not said is the paper's."""
 
     name: MethodName = Field("no-treatment", description="method, set by the command")
     init: Init = Field(

@@ -14,7 +14,7 @@ from mptctl.names import METHOD_NAMES
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
 
-# What other programs call some of our keys.
+# Names that other programs give some of our keys.
 ALSO_CALLED = {
     "amp": "runtime.precision",
     "architecture": "model.arch",

@@ -1,4 +1,4 @@
-"""How large a source is: the same as its manifest says, without a picture being read."""
+"""The size of a source: the same as its manifest says, without a picture being read."""
 
 from __future__ import annotations
 

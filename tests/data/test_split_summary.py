@@ -1,4 +1,4 @@
-"""What a split says it holds is what it holds."""
+"""A split holds what it says it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the header check refuses, what it lets through, and what kind it says a picture is."""
+"""The header check: what it refuses, what it lets through, and what kind it says a picture is."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ GOOD = {
         STANDARD,
     ),
     "png, data behind its last row": (chunks(GREY_HEADER, (b"IDAT", zlib.compress(ROWS + b"abc")), END), STANDARD),
-    # What Pillow finds its way over, and DALI does not.
+    # Faults that Pillow finds its way over, and DALI does not.
     "bytes between segments": (jpeg()[:20] + b"ab" + jpeg()[20:], NONSTANDARD),
     "png, two headers": (chunks(GREY_HEADER, GREY_HEADER, (b"IDAT", zlib.compress(ROWS)), END), NONSTANDARD),
     "png, text first": (

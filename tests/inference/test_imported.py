@@ -1,4 +1,4 @@
-"""What import says of the model that it took in, and when it warns."""
+"""Sentences of `import` on the model that it took in, and its warning."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is
 
 
 def numbers(program: str, *arguments: str) -> list[int]:
-    """What a program prints, one number a line."""
+    """The numbers that a program prints, one a line."""
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [int(line) for line in done.stdout.split()]

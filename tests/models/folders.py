@@ -54,7 +54,7 @@ def base(models: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def never_hangs() -> Iterator[None]:
-    """What waits for a FIFO would wait forever: after two minutes the signal ends the test."""
+    """A command that waits for a FIFO would wait forever: after two minutes the signal ends the test."""
 
     def stop(*_: object) -> None:
         raise TimeoutError("hangs")

@@ -1,4 +1,4 @@
-"""Whether a run came to its end: told from its folder, from a checkpoint alone, and to who would learn from it."""
+"""The end of a run: told from its folder, from a checkpoint alone, and to who would learn from it."""
 
 from __future__ import annotations
 

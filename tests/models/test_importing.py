@@ -31,7 +31,7 @@ def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str 
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:
-    """What somebody without mptctl would have: torchvision's model, its state dict, a list of names."""
+    """The files that somebody without mptctl would have: torchvision's model, its state dict, a list of names."""
     torch.manual_seed(3)
     model = torchvision.models.resnet18(num_classes=num_classes)
     weights, classes = folder / "production.pt", folder / "classes.txt"

@@ -180,7 +180,7 @@ def test_drop_block_leaves_out_squares_in_training_alone(monkeypatch: pytest.Mon
     layer, x = DropBlock(0.2, 3), torch.ones(400, 2, 7, 7)
     assert layer.eval()(x) is x
     out = layer.train()(x)
-    # What is left is scaled so that the mean stays; about a fifth is 0 (squares overlap, so a little less).
+    # The rest is scaled so that the mean stays; about a fifth is 0 (squares overlap, so a little less).
     assert out.mean().item() == pytest.approx(1.0, abs=1e-5)
     assert 0.15 < (out == 0).float().mean().item() < 0.2
     # Every 0 belongs to a 3x3 square of them inside the map.

@@ -18,7 +18,7 @@ LOADERS: tuple[type[Loader], ...] = (ResidentLoader, DaliCpuLoader, DaliMixedLoa
 
 
 class LoaderChoice(NamedTuple):
-    """Which kind of loader serves a plan, and why.
+    """The kind of loader that serves a plan, and the reason.
 
     Attributes:
         loader: the kind; its ``name`` is what the log calls it.

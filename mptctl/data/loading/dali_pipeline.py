@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mptctl.data.loading.part import BatchJob, LoadPlan
 from mptctl.machine.facts import usable_cores
 
-# What DALI can be told about each picture; `Shape.names` says which of them a pipeline is told.
+# The facts that DALI can be told about each picture; `Shape.names` says which of them a pipeline is told.
 _INPUTS = {
     # name: (DALI's type, dimensions of one sample)
     "path": ("UINT8", 1),

@@ -1,4 +1,4 @@
-"""What all loaders share: statistics, what they advise, and what a batch says of itself."""
+"""The base of all loaders: statistics, what they advise, and what a batch says of itself."""
 
 from __future__ import annotations
 

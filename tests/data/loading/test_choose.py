@@ -1,4 +1,4 @@
-"""Which loader serves a plan, why, and which plans each of them refuses."""
+"""The loader that serves a plan, the reason, and the plans that each of them refuses."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_every_kind_of_loader_says_what_it_is() -> None:
     for kind in LOADERS:
         assert kind.advice
         assert kind.devices <= {"cpu", "cuda"}
-        # What the recipe calls it names one kind on each device.
+        # Its name in the recipe stands for one kind on each device.
         same = [other for other in LOADERS if other.recipe_name == kind.recipe_name and other is not kind]
         assert all(not (other.devices & kind.devices) for other in same)
 

@@ -1,4 +1,4 @@
-"""Which shape of pipeline a plan gets, and that it is told all that it asks for."""
+"""The shape of pipeline that a plan gets, and that it is told all that it asks for."""
 
 from __future__ import annotations
 
