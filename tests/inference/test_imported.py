@@ -86,7 +86,9 @@ def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tm
     assert load_checkpoint(tmp_path / "none" / "in" / "best.pt").meta.num_old == 5
 
 
-def test_the_test_part_is_not_read(mptctl: CommandLine, tmp_path: Path) -> None:
+def test_the_test_part_and_classes_behind_the_last_known_one_are_not_read(
+    mptctl: CommandLine, tmp_path: Path
+) -> None:
     for part in ("train", "val"):
         for name, grey in (("a", 0), ("b", 250)):
             (tmp_path / "data" / part / name).mkdir(parents=True)
@@ -105,6 +107,20 @@ def test_the_test_part_is_not_read(mptctl: CommandLine, tmp_path: Path) -> None:
     done = mptctl(*words, "--run-root", runs)
     assert done.returncode == 0, done.stderr
     assert "of 4 pictures of the classes that it knows" in done.stderr
+    (tmp_path / "data" / "train" / "b").rename(tmp_path / "b")
+    knows_a = handed_over(tmp_path, SmallResNet(1, *SMALL_NETS["digits-net"]).state_dict(), ["a"])
+    threaded = (
+        "--recipe",
+        "digits",
+        "--set",
+        "data.loader=threaded",
+    )  # which reads what it is asked for alone
+    done = mptctl(*knows_a, *threaded, "--run-root", runs, "--overwrite")
+    assert done.returncode == 0, done.stderr
+    assert "of 2 pictures of the classes that it knows" in done.stderr
+    (tmp_path / "b").rename(tmp_path / "data" / "train" / "b")
+    words = handed_over(tmp_path, SmallResNet(2, *SMALL_NETS["digits-net"]).state_dict(), ["b", "a"])
+    words = (*words, "--recipe", "digits")
     # A validation picture that is gone keeps no model out.
     shutil.rmtree(runs / "cache")
     shutil.rmtree(tmp_path / "data" / "train")
