@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from mptctl.data.manifest import PART_CODES, Manifest
+from mptctl.data.manifest import BAD, PART_CODES, Manifest
 from mptctl.errors import DataError, UsageError
 from mptctl.files import Model
 from mptctl.files.explained import explain
@@ -142,6 +142,9 @@ def refuse_edited(file: SplitFile, manifest: Manifest, path: Path) -> None:
     counts = counts_of(manifest, taken)
     if file.counts != counts:
         raise DataError(f"{path}: counts was edited: {file.counts} found, {counts} expected; {REPAIR}")
+    listed, kept_out = len(file.quarantined), int(np.count_nonzero(manifest.parts == BAD))
+    if listed != kept_out:
+        raise DataError(f"{path}: quarantined was edited: {listed} found, {kept_out} expected; {REPAIR}")
 
 
 def digest_of(request: SplitRequest) -> str:

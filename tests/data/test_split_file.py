@@ -45,6 +45,7 @@ def test_a_damaged_split_is_a_data_error(tmp_path: Path, damage: str) -> None:
         {"fingerprint": "0" * 32},
         {"manifest_fingerprint": "0" * 32},
         {"counts": {"train": 806, "val": 91, "test": 901}},
+        {"quarantined": ["train/cat/1.png: empty"]},
         {"manifest": "../manifest.npz"},
     ],
     ids=lambda change: "-".join(change),
