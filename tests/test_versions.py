@@ -43,6 +43,6 @@ def test_the_gate_takes_the_same_versions_and_leaves_out_what_the_program_can_sa
     pins = pinned_versions()
     assert {name: str(pins[name]) for name in gate} == gate, "run: make constraints"
     needed = {canonicalize_name(Requirement(text).name) for text in PROJECT["project"]["dependencies"]}
-    left_out = {"torch", "torchvision", "nvidia-dali-cuda130", "ray", "optuna", "tensorboardx"}
+    left_out = {"torch", "torchvision", "torchcodec", "nvidia-dali-cuda130", "ray", "optuna", "tensorboardx"}
     assert needed - set(gate) == left_out
     assert {name.partition("-")[0] for name in left_out} == {module.lower() for module in LEFT_OUT}

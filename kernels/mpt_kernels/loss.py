@@ -75,14 +75,15 @@ def mpt_loss(
         ValueError: shapes, types or settings that do not fit; on a CPU also a target outside 0..C-1. On a
             GPU, where looking would mean waiting, such a target makes loss and gradient NaN instead.
 
-    Two classes with equal logits, the second one new, and k = log 3: with the bias the first has probability
-    1/4.
+    Examples:
+        Two classes with equal logits, the second one new, and k = log 3: with the bias the first has
+        probability 1/4.
 
-    >>> out = mpt_loss(torch.zeros(1, 2), torch.tensor([0]), num_old=1, k=torch.tensor(3.0).log())
-    >>> round(out.loss.item(), 4)  # log 4
-    1.3863
-    >>> [round(value, 4) for value in out.grad[0].tolist()]
-    [-0.75, 0.75]
+        >>> out = mpt_loss(torch.zeros(1, 2), torch.tensor([0]), num_old=1, k=torch.tensor(3.0).log())
+        >>> round(out.loss.item(), 4)  # log 4
+        1.3863
+        >>> [round(value, 4) for value in out.grad[0].tolist()]
+        [-0.75, 0.75]
     """
     settings = LossSettings(
         num_old=num_old,

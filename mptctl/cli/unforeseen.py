@@ -24,7 +24,7 @@ NO_MEMORY = (
     "failed to map segment from shared object",
 )
 # Modules that mptctl requires and an installation for the gate alone leaves out (requirements-gate.txt).
-LEFT_OUT = ("torch", "torchvision", "nvidia", "ray", "optuna", "tensorboardX")
+LEFT_OUT = ("torch", "torchvision", "torchcodec", "nvidia", "ray", "optuna", "tensorboardX")
 
 
 def explain_unforeseen(error: Exception, words: Sequence[str]) -> tuple[str, int]:

@@ -72,9 +72,10 @@ def build_method(
     Raises:
         UsageError: an unknown name or setting, with the nearest valid one.
 
-    >>> method = build_method("mpt-lm", num_old=5, k=2.0)
-    >>> method.settings.k, method.settings.lam_old, sorted(method.teachers)
-    (2.0, 0.4, [<Role.OLD: 'old'>, <Role.REF: 'ref'>])
+    Examples:
+        >>> method = build_method("mpt-lm", num_old=5, k=2.0)
+        >>> method.settings.k, method.settings.lam_old, sorted(method.teachers)
+        (2.0, 0.4, [<Role.OLD: 'old'>, <Role.REF: 'ref'>])
     """
     base = validate_criterion(criterion or {})
     return method_from_recipe(validate_method({"name": name, **settings}), num_old, base, margin)
