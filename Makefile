@@ -67,7 +67,7 @@ PYTEST_ALL = pytest --numprocesses $$($(PYTHON) -c 'import os; print((os.cpu_cou
 
 test:
 	@echo "make test: installs what is missing of .venv (7 GB), then style, types and imports, then all tests; \
-	about 12 minutes on two idle cores, and the time of the download."
+	about 9 minutes on two idle cores, and the time of the download."
 	@$(MAKE) --no-print-directory .venv/.installed
 	@$(MAKE) --no-print-directory --jobs --output-sync=target style types imports repeats tests
 

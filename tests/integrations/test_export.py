@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,12 +18,11 @@ from mptctl.inference.loaded import load_run
 from mptctl.models.checkpoint import load_checkpoint, load_model, save_checkpoint
 from mptctl.models.export_meta import ExportMeta, sidecar
 from mptctl.models.networks import SMALL_NETS, build_model
-from mptctl.names import Session
+from mptctl.names import READ_FORMATS, ExportFormat, Session
 from tests.common import CommandLine
 from tests.integrations.exports import exported, exported_copy, need
 
-FORMATS = ("onnx", "pt2", "safetensors")
-READ = ("onnx", "safetensors")
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -43,7 +43,7 @@ def test_an_export_answers_as_its_checkpoint(
     checkpoint = load_checkpoint(exports_root / "new" / "best.pt")
     assert meta.class_names == checkpoint.meta.class_names
     assert meta.split_fingerprint == split.fingerprint
-    if format_ not in READ:
+    if format_ not in READ_FORMATS:
         return
     # Any number of pictures, and what reads the file by itself says the same of it.
     again, model = load_checkpoint(file), load_model(load_checkpoint(file)).eval()
@@ -56,7 +56,7 @@ def test_an_export_answers_as_its_checkpoint(
             torch.testing.assert_close(model(images[:count]), wanted[:count], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("format_", READ)
+@pytest.mark.parametrize("format_", READ_FORMATS)
 def test_evaluate_takes_an_export(
     format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_tolerance_is_kept(exports_root: Path, tmp_path: Path, mptctl: Command
     assert sidecar(file).is_file()
 
 
-@pytest.mark.parametrize("format_", READ)
+@pytest.mark.parametrize("format_", READ_FORMATS)
 def test_a_changed_export_is_refused(
     format_: str, exports_root: Path, tmp_path: Path, mptctl: CommandLine
 ) -> None:
