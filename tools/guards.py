@@ -122,7 +122,7 @@ GUARDS: dict[int, Guard] = {
     17: _one(
         "size and time of files are compared",
         "data/manifest.py",
-        "        if not self.has_files:\n            return\n",
+        "        if self.is_array:\n            return\n",
         "        if True:\n            return\n",
     ),
     18: _one(

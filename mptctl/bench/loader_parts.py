@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.manifest import TRAIN, Manifest
-from mptctl.data.pictures import Normalisation, augment, decode, read_file, single_threaded
+from mptctl.data.pictures import Normalisation, augment, decode, single_threaded
 from mptctl.data.plan import EpochPlan
 from mptctl.files import Model
 from mptctl.machine.facts import usable_cores
@@ -64,7 +64,7 @@ class PartsRunner:
         held = _spread(self._rows, _HELD)
         self._kinds = manifest.kinds[held].tolist()
         self._views = EpochPlan(0, data).views(0, held, manifest.heights[held], manifest.widths[held])
-        self._bytes = [read_file(manifest.file(row)) for row in held.tolist()]
+        self._bytes = [manifest.read(row) for row in held.tolist()]
         self._pictures = [self._decode(i) for i in range(len(held))]
         self._cut = [self._resize(i) for i in range(len(held))]
         self._batch = torch.empty(
@@ -124,7 +124,7 @@ class PartsRunner:
     def _read(self, place: int) -> bytes:
         row = self._rows[place : place + 1]
         self._manifest.check_unchanged(row)
-        return read_file(self._manifest.file(int(row[0])))
+        return self._manifest.read(int(row[0]))
 
     def _decode(self, place: int) -> torch.Tensor:
         return decode(self._bytes[place], self._kinds[place], "a picture")

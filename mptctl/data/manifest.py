@@ -65,9 +65,9 @@ class Manifest:
         return len(self.labels)
 
     @property
-    def has_files(self) -> bool:
-        """True where each picture is a file of its own."""
-        return len(self.path_offsets) > 0
+    def is_array(self) -> bool:
+        """True where the source is one array in memory; else `read` gives the encoded bytes of each row."""
+        return len(self.path_offsets) == 0
 
     @cached_property
     def fingerprint(self) -> str:
@@ -96,6 +96,25 @@ class Manifest:
         """Full path of one picture."""
         return os.path.join(str(self.root), self.relative_path(index))
 
+    def where(self, index: int) -> str:
+        """The place of one picture's bytes, for messages."""
+        return self.file(index)
+
+    def read(self, index: int) -> bytes:
+        """Encoded bytes of one picture.
+
+        Raises:
+            DataError: they are gone, or cannot be read.
+        """
+        try:
+            with open(self.file(index), "rb") as stream:
+                return stream.read()
+        except OSError as error:
+            raise DataError(
+                f"{self.where(index)}: gone since split ({error.strerror}); "
+                "restore it, or run split --overwrite"
+            ) from error
+
     def ids(self, indices: NDArray[np.int64]) -> NDArray[np.str_]:
         """Names by which predictions of different programs are matched.
 
@@ -105,7 +124,7 @@ class Manifest:
         Returns:
             (n,) paths below the data root, or ``train/00042``, ``test/00042`` for rows of an array.
         """
-        if self.has_files:
+        if not self.is_array:
             return np.array([self.relative_path(i) for i in indices.tolist()], dtype=np.str_)
         first_test = int(np.count_nonzero(self.parts != TEST))
         return np.array(
@@ -122,7 +141,7 @@ class Manifest:
         Raises:
             DataError: a file is gone or has another size or time of change; it is named.
         """
-        if not self.has_files:
+        if self.is_array:
             return
         for i in indices.tolist():
             path = self.file(i)
@@ -143,7 +162,7 @@ class Manifest:
         Raises:
             StorageError: the file cannot be written.
         """
-        names = (*_COLUMNS, *_FILE_COLUMNS) if self.has_files else _COLUMNS
+        names = _COLUMNS if self.is_array else (*_COLUMNS, *_FILE_COLUMNS)
         columns = {name: getattr(self, name) for name in names}
         head: dict[str, object] = {"version": MANIFEST_VERSION, "source": self.source}
         head |= {"class_names": list(self.class_names), "content": self.content}

@@ -182,29 +182,13 @@ def channels_first(pictures: Tensor) -> Tensor:
     return pictures.permute(0, 3, 1, 2)
 
 
-def decode_file(manifest: Manifest, index: int) -> Tensor:
-    """Decode one row of a manifest of files: (H, W, 3) uint8.
+def decode_row(manifest: Manifest, index: int) -> Tensor:
+    """Decode one row of a manifest of encoded pictures: (H, W, 3) uint8.
 
     Raises:
-        DataError: the file is gone or cannot be decoded.
+        DataError: its bytes are gone or cannot be decoded.
     """
-    path = manifest.file(index)
-    return decode(read_file(path), int(manifest.kinds[index]), path)
-
-
-def read_file(path: str) -> bytes:
-    """A picture file's bytes.
-
-    Raises:
-        DataError: it is gone.
-    """
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError as error:
-        raise DataError(
-            f"{path}: gone since split ({error.strerror}); restore it, or run split --overwrite"
-        ) from error
+    return decode(manifest.read(index), int(manifest.kinds[index]), manifest.where(index))
 
 
 def single_threaded() -> None:

@@ -86,15 +86,17 @@ class Split:
         """
         from mptctl.data.pictures import rgb
 
-        if not self.manifest.has_files:
+        if self.manifest.is_array:
             picture: NDArray[np.uint8] = self.array[index]
             return picture
         self.manifest.check_unchanged(np.array([index]))
-        path = Path(self.manifest.file(index))
+        data = self.manifest.read(index)
         try:
-            return rgb(path.read_bytes())
+            return rgb(data)
         except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(f"{path}: cannot be decoded; run split --verify decode --overwrite") from error
+            raise DataError(
+                f"{self.manifest.where(index)}: cannot be decoded; run split --verify decode --overwrite"
+            ) from error
 
     @cached_property
     def array(self) -> NDArray[np.uint8]:

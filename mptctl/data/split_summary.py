@@ -75,7 +75,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
 
 def _folders(split: Split) -> list[str]:
     """Say which folder of an image folder became which part, by the paths of its pictures."""
-    if not split.manifest.has_files:
+    if split.manifest.is_array:
         return []
     words: dict[Part, str] = {"train": "for training", "val": "for validation", "test": "for the test"}
     found: list[str] = []

@@ -59,7 +59,8 @@ class Sizes:
 def sizes_of_split(split: Split) -> Sizes:
     """The sizes of a split that is there."""
     train, val, test = (len(split.indices(part)) for part in ("train", "val", "test"))
-    return Sizes(len(split.classes.names), split.classes.num_old, train, val, test, split.manifest.has_files)
+    in_files = not split.manifest.is_array
+    return Sizes(len(split.classes.names), split.classes.num_old, train, val, test, in_files)
 
 
 def sizes_of_source(wanted: StudySplit, source: SourceSize) -> Sizes:

@@ -16,7 +16,7 @@ from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pack import pack_folder
 from mptctl.data.pack_manifest import Packed, read_files
-from mptctl.data.pictures import decode_file, resize_and_crop
+from mptctl.data.pictures import decode_row, resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
 from tests.common import MakeLoader, make_folder, smooth_picture
@@ -94,7 +94,7 @@ def test_evaluation_sees_nearly_the_same_of_a_copy_at_its_resize(folder: Path, t
     pack_folder(folder, tmp_path / "small", 50)
     was, now = split_of(folder, tmp_path / "one"), split_of(tmp_path / "small", tmp_path / "other")
     for row in range(len(was.manifest)):
-        one, other = (resize_and_crop(decode_file(split.manifest, row), 50, 40) for split in (was, now))
+        one, other = (resize_and_crop(decode_row(split.manifest, row), 50, 40) for split in (was, now))
         assert_nearly_same(one.numpy(), other.numpy())
 
 

@@ -17,7 +17,7 @@ from mptctl.data.loading.base import Loader
 from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.pictures import decode_file
+from mptctl.data.pictures import decode_row
 from mptctl.data.verify import check_file
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
@@ -34,7 +34,7 @@ class DaliLoader(Loader):
     def refuses(cls, plan: LoadPlan) -> str | None:
         """It needs files, and DALI."""
         manifest = plan.split.manifest
-        if not manifest.has_files:
+        if manifest.is_array:
             return f"reads picture files, and {manifest.source} is one array; use auto"
         if not has_package("nvidia.dali"):
             return "nvidia-dali is not installed; install it, or use auto or threaded"
@@ -43,7 +43,7 @@ class DaliLoader(Loader):
     @classmethod
     def declines(cls, plan: LoadPlan) -> str | None:
         """The same in few words."""
-        if not plan.split.manifest.has_files:
+        if plan.split.manifest.is_array:
             return "DALI reads only files"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
@@ -175,7 +175,7 @@ def _rewrite_nonstandard(plan: LoadPlan, cache_dir: Path) -> dict[int, str]:
         path = cache_dir / f"odd-{manifest.fingerprint[:16]}" / f"{i}.png"
         if not path.exists():
             manifest.check_unchanged(np.array([i]))
-            picture = decode_file(manifest, i).numpy()
+            picture = decode_row(manifest, i).numpy()
             with replacing(path) as out:
                 Image.fromarray(picture).save(out, format="PNG")
         substitutes[i] = str(path)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.data.pictures import decode_file
+from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
@@ -169,9 +169,9 @@ class LoadPlan:
         Raises:
             DataError: its file is gone or cannot be decoded.
         """
-        if self.split.manifest.has_files:
-            return decode_file(self.split.manifest, index)
-        return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
+        if self.split.manifest.is_array:
+            return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
+        return decode_row(self.split.manifest, index)
 
     def order(self, epoch: int) -> NDArray[np.int64]:
         """(n,) rows of the manifest in the order of one pass, over all workers."""

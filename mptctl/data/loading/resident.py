@@ -146,7 +146,7 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell
         StorageError: ``cache_dir`` cannot be written.
     """
     manifest, size, resize = plan.split.manifest, plan.data.image_size, plan.resize
-    if not manifest.has_files:
+    if manifest.is_array:
         pictures = plan.split.array
         if pictures.shape[1:3] == (size, size):
             return pictures[plan.indices]
