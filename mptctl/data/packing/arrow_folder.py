@@ -1,0 +1,97 @@
+"""Folders that `datasets.save_to_disk` wrote: a folder of Arrow files, or one for each part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mptctl.data.packing.column_source import Batch, ColumnFile, ColumnSource, list_columns
+from mptctl.data.packing.columns import read_features
+from mptctl.data.packing.source import PART_WORDS
+from mptctl.errors import DataError, one_line
+
+# Names of the files that say what is in a folder.
+STATE_NAME, PARTS_NAME, INFO_NAME = "state.json", "dataset_dict.json", "dataset_info.json"
+
+
+class ArrowFile(ColumnFile):
+    """One file of a folder; its rows stay where they are, mapped into memory.
+
+    Args:
+        path: of the file.
+        part: ``train``, ``val``, ``test`` or "".
+        features: the folder's description of the columns.
+
+    Raises:
+        DataError: it is no Arrow file, or damaged.
+    """
+
+    def __init__(self, path: Path, part: str, features: Mapping[str, Any]) -> None:
+        import pyarrow as pa
+
+        self.path, self.part = path, part
+        try:
+            # A file that is cut off has no end, and all of its batches are looked at here.
+            self._batches = list(pa.ipc.open_stream(pa.memory_map(str(path))))
+            self.schema = pa.ipc.open_stream(pa.memory_map(str(path))).schema
+        except (OSError, ValueError) as error:  # pyarrow's errors are both
+            raise DataError(f"{path}: no whole Arrow file ({one_line(error)[:120]})") from error
+        self.features = features or read_features(self.schema)
+
+    def batches(self, columns: list[str], rows: Collection[int] | None = None) -> Iterator[Batch]:
+        """As `ColumnFile.batches`; all of a struct comes where a part of it is wanted."""
+        start = 0
+        names = [name for name in self.schema.names if name in {column.split(".")[0] for column in columns}]
+        for batch in self._batches:
+            yield Batch(start, batch.select(names))
+            start += batch.num_rows
+
+
+def is_arrow_folder(folder: Path) -> bool:
+    """Tell whether `datasets` saved a set, or one for each part, in a folder."""
+    return (folder / STATE_NAME).is_file() or (folder / PARTS_NAME).is_file()
+
+
+def list_arrow(folder: Path, named: Mapping[str, str]) -> ColumnSource:
+    """List the pictures of a folder that `datasets` saved; arguments and errors as `list_columns`."""
+    if not (folder / PARTS_NAME).is_file():
+        return list_columns(_files(folder, ""), named)
+    parts = _read_json(folder / PARTS_NAME).get("splits", [])
+    unknown = [name for name in parts if name.lower() not in PART_WORDS]
+    if unknown or not parts:
+        raise DataError(
+            f"{folder / PARTS_NAME}: parts {', '.join(unknown) or 'missing'}: expected train, validation and "
+            "test; pack the folder of each alone"
+        )
+    return list_columns(
+        [file for name in parts for file in _files(folder / name, PART_WORDS[name.lower()])], named
+    )
+
+
+def _files(folder: Path, part: str) -> list[ColumnFile]:
+    """The files of one set, in order."""
+    state = _read_json(folder / STATE_NAME)
+    if state.get("_indices_files") or state.get("_indices_data_files"):
+        raise DataError(
+            f"{folder}: its rows are those of another set in another order; save it with datasets 2 or newer"
+        )
+    info = folder / INFO_NAME
+    features = _read_json(info).get("features") or {} if info.is_file() else {}
+    names = [entry["filename"] for entry in state.get("_data_files", [])]
+    if not names:
+        raise DataError(f"{folder / STATE_NAME}: names no file; save the set again")
+    return [ArrowFile(folder / name, part, features) for name in names]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); save the set again") from error
+    except ValueError as error:
+        raise DataError(f"{path}: no JSON ({one_line(error)[:120]}); save the set again") from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: no JSON object; save the set again")
+    return found
