@@ -113,8 +113,8 @@ GUARDS: dict[int, Guard] = {
         (
             Patch(
                 "mptctl/data/verify.py",
-                "            image = Image.open(stream)\n",
-                "            Image.MAX_IMAGE_PIXELS = None\n            image = Image.open(stream)\n",
+                "        image = Image.open(stream)\n",
+                "        Image.MAX_IMAGE_PIXELS = None\n        image = Image.open(stream)\n",
             ),
             Patch("mptctl/data/verify.py", "if width * height > MAX_PIXELS:", "if False:"),
         ),

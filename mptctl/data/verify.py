@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,32 +87,50 @@ def look_at(path: str, verify: Verify) -> CheckedFile:
     try:
         with open(path, "rb") as stream:
             stat = os.fstat(stream.fileno())
-            if stat.st_size == 0:
-                raise DataError("empty")
-            image = Image.open(stream)
-            by_suffix = FORMATS.get(os.path.splitext(path)[1].lower())
-            if image.format not in (*_ACCEPTED, by_suffix):
-                raise DataError(f"is {image.format}, not {'JPEG or PNG' if by_suffix is None else by_suffix}")
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
-            if image.format not in _ACCEPTED:
-                # Pillow would cut off what is more than 8 bits a channel.
-                if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
-                    raise DataError("16 bits a channel or more; save it with 8")
-                image.load()  # has no end marker: a file that is cut off is found by its data
-                return CheckedFile(height, width, NONSTANDARD, stat.st_size, stat.st_mtime_ns)
-            is_jpeg = image.format in _JPEG_FORMATS
-            scan = stream.tell() if image.format == "JPEG" else 0
-            kind = _kind(image)
-            if not is_in_order(stream, is_jpeg=is_jpeg):
-                kind = NONSTANDARD
-            if not _is_whole(stream, END_OF_JPEG if is_jpeg else END_OF_PNG, scan, is_jpeg):
-                raise DataError("cut off: the end marker is missing")
-            if verify == "decode":
-                stream.seek(0)
-                _refuse_what_decoders_read_in_several_ways(stream.read(), kind)
-            return CheckedFile(height, width, kind, stat.st_size, stat.st_mtime_ns)
+            return look_into(stream, path, verify, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise DataError(one_line(error)[:120]) from error
+
+
+def look_into(stream: IO[bytes], name: str, verify: Verify, size: int, mtime: int = 0) -> CheckedFile:
+    """Look at an encoded picture, wherever its bytes lie; for threads, as `look_at`.
+
+    Args:
+        stream: of the bytes, which can be sought in.
+        name: of the picture, with its suffix.
+        verify: as in `check_file`.
+        size, mtime: bytes, and nanoseconds of the last change.
+
+    Raises:
+        DataError: as `check_file`.
+    """
+    try:
+        if size == 0:
+            raise DataError("empty")
+        image = Image.open(stream)
+        by_suffix = FORMATS.get(os.path.splitext(name)[1].lower())
+        if image.format not in (*_ACCEPTED, by_suffix):
+            raise DataError(f"is {image.format}, not {'JPEG or PNG' if by_suffix is None else by_suffix}")
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise DataError(f"{width} x {height} pixels, more than {MAX_PIXELS} in all")
+        if image.format not in _ACCEPTED:
+            # Pillow would cut off what is more than 8 bits a channel.
+            if image.mode.startswith(("I", "F")) or ";16" in str([tile[3] for tile in image.tile]):
+                raise DataError("16 bits a channel or more; save it with 8")
+            image.load()  # has no end marker: a file that is cut off is found by its data
+            return CheckedFile(height, width, NONSTANDARD, size, mtime)
+        is_jpeg = image.format in _JPEG_FORMATS
+        scan = stream.tell() if image.format == "JPEG" else 0
+        kind = _kind(image)
+        if not is_in_order(stream, is_jpeg=is_jpeg):
+            kind = NONSTANDARD
+        if not _is_whole(stream, END_OF_JPEG if is_jpeg else END_OF_PNG, scan, is_jpeg):
+            raise DataError("cut off: the end marker is missing")
+        if verify == "decode":
+            stream.seek(0)
+            _refuse_what_decoders_read_in_several_ways(stream.read(), kind)
+        return CheckedFile(height, width, kind, size, mtime)
     except DataError:
         raise
     except Image.DecompressionBombError as error:
@@ -208,7 +226,7 @@ def _refuse_what_decoders_read_in_several_ways(content: bytes, kind: int) -> Non
         raise DataError("its data are damaged: two decoders read two pictures")
 
 
-def _is_whole(stream: io.BufferedReader, end: bytes, start: int, at_the_end: bool) -> bool:
+def _is_whole(stream: IO[bytes], end: bytes, start: int, at_the_end: bool) -> bool:
     """Tell whether the end marker stands behind the header. Good files may have bytes after it.
 
     Within the coded data of a JPEG, the end marker's two bytes cannot occur, but within its header they

@@ -1,1 +1,1 @@
-"""Copies of pictures that lie elsewhere or in other forms: read from any source, written as a folder or shards."""
+"""Copies of pictures of any source, as folders of classes or as tar shards."""

@@ -1,4 +1,4 @@
-"""Tables with pictures inside, Parquet's and Arrow's: a picture a row, with its label and what else is said of it."""
+"""Tables with pictures inside, of Parquet or Arrow: a picture a row, its label, and further columns."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class ColumnSource(PackSource):
         return f"{self.files[number].path}: row {row - self.starts[number] + 1}"
 
     def readings(self, rows: Sequence[int]) -> Iterator[list[Reading]]:
-        """The rows' pictures, file by file; bytes are copied out of the file in whichever thread reads them."""
+        """The rows' pictures, file by file; the thread that reads one copies its bytes out of the file."""
         wanted = set(rows)
         for file, start, end in zip(self.files, self.starts, self.starts[1:], strict=False):
             here = {row - start for row in wanted.intersection(range(start, end))}
@@ -231,7 +231,7 @@ def row_problems(names: Sequence[str], ids: Sequence[str], where: Callable[[int]
 
 
 def part_of_file(path: Path) -> str:
-    """The part that a file's name says, else its folder's: ``train-00000-of-00002``; "" where neither does."""
+    """The part that a name such as ``train-00000-of-00002`` says, else that of its folder; "" for neither."""
     for name in (path.stem, path.parent.name):
         words = "".join(c if c.isalpha() else " " for c in name.lower()).split()
         parts = {PART_WORDS[word] for word in words if word in PART_WORDS}
@@ -244,7 +244,8 @@ def _refuse_unlike(files: Sequence[ColumnFile], columns: PictureColumns, named: 
     for file in files[1:]:
         if find_columns(file.schema, file.features, named, str(file.path)) != columns:
             raise DataError(
-                f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a time"
+                f"{file.path}: other columns or classes than {files[0].path}; pack files of one table at a "
+                "time"
             )
     without = [str(file.path) for file in files if not file.part]
     if columns.split is None and 0 < len(without) < len(files):

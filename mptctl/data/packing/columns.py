@@ -1,4 +1,4 @@
-"""Columns of a table with pictures inside: which holds the pictures, which the labels, and what the labels mean."""
+"""Columns of a table with pictures inside: which one holds the pictures, and which one their labels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def find_columns(
     for role, name in named.items():
         if name not in schema.names:
             raise UsageError(
-                f"--column {role}={name}: {where} has {some(schema.names, 8)}{did_you_mean(name, schema.names)}"
+                f"--column {role}={name}: {where} has {some(schema.names, 8)}"
+                f"{did_you_mean(name, schema.names)}"
             )
     image, label = (_find(role, schema, features, named, where) for role in ("image", "label"))
     has_paths = _check_image(schema.field(image), where)
@@ -92,13 +93,14 @@ def _find(
     role: str, schema: pa.Schema, features: Mapping[str, Any], named: Mapping[str, str], where: str
 ) -> str:
     """The column that is named, else the one of the role's name, else the only one of the role's kind."""
+    names: list[str] = schema.names
     if role in named:
         return named[role]
-    if role in schema.names:
+    if role in names:
         return role
     fitting = [
         name
-        for name in schema.names
+        for name in names
         if isinstance(features.get(name), dict) and features[name].get("_type") == _FEATURES[role]
     ]
     if len(fitting) == 1:
@@ -116,7 +118,7 @@ def _check_image(field: pa.Field, where: str) -> bool:
     kind = field.type
     if str(kind) in _BYTES:
         return False
-    names = [kind.field(i).name for i in range(kind.num_fields)]
+    names: list[str] = [kind.field(i).name for i in range(kind.num_fields)]
     if "bytes" in names and str(kind.field("bytes").type) in _BYTES:
         return "path" in names
     raise DataError(
