@@ -87,7 +87,8 @@ class Outputs:
         Raises:
             UsageError: an output is an input, another output, where standard output goes, a folder, a link
                 that leads out of its folder, what cannot be written into, a file that mptctl keeps in a
-                folder of its own, or something that is there and is no earlier output of its kind.
+                folder of its own, something that is there and is no earlier output of its kind, or a file
+                named as those of another kind.
         """
         from mptctl.files import output_file
 
@@ -124,6 +125,7 @@ class Outputs:
                 if place == taken or place in taken.parents or taken in place.parents or _same(place, taken):
                     raise UsageError(f"{option} {path}: is in the way of {other} {named}; name another file")
             seen.append((option, path, place))
+        _refuse_endings(self._files)
 
 
 def read_for_models(models: Iterable[str | None], run_root: Path) -> list[Path]:
@@ -180,6 +182,18 @@ def _refuse_foreign(output: _Output, target: Path, found: os.stat_result | None)
             f"{output}: is there, and is no {output.kind.what} that mptctl wrote; name another file, or "
             "delete or rename it"
         )
+
+
+def _refuse_endings(outputs: Iterable[_Output]) -> None:
+    """Refuse files that are named as those of another kind are, and would be opened by another program."""
+    for output in outputs:
+        kind, path = output.kind, output.path
+        if kind is None or not kind.endings or path.suffix.lower() in ("", *kind.endings):
+            continue
+        if path.is_file() or not path.exists():  # a pipe may be called anything
+            raise UsageError(
+                f"{output}: would hold an {kind.what}; name a file that ends in {kind.endings[0]}"
+            )
 
 
 def _folder_of(file: Path) -> list[Path]:

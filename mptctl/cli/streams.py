@@ -75,6 +75,14 @@ def write_commands(text: str) -> None:
         sys.stderr.write(text)
 
 
+def outputs_are_one() -> bool:
+    """Tells whether standard output and error go to one place, such as a terminal or a log."""
+    try:
+        return os.path.samestat(os.fstat(1), os.fstat(2))
+    except OSError:
+        return False
+
+
 def take_what_comes() -> None:
     """Put streams in the place of standard output and error that no write to them can fail.
 

@@ -8,7 +8,7 @@ from typing import Literal, Self, TypedDict
 
 from pydantic import Field, model_validator
 
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, option
 from mptctl.evaluation.rates import Counts, Interval
 from mptctl.evaluation.statistics import (
     er_increase,
@@ -136,6 +136,24 @@ class LimitValues(Typed):
         """The limits that are set, in the order in which they are checked."""
         limits = [(kind, getattr(self, kind.key)) for kind in LIMITS]
         return [(kind, limit) for kind, limit in limits if limit is not None]
+
+
+# Chosen: below a tenth of a percent a fraction may have been given where percent was asked for.
+SMALL = 0.001
+
+
+def small_limits(limits: LimitValues) -> list[str]:
+    """Remarks on limits, given in percent, that may have been meant as fractions.
+
+    >>> small_limits(LimitValues(max_nfr=0.0002, max_lost=0.02))
+    ['--max-nfr 0.02: is in percent, so that it is 2 of 10,000; if 2 % was meant, give 2']
+    """
+    return [
+        f"{option(kind.name)} {100 * limit:g}: is in percent, so that it is {1e4 * limit:g} of 10,000; if "
+        f"{1e4 * limit:g} % was meant, give {1e4 * limit:g}"
+        for kind, limit in limits.given()
+        if kind.rate and 0 < limit < SMALL
+    ]
 
 
 class LimitArguments(TypedDict, total=False):

@@ -24,10 +24,13 @@ class OutputKind:
     Attributes:
         what: the name of it in messages.
         known: tells an earlier output of this kind by its content; may raise OSError.
+        endings: of its files, the first one for messages; a file with another ending would be opened by
+            another program. Empty: any.
     """
 
     what: str
     known: Callable[[Path], bool]
+    endings: tuple[str, ...] = ()
 
 
 def has_mark(path: Path, mark: str, lines: int = 1) -> bool:
@@ -51,7 +54,7 @@ def _head(path: Path) -> bytes:
         return file.read(HEAD_BYTES)
 
 
-HTML = OutputKind("HTML page", lambda path: has_mark(path, HTML_MARK, lines=3))
+HTML = OutputKind("HTML page", lambda path: has_mark(path, HTML_MARK, lines=3), (".html", ".htm"))
 MARKDOWN = OutputKind("Markdown", lambda path: has_mark(path, MARKDOWN_MARK))
 JUNIT = OutputKind("JUnit XML", lambda path: has_mark(path, JUNIT_MARK))
 LATEX = OutputKind("LaTeX", lambda path: has_mark(path, LATEX_MARK))

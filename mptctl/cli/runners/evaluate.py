@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from mptctl.cli.evaluate_flags import EvaluateFlags, LimitFlags
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.comparison import Question, files_of, read_question
 from mptctl.cli.show import show_document
-from mptctl.cli.streams import write_commands
+from mptctl.cli.streams import outputs_are_one, write_commands
 from mptctl.errors import GateFailed, Stopped, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
@@ -108,13 +109,14 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
         _conclude_updates(reports, flags.as_json)
         return
     [report] = reports.values()
-    _print_comparison(report, flags)
     if flags.output.github:
         from mptctl.report.documents.ci import render_github
 
         # On standard error: the runner of a workflow reads both, and standard output may be JSON.
         write_commands(render_github(report))
-    report.gate.require_passed()
+    _print_comparison(report, flags)
+    with _said_once(on_screen=not (flags.as_json or flags.output.markdown == "-")):
+        report.gate.require_passed()
 
 
 def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
@@ -276,5 +278,17 @@ def _conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
             report.gate.require_passed()
         except GateFailed as error:
             failed.append(f"{name}: {error}")
-    if failed:
-        raise GateFailed(some(failed, len(failed), "; "))
+    with _said_once(on_screen=not as_json):
+        if failed:
+            raise GateFailed(some(failed, len(failed), "; "))
+
+
+@contextmanager
+def _said_once(*, on_screen: bool) -> Iterator[None]:
+    """End without the message of a failed gate where its verdict is the line above, on the same screen."""
+    try:
+        yield
+    except GateFailed as error:
+        if on_screen and outputs_are_one():
+            raise typer.Exit(error.exit_code) from error
+        raise

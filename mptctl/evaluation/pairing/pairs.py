@@ -145,9 +145,16 @@ def choose_old_classes(
     if new.classes is not None:
         if foreign := sorted(chosen - set(new.classes)):
             error = CheckpointError if new.origin == "checkpoint" else DataError
+            swapped = old.classes is not None and set(new.classes) < set(old.classes)
+            advice = (
+                f"were OLD and NEW swapped? {old.name} knows these classes and all others; the model in "
+                "production comes first"
+                if swapped
+                else f"use a model of the same class names, or give {option('class-map')}"
+            )
             raise error(
                 f"{new.name}: does not know {len(foreign)} of the {len(chosen)} old classes "
-                f"({first(foreign)}); use a model of the same class names, or give {option('class-map')}"
+                f"({first(foreign)}); {advice}"
             )
         if strange := sorted(labels - set(new.classes)):
             warnings.append(

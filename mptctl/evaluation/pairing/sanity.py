@@ -21,6 +21,7 @@ NEARLY_ALL = 0.9  # of the right predictions
 UNRELATED = 0.1  # of the way from chance to keeping every right answer
 FEW = 30  # right predictions of the old model, of which chance alone keeps any share
 LOOKED_AT = 1_000  # rows of logits
+CLASSES_ADDED = 0.05  # share of the samples; of fewer a model may just never give the class
 
 
 def same_answers(pairing: Pairing, one: str = "old", other: str = "new") -> bool:
@@ -127,6 +128,30 @@ def unrelated(pairing: Pairing, of_old: NDArray[np.bool_]) -> list[str]:
         f"{kept:,} ({100 * kept / n:.2f} %), and predictions drawn by its frequencies of classes keep "
         f"{100 * chance:.2f} %; the likely cause is ids that name other samples in one of the two, or the "
         "order of the class names"
+    ]
+
+
+def looks_newer(pairing: Pairing) -> list[str]:
+    """A remark where OLD knows all classes of NEW and more, and errs less: the two may be swapped.
+
+    A model without a class list knows what it predicts.
+    """
+    models, cells = (pairing.models["old"], pairing.models["new"]), pairing.cells
+    old, new = (
+        frozenset(model.table.answers if model.classes is None else model.classes) for model in models
+    )
+    old_wrong, new_wrong = (int(cells.n[~cells.right[role]].sum()) for role in ("old", "new"))
+    if not new < old or old_wrong >= new_wrong:
+        return []
+    if any(model.classes is None for model in models):
+        of_added = pairing.among(old - new)[cells.truth]
+        n = int(cells.n[of_added].sum())
+        if n < CLASSES_ADDED * len(pairing) or 2 * int(cells.n[of_added & cells.right["old"]].sum()) < n:
+            return []
+    return [
+        f"OLD looks newer than NEW: {models[0].name} predicts {len(old):,} classes with "
+        f"{100 * old_wrong / len(pairing):.2f} % errors, {models[1].name} {len(new):,} of them with "
+        f"{100 * new_wrong / len(pairing):.2f} %; the model in production comes first"
     ]
 
 

@@ -151,8 +151,8 @@ def _mixed_types(labels: Names, lists: Sequence[Names]) -> str | None:
         return None
     numbers = sorted(name for name in names if NUMBER.fullmatch(name))
     others = sorted(names.difference(numbers))
-    if not numbers or not others:
-        return None
+    if not numbers or not others or all(len(name) == 1 for name in names):
+        return None  # characters, digits among them, are labels of one kind
     return (
         f"{model}: {len(numbers)} of its labels are numbers, such as {_shown(numbers[0])}, and {len(others)} "
         f"are names, such as {_shown(others[0])}; look whether these are labels of one test set"

@@ -28,9 +28,9 @@ from mptctl.report.media.terminal import drawn, print_parts
 # Rows of a list of all tables where no --rows says, of slices on one screen, and classes that are named in a
 # sentence.
 FULL_ROWS, SLICE_ROWS, CLASSES = 10, 5, 3
-# Lines that a screen needs for more than the tables: the command, what a failed gate says, and the next
-# prompt.
-BESIDE = 3
+# Lines that a screen needs for more than the tables: the command, the verdict below a blank line, and the
+# next prompt.
+BESIDE = 4
 # Fewest lines for which a list of classes is begun.
 LEAST_LINES = 6
 # Old confidence from which a prediction counts as sure.
@@ -86,6 +86,7 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
             *notes([*_flip_sentences(report), *_confidence_sentence(report)]),
             *(table for table in tables if table is not None),
             Note("How intervals and verdicts are computed: docs/statistics.md", "quiet"),
+            Note(""),
             _last_line(report),
         ]
     )
@@ -94,9 +95,12 @@ def flips_document(report: FlipReport, sort: SortKey = "flips", rows: int = FULL
 def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
     """Print what a person looks at first; the classes that lost most where a taller terminal has room."""
     cells = cells_table(report)
+    flips = _flip_sentences(report)
+    said = [*sentences_beside_line(report), *flips[:1]]
+    said[-1] += " --full shows all tables."
     parts: list[Note | Table] = [
         rates_table(report),
-        *notes([*sentences_beside_line(report), *_flip_sentences(report)]),
+        *notes([*said, *flips[1:]]),
     ]
     if slices := slices_table(report, report.slices[:SLICE_ROWS], len(report.slices)):
         parts.append(slices)
@@ -114,9 +118,7 @@ def _print_screen(report: FlipReport, console: Console, sort: SortKey) -> None:
     if classes and room > 0:
         console.print()
         print_parts([classes_table(classes[:room], len(classes))], console)
-        console.print()
-    more = Note("--full shows classes, predictions, causes and calibration.", "quiet")
-    print_parts([more, _last_line(report)], console)
+    print_parts([Note(""), _last_line(report)], console)
 
 
 def _names(report: FlipReport) -> list[Note]:
