@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -10,14 +9,14 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
-from torchvision import io
+from torchcodec.decoders import decode_image  # type: ignore[attr-defined]
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
-Reader = Literal["tvio", "pil"]
+Reader = Literal["torchcodec", "pil"]
 
 
 class PictureFiles(Dataset[tuple[Tensor, int]]):
@@ -27,7 +26,7 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
         paths: one file a sample.
         labels: one label a sample.
         data: picture size, augmentation and normalisation.
-        reader: ``tvio`` decodes to a tensor with torchvision.io, ``pil`` to a Pillow picture.
+        reader: ``torchcodec`` decodes to a tensor, ``pil`` to a Pillow picture.
     """
 
     def __init__(self, paths: Sequence[str], labels: Sequence[int], data: DataRecipe, reader: Reader) -> None:
@@ -41,10 +40,7 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
         if self.reader == "pil":
             with Image.open(self.paths[row]) as image:
                 return self.transform(image.convert("RGB")), self.labels[row]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # what torchvision says about its decoder
-            image = io.decode_image(io.read_file(self.paths[row]), mode=io.ImageReadMode.RGB)
-        return self.transform(image), self.labels[row]
+        return self.transform(decode_image(self.paths[row], mode="RGB")), self.labels[row]
 
 
 def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:

@@ -29,7 +29,7 @@ from mptctl.models.networks import build_model
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
-DATALOADERS = ("dataloader-tvio", "dataloader-pil")
+DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
 ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
 # A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
 # empty queue, and a few hundred pictures would measure that.
@@ -147,7 +147,7 @@ def _our_runner(
 
 def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
     """The DataLoader with the number of workers that is fastest here; those keep running."""
-    reader: Reader = "tvio" if name == "dataloader-tvio" else "pil"
+    reader: Reader = "torchcodec" if name == "dataloader-torchcodec" else "pil"
     cores = usable_cores()
     best: LoaderRunner | None = None
     best_rate = 0.0

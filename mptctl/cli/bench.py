@@ -90,7 +90,7 @@ def loader(
 
         mptctl bench loader --data-root ~/imagenet --tune
 
-        mptctl bench loader --recipe cifar10 --rows resident,dataloader-tvio
+        mptctl bench loader --recipe cifar10 --rows resident,dataloader-torchcodec
     """
     from mptctl.bench.loader import bench_loader
     from mptctl.bench.runners import ROWS

@@ -7,8 +7,6 @@ here. torchvision takes about as long to import as torch, so it is imported wher
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
@@ -20,28 +18,8 @@ from mptctl.data.manifest import STANDARD, Manifest
 from mptctl.data.picture_structure import START_OF_JPEG
 from mptctl.data.plan import Views
 from mptctl.errors import DataError, first_line
+from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.recipe import DataRecipe
-
-
-@cache
-def _decoder() -> Callable[..., Tensor] | None:
-    """torchvision's decoder of JPEG data, from (n,) uint8 to (3, H, W); None where it has none.
-
-    torchvision has announced that it will go, and warns at each call of the Python function. The operator
-    behind it is about twice as fast as Pillow in threads.
-    """
-    from torchvision.io import ImageReadMode  # registers the operator
-
-    operator = getattr(torch.ops.image, "decode_image", None)
-    if operator is None:
-        return None
-
-    def decode_as_rgb(encoded: Tensor) -> Tensor:
-        rotate_as_exif_says = False
-        decoded: Tensor = operator(encoded, ImageReadMode.RGB.value, rotate_as_exif_says)
-        return decoded
-
-    return decode_as_rgb
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -49,7 +27,7 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
 
     Args:
         data: the file.
-        kind: STANDARD JPEG files are decoded by torchvision, without Python's lock; all others by Pillow.
+        kind: STANDARD JPEG files are decoded by torchcodec, without Python's lock; all others by Pillow.
         name: for the message.
 
     Returns:
@@ -59,10 +37,9 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
         DataError: it cannot be decoded.
     """
     try:
-        # For JPEG alone: its PNG decoder ends the process on data that are damaged after the header.
-        if kind == STANDARD and data.startswith(START_OF_JPEG) and (decoder := _decoder()) is not None:
-            encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-            return decoder(encoded).permute(1, 2, 0)
+        is_standard_jpeg = kind == STANDARD and data.startswith(START_OF_JPEG)
+        if is_standard_jpeg and (by_torchcodec := jpeg_decoder().decode) is not None:
+            return by_torchcodec(data).permute(1, 2, 0)
         return torch.from_numpy(rgb(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
         raise DataError(

@@ -17,8 +17,9 @@ from PIL import Image
 from mptctl.data.manifest import NONSTANDARD, STANDARD
 from mptctl.data.picture_kinds import FORMATS
 from mptctl.data.picture_structure import END_OF_JPEG, END_OF_PNG, START_OF_PNG, is_in_order, png_fault
-from mptctl.errors import DataError, one_line
+from mptctl.errors import DataError, UsageError, one_line
 from mptctl.machine.facts import usable_cores
+from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
 from mptctl.names import Progress, Verify, tell_nobody
 
 # Pillow's own limit against decompression bombs (0.25 GB of pixels): larger pictures are refused.
@@ -160,7 +161,12 @@ def check_files(
 
     Returns:
         One row a file, and all problems: no exception for a bad file.
+
+    Raises:
+        UsageError: both decoders of ``decode`` would be one.
     """
+    if verify == "decode" and (problem := jpeg_decoder().problem):
+        raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
     total = len(paths)
     columns = np.zeros((5, total), dtype=np.int64)
     problems: list[tuple[int, str]] = []

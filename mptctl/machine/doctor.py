@@ -14,6 +14,7 @@ from pydantic import Field
 from mptctl.errors import one_line
 from mptctl.files import Model
 from mptctl.machine.facts import has_package, usable_cores, version_of
+from mptctl.machine.jpeg_decoder import INSTALL, jpeg_decoder
 from mptctl.machine.kept_threads import KeptThreads, kept_here
 
 State = Literal["ok", "missing", "unusable"]
@@ -45,6 +46,7 @@ def examine(run_root: Path) -> list[Check]:
         _python(),
         _torch(),
         _package("torchvision", "torchvision", "pip install torchvision, of the release that fits torch"),
+        _jpeg(),
         _gpu(),
         _triton(),
         _dali(),
@@ -94,6 +96,14 @@ def _torch() -> Check:
             name="torch", state="unusable", found=torch.__version__, advice="pip install 'torch>=2.11'"
         )
     return Check(name="torch", state="ok", found=torch.__version__)
+
+
+def _jpeg() -> Check:
+    decoder = jpeg_decoder()
+    if not decoder.problem:
+        return Check(name="JPEG", state="ok", found=f"{decoder.name} {version_of(decoder.name)}")
+    state: State = "unusable" if has_package("torchcodec") else "missing"
+    return Check(name="JPEG", state=state, found=f"{decoder.name}: {decoder.problem}", advice=INSTALL)
 
 
 def _gpu() -> Check:

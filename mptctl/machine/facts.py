@@ -139,7 +139,16 @@ def world_size() -> int:
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that compute."""
-    packages = ("mptctl", "torch", "torchvision", "nvidia-dali-cuda130", "triton", "numpy", "ray")
+    packages = (
+        "mptctl",
+        "torch",
+        "torchvision",
+        "torchcodec",
+        "nvidia-dali-cuda130",
+        "triton",
+        "numpy",
+        "ray",
+    )
     found = {package: version_of(package) for package in packages}
     return {"python": platform.python_version()} | {name: v for name, v in found.items() if v is not None}
 

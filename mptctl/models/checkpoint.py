@@ -52,6 +52,9 @@ class CheckpointMeta(Model):
     git_commit: str | None = Field(
         None, description="of the checkout that the code ran from, where there is one"
     )
+    jpeg_decoder: str | None = Field(
+        None, description="what decoded JPEG files in training; null of other pictures and earlier versions"
+    )
 
 
 @dataclass(frozen=True)

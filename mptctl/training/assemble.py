@@ -127,7 +127,7 @@ def assemble(
     if parts.validator is None and val is not None:
         num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
         parts.validator = Validator(val, num_old, teachers.validation, precision)
-    meta = build_meta(request, teachers)
+    meta = build_meta(request, teachers, plan)
     folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
     # A run that trains nothing is validated all the same.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
@@ -271,8 +271,8 @@ def _initial_model(request: RunRequest) -> nn.Module:
     return model
 
 
-def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
-    """The head of the run's checkpoints, before its first step."""
+def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None = None) -> CheckpointMeta:
+    """The head of the run's checkpoints, before its first step; without a plan it names no decoder."""
     classes = request.split.classes
     return CheckpointMeta(
         recipe=request.recipe,
@@ -282,6 +282,7 @@ def build_meta(request: RunRequest, teachers: RunTeachers) -> CheckpointMeta:
         teachers=teachers.digests,
         versions=versions(),
         git_commit=git_commit(),
+        jpeg_decoder=None if plan is None else plan.train.decoder,
     )
 
 

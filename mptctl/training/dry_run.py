@@ -80,7 +80,7 @@ def dry_run(request: RunRequest) -> DryRun:
     teachers = keep_answers(request, plan, teachers, plan.train, plan.val)
     from_step, notes = 0, teachers.notes
     if request.resume:
-        resumed = resume(folder, build_meta(request, teachers), student, plan.val_samples)
+        resumed = resume(folder, build_meta(request, teachers, plan), student, plan.val_samples)
         from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]
     return DryRun(
         run=str(request.folder),

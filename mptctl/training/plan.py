@@ -27,6 +27,7 @@ class UnreadLoader(Loader):
     def __init__(self, plan: LoadPlan) -> None:
         choice = choose_loader(plan)
         self.name = choice.loader.name
+        self.decoder = choice.jpeg_decoder
         super().__init__(plan, choice.reason)
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:

@@ -18,6 +18,8 @@ from mptctl.training.run import RunState, Student
 
 # Keys by which a run may be made longer where nothing that is done depends on them.
 LENGTH = ("optim.epochs", "optim.max_steps")
+# Decoders of runs whose checkpoints name none.
+OF_EARLIER_VERSIONS = "torchvision or DALI"
 # Keys that a run without teachers never reads.
 OF_TEACHERS = {"runtime.cache_teachers", "runtime.teacher_precision"}
 
@@ -69,6 +71,11 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
         validation_pending=samples[0] > 0 and validation == NOT_VALIDATED,
         bias_path=before.bias_path,
     )
+    if before.jpeg_decoder != meta.jpeg_decoder and meta.jpeg_decoder is not None:
+        notes.append(
+            f"warning: JPEG files were decoded by {before.jpeg_decoder or OF_EARLIER_VERSIONS} until here, and "
+            f"are by {meta.jpeg_decoder} from here on; where pixels differ, so do the weights"
+        )
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
         notes.append(f"{lost} logged steps after the checkpoint are computed again")

@@ -130,7 +130,7 @@ def test_a_wrong_row_and_a_folder_without_pictures_are_refused(tmp_path: Path, m
 def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> None:
     files = sorted(str(path) for path in pictures.glob("train/*/*"))[:3]
     data = DataRecipe(image_size=24, augment="none", flip=False)
-    one, other = (PictureFiles(files, [0, 0, 0], data, reader) for reader in ("tvio", "pil"))
+    one, other = (PictureFiles(files, [0, 0, 0], data, reader) for reader in ("torchcodec", "pil"))
     for row in range(3):
         assert (one[row][0] - other[row][0]).abs().max() < 1.5 / 255 / min(data.std)
 
@@ -142,11 +142,12 @@ def test_both_readers_of_the_opponent_see_the_same_picture(pictures: Path) -> No
             {
                 "resident": 9000.0,
                 "dali-cpu": 900.0,
-                "dataloader-tvio": 600.0,
+                "dataloader-torchcodec": 600.0,
                 "dataloader-pil": 300.0,
                 "synthetic": 20.0,
             },
-            "dali-cpu brings 900 images/s, 1.50 times dataloader-tvio; the model takes 20: data are no bottleneck",
+            "dali-cpu brings 900 images/s, 1.50 times dataloader-torchcodec; the model takes 20: "
+            "data are no bottleneck",
         ),
         (
             {"threaded": 100.0, "synthetic": 800.0},

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.pictures import Normalisation, channels_first
+from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.names import LoaderName, Progress, tell_nobody
 
 # A loader that decodes before the first batch calls it so.
@@ -94,6 +95,11 @@ class Loader(ABC):
     def suits(cls, plan: LoadPlan) -> str:
         """Say in few words why it is the best choice for a plan that it does not decline."""
         return "nothing better can serve"
+
+    @classmethod
+    def jpeg_decoder(cls) -> str:
+        """Name what decodes standard JPEG files here."""
+        return jpeg_decoder().name
 
     def __init__(
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody

@@ -22,11 +22,13 @@ class LoaderChoice(NamedTuple):
 
     Attributes:
         loader: the kind; its ``name`` is what the log calls it.
-        reason: one sentence for the log, with the samples that no batch holds.
+        reason: one sentence for the log, with the samples that no batch holds and what decodes JPEG files.
+        jpeg_decoder: what decodes them; None where no picture is a file.
     """
 
     loader: type[Loader]
     reason: str
+    jpeg_decoder: str | None
 
 
 def make_loader(plan: LoadPlan, cache_dir: Path | None = None, progress: Progress = tell_nobody) -> Loader:
@@ -51,23 +53,30 @@ def choose_loader(plan: LoadPlan) -> LoaderChoice:
     Raises:
         UsageError: the recipe names a loader that cannot serve this plan here.
     """
+    kinds = [kind for kind in LOADERS if plan.device.type in kind.devices]
+    kind, why = _choose(plan, kinds)
+    decoder = kind.jpeg_decoder() if plan.split.manifest.has_files else None
+    read = "" if decoder is None else f"; JPEG files by {decoder}"
     left_out = (
         f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
         if plan.left_out
         else ""
     )
-    kinds = [kind for kind in LOADERS if plan.device.type in kind.devices]
+    return LoaderChoice(kind, f"{kind.name} loader: {why}{read}{left_out}", decoder)
+
+
+def _choose(plan: LoadPlan, kinds: list[type[Loader]]) -> tuple[type[Loader], str]:
+    """The kind of loader that serves a plan, and why, in few words."""
     if plan.data.loader != "auto":
         (kind,) = (kind for kind in kinds if kind.recipe_name == plan.data.loader)
         refused = kind.refuses(plan)
         if refused is not None:
             raise UsageError(f"data.loader {plan.data.loader}: {refused}")
-        return LoaderChoice(kind, f"{kind.name} loader: the recipe asks for it{left_out}")
+        return kind, "the recipe asks for it"
     reasons: list[str] = []
     for kind in kinds:
         declined = kind.declines(plan)
         if declined is None:
-            why = ", and ".join(reasons) or kind.suits(plan)
-            return LoaderChoice(kind, f"{kind.name} loader: {why}{left_out}")
+            return kind, ", and ".join(reasons) or kind.suits(plan)
         reasons.append(declined)
     raise AssertionError("the last kind of loader serves every plan")

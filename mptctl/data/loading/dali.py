@@ -47,6 +47,11 @@ class DaliLoader(Loader):
             return "DALI reads only files"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
+    @classmethod
+    def jpeg_decoder(cls) -> str:
+        """DALI's own, whichever torchcodec or Pillow there is."""
+        return "DALI"
+
     def __init__(
         self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
     ) -> None:

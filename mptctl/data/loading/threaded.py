@@ -1,4 +1,4 @@
-"""Pictures decoded by torchvision in a pool of threads: works everywhere; DALI is compared with it."""
+"""Pictures decoded by torchcodec in a pool of threads: works everywhere; DALI is compared with it."""
 
 from __future__ import annotations
 
