@@ -1,4 +1,4 @@
-"""torchcodec's decoder of JPEG pictures on a CPU, where it can be used here, and what decodes them where not."""
+"""The decoder of JPEG pictures on a CPU: torchcodec where it can be used here, and Pillow where not."""
 
 from __future__ import annotations
 
