@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 INSTALL = "pip install 'torchcodec>=0.16', of the release that fits torch"
-# A segment of EXIF data with one entry: orientation (0x0112), one short, 1: as it is stored (Exif 2.32, 4.6.4).
+# EXIF data of one entry: orientation (0x0112), one short, 1, which is as it is stored (Exif 2.32, 4.6.4).
 _UPRIGHT = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x01" + bytes(6)
 
 
@@ -55,7 +55,7 @@ def jpeg_decoder() -> JpegDecoder:
 
 
 def _unturned(data: bytes) -> bytearray:
-    """A JPEG that says first of all that it is not turned; torchcodec turns it as the first EXIF data say."""
+    """A JPEG that says first that it is not turned: torchcodec turns it as its first EXIF data say."""
     return bytearray(data[:2] + _UPRIGHT + data[2:])
 
 
