@@ -55,7 +55,7 @@ def choose_loader(plan: LoadPlan) -> LoaderChoice:
     """
     kinds = [kind for kind in LOADERS if plan.device.type in kind.devices]
     kind, why = _choose(plan, kinds)
-    decoder = kind.jpeg_decoder() if plan.split.manifest.has_files else None
+    decoder = None if plan.split.manifest.is_array else kind.jpeg_decoder()
     read = "" if decoder is None else f"; JPEG files by {decoder}"
     left_out = (
         f"; the last {plan.left_out} samples of each epoch's order make no whole batch and are left out"
