@@ -72,9 +72,10 @@ def resume(folder: RunDir, meta: CheckpointMeta, student: Student, samples: tupl
         bias_path=before.bias_path,
     )
     if before.jpeg_decoder != meta.jpeg_decoder and meta.jpeg_decoder is not None:
+        was = before.jpeg_decoder or OF_EARLIER_VERSIONS
         notes.append(
-            f"warning: JPEG files were decoded by {before.jpeg_decoder or OF_EARLIER_VERSIONS} until here, and "
-            f"are by {meta.jpeg_decoder} from here on; where pixels differ, so do the weights"
+            f"warning: JPEG files were decoded by {was} until here, and are by {meta.jpeg_decoder} from here "
+            "on; where pixels differ, so do the weights"
         )
     lost = steps_logged_after(folder.metrics, before.global_step)
     if lost > 0:
