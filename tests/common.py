@@ -91,7 +91,7 @@ def assert_same_run(one: RunDir, other: RunDir) -> None:
         if a.training is not None and b.training is not None:
             state = (a.training["optimizer"]["state"], b.training["optimizer"]["state"])
             assert all(
-                torch.equal(state[0][i]["momentum_buffer"], state[1][i]["momentum_buffer"]) for i in state[0]
+                torch.equal(state[0][i][name], state[1][i][name]) for i in state[0] for name in state[0][i]
             )
             assert torch.equal(a.training["rng"], b.training["rng"])
     epochs = [[line for line in read_metrics(run.metrics) if line.event == "epoch"] for run in (one, other)]

@@ -163,3 +163,26 @@ def insert_drop_block(model: nn.Module, arch: str, rate: float, size: int) -> No
 def _drop_from_output(block: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
     dropped: Tensor = block.get_submodule("drop_block")(output)
     return dropped
+
+
+def set_drop_path(model: nn.Module, arch: str, rate: float | None) -> None:
+    """Set the rates at which a network of torchvision leaves out its residual blocks in training, in place.
+
+    Args:
+        model: in place.
+        arch: its name, for the message.
+        rate: of the last block; those before it rise to it from 0. None leaves the network's own.
+
+    Raises:
+        UsageError: the network has no blocks that can be left out.
+    """
+    if rate is None:
+        return
+    blocks = [module for module in model.modules() if type(module).__name__ == "StochasticDepth"]
+    if rate and not blocks:
+        raise UsageError(
+            f"model.drop_path: {arch} leaves out no blocks; ConvNeXt, Swin, EfficientNet, MaxViT and many of "
+            "timm:NAME can; choose one of these, or set it to null"
+        )
+    for place, block in enumerate(blocks):
+        block.__dict__["p"] = rate * place / max(1, len(blocks) - 1)

@@ -97,10 +97,21 @@ def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | No
     Returns:
         Its line; None without a validation part.
     """
-    epochs = [
+    return min(reversed(_validated(lines, first)), key=lambda line: line.val_error or 0.0, default=None)
+
+
+def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
+    """The number of epochs after the first one with the lowest validation error; ``first`` as in `best_epoch`."""
+    epochs = _validated(lines, first)
+    if not epochs:
+        return 0
+    return epochs[-1].epoch - min(epochs, key=lambda line: line.val_error or 0.0).epoch
+
+
+def _validated(lines: Sequence[MetricsLine], first: int) -> list[MetricsLine]:
+    return [
         line for line in lines if line.event == "epoch" and line.epoch > first and line.val_error is not None
     ]
-    return min(reversed(epochs), key=lambda line: line.val_error or 0.0, default=None)
 
 
 def parse_metrics(content: str, path: Path) -> list[MetricsLine]:

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
+from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
-from mptctl.models.layers import insert_drop_block, trim_convolutions
+from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import PROGRAMS
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm
@@ -97,14 +98,14 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
 
     Returns:
         A module from (B, 3, image_size, image_size) to logits (B, num_classes). With ``train: head``, only
-        the classifier's parameters require a gradient.
+        the classifier's parameters require a gradient; with ``freeze``, those that it does not name.
 
     Raises:
-        UsageError: an unknown architecture, one that has no linear classifier or no such stem, or one that
-            takes no pictures of this size.
+        UsageError: an unknown architecture, one that has no linear classifier, no such stem or nothing of
+            what is to be frozen or dropped, or one that takes no pictures of this size.
         CheckpointError: pretrained weights that do not fit.
     """
-    model = _architecture(recipe.arch, num_classes, image_size)
+    model = _architecture(recipe.arch, num_classes, image_size, recipe.drop_path)
     if recipe.stem == "small":
         _use_small_stem(model, recipe.arch)
     if recipe.arch not in SMALL_NETS and (fault := _size_fault(model, image_size)):  # those take any
@@ -122,6 +123,7 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
         head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in head)
+    freeze(model, recipe.freeze, recipe.arch)
     return model
 
 
@@ -162,14 +164,18 @@ def set_training_mode(model: nn.Module, recipe: ModelRecipe) -> None:
     model.train(recipe.train == "all")
     if recipe.train == "head":
         find_head(model, recipe.arch)[1].train()
+    if recipe.freeze:
+        freeze_statistics(model, recipe.freeze)
 
 
-def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
+def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float | None = None) -> nn.Module:
     model: nn.Module
     if arch in SMALL_NETS:
-        return SmallResNet(num_classes, *SMALL_NETS[arch])
+        model = SmallResNet(num_classes, *SMALL_NETS[arch])
+        set_drop_path(model, arch, drop_path)
+        return model
     if arch.startswith(TIMM):
-        model = build_timm(arch, num_classes, image_size)
+        model = build_timm(arch, num_classes, image_size, drop_path)
         find_head(model, arch)
         return model
     if arch in PROGRAMS:
@@ -197,6 +203,7 @@ def _architecture(arch: str, num_classes: int, image_size: int) -> nn.Module:
         if _sized(arch, image_size):
             _refuse_size(arch, image_size, one_line(error), lambda size: _can_be_built(arch, size))
         raise UsageError(f"model.arch {arch}: {one_line(error)}") from error
+    set_drop_path(model, arch, drop_path)
     find_head(model, arch)
     return model
 

@@ -8,10 +8,10 @@ from mptctl.recipe.fields import (
     DataRecipe,
     MethodRecipe,
     ModelRecipe,
-    OptimRecipe,
     Recipe,
     RuntimeRecipe,
 )
+from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import (
     DEFAULT_PRESET,
     NearestPreset,

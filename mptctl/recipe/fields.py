@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from mptctl.names import Gate, HeadName, Init, KSchedule, LoaderName, MethodName
 from mptctl.recipe.criterion import CriterionRecipe, Group
+from mptctl.recipe.optim import OptimRecipe
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -131,6 +131,18 @@ class ModelRecipe(Group):
         None, description="torchvision for its weights, or a file with a state dict"
     )
     train: Literal["all", "head"] = Field("all", description="all weights, or the classifier alone")
+    freeze: tuple[str, ...] = Field(
+        (),
+        description="names of weights or modules that are not trained, with * and ?, such as [conv1, layer1.*]; "
+        "norm-statistics: the running statistics of all batch norms",
+    )
+    drop_path: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="rate at which the last residual block is left out in training, rising from 0 in the first; "
+        "default: the network's own",
+    )
     head: HeadName = Field(
         "linear",
         description="classifier: linear; cosine: s cos(w, f); linear-margin: s w.f without a trained bias",
@@ -163,6 +175,15 @@ class ModelRecipe(Group):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _a_frozen_body_is_not_frozen_again(self) -> ModelRecipe:
+        if self.freeze and self.train == "head":
+            raise ValueError(
+                "model.freeze: with model.train head all but the classifier is frozen already; leave one of them "
+                "out"
+            )
+        return self
+
     @property
     def scale_of_head(self) -> float:
         """The factor s of the head's logits."""
@@ -172,75 +193,6 @@ class ModelRecipe(Group):
     def true_class_margin(self) -> float:
         """The number s * m that training takes off the true class's logit before the criterion."""
         return self.scale_of_head * self.head_margin
-
-
-class OptimRecipe(Group):
-    """The optimizer, its learning rate and the length of training."""
-
-    name: Literal["sgd", "adamw", "adam"] = Field("sgd", description="optimizer")
-    lr: float = Field(0.1, gt=0, description="learning rate at its height")
-    lr_for_batch: PositiveInt | None = Field(
-        None,
-        description="batch that optim.lr is for, and from which it is scaled to batch_size; default: this "
-        "one",
-    )
-    lr_scale: Literal["linear", "sqrt"] = Field(
-        "linear", description="how the learning rate grows with the batch, where optim.lr_for_batch is set"
-    )
-    momentum: float = Field(0.9, ge=0, lt=1, description="momentum of SGD")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty (SGD, Adam) or decoupled decay (AdamW)")
-    nesterov: bool = Field(False, description="Nesterov's momentum, for SGD")
-    schedule: Literal["cosine", "step", "constant"] = Field(
-        "cosine", description="shape of the learning rate"
-    )
-    step_epochs: PositiveInt = Field(30, description="epochs between two drops of the step schedule")
-    milestones: tuple[PositiveInt, ...] | None = Field(
-        None, description="epochs after which the step schedule drops, in place of every step_epochs"
-    )
-    gamma: float = Field(0.1, gt=0, le=1, description="factor of each drop of the step schedule")
-    warmup_epochs: float = Field(0.0, ge=0, description="epochs of linear warm-up")
-    epochs: int = Field(
-        100, ge=0, description="passes over the training part; the schedule spans them; 0 trains nothing"
-    )
-    max_steps: PositiveInt | None = Field(
-        None, description="stop after so many steps; the schedule spans them"
-    )
-    batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
-    accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
-    clip_grad_norm: float | None = Field(None, gt=0, description="largest norm of the gradient")
-    ema: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="decay of the average of weights and batch statistics that best.pt holds; 0: no average",
-    )
-
-    @model_validator(mode="after")
-    def _milestones_drop(self) -> OptimRecipe:
-        if self.milestones is not None and self.schedule != "step":
-            raise ValueError(
-                f"optim.milestones: the {self.schedule} schedule has none; set optim.schedule to step, or "
-                "optim.milestones to null"
-            )
-        if self.milestones is not None and sorted(set(self.milestones)) != list(self.milestones):
-            raise ValueError(f"optim.milestones: must rise, got {list(self.milestones)}")
-        return self
-
-    def total_steps(self, steps_per_epoch: int) -> int:
-        """Optimizer steps of a whole run."""
-        steps = self.epochs * steps_per_epoch
-        return min(steps, self.max_steps or steps)
-
-    @property
-    def scaled_lr(self) -> float:
-        """Computes the learning rate at its height for this batch: the recipe's, scaled with the batch.
-
-        Linear in the batch (Goyal et al. 2017), or in its square root.
-        """
-        if self.lr_for_batch is None:
-            return self.lr
-        ratio = self.batch_size / self.lr_for_batch
-        return self.lr * (ratio if self.lr_scale == "linear" else math.sqrt(ratio))
 
 
 class MethodRecipe(Group):
@@ -367,6 +319,18 @@ class Recipe(Group):
     def _pieces_fit(self) -> Recipe:
         if self.optim.batch_size // self.optim.accumulate < 2:
             raise ValueError("optim.accumulate: pieces of fewer than 2 pictures; batch normalisation needs 2")
+        method, patience = self.method, self.optim.patience
+        if patience is not None and (method.max_nfr is not None or method.k_schedule != "constant"):
+            key = "k_schedule" if method.max_nfr is None else "max_nfr"
+            raise ValueError(
+                f"optim.patience: ends a run early, and method.{key} moves k over its whole length; leave one of "
+                "them out"
+            )
+        if self.model.train == "head" and self.optim.layer_decay is not None:
+            raise ValueError(
+                "optim.layer_decay: with model.train head only the classifier is trained; leave it out, and set "
+                "optim.lr"
+            )
         return self
 
     def to_yaml(self) -> str:

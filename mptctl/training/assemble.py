@@ -245,7 +245,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     return Student(
         model=model,
         wrapped=wrapped,
-        optimizer=build_optimizer(recipe.optim, model),
+        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
         method=plan.method,
         teachers=None,
         guard=NonFiniteGuard(model, device),

@@ -17,7 +17,7 @@ from mptctl.machine.signals import StopRequest
 from mptctl.methods.method import COUNTS
 from mptctl.methods.rows import first_best_epoch
 from mptctl.models.checkpoint import CheckpointMeta, save_checkpoint
-from mptctl.models.metrics_log import best_epoch, read_metrics
+from mptctl.models.metrics_log import best_epoch, epochs_without_gain, read_metrics
 from mptctl.models.networks import set_training_mode
 from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
@@ -54,7 +54,7 @@ class Trainer:
         self._first_step = state.global_step
         self._first_best_epoch = first_best_epoch(context.recipe.method, context.epochs)
         # A run may have been stopped at its very last step, before it was validated there.
-        self.done = state.global_step >= context.total_steps and not state.validation_pending
+        self.done = not state.validation_pending and self._is_over()
         self._method = run.student.method  # for all epochs; the student has it as it is in one
         self._student = run.student
         self._ahead: TeachersAhead | None = None
@@ -116,6 +116,7 @@ class Trainer:
             best_error=state.best_error,
             seconds=seconds,
             data=context.train.bottleneck() if waited else None,
+            ended_after=state.epoch if state.global_step < context.total_steps else None,
         )
         self._observer.finished(result)
         return result
@@ -180,9 +181,21 @@ class Trainer:
                 self._save_best()
         self._save_last(validation)
         state.validation_pending = False
-        self.done = state.global_step >= context.total_steps
+        self.done = self._is_over()
         if not self.done:
             self._batches = self._begin_epoch()
+
+    def _is_over(self) -> bool:
+        """Tell whether all steps are done, or the validation error has not fallen for the recipe's patience."""
+        context, state = self._context, self._state
+        patience = context.recipe.optim.patience
+        if patience is None or state.global_step >= context.total_steps:
+            return state.global_step >= context.total_steps
+        out_of_patience = False
+        if context.group.is_main:
+            lines = read_metrics(context.folder.metrics)
+            out_of_patience = epochs_without_gain(lines, self._first_best_epoch) >= patience
+        return context.group.any(out_of_patience, context.device)
 
     def _validate(self) -> Validation:
         """Figures of the epoch just trained. A signal breaks it off; the run is saved as before it."""

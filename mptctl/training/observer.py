@@ -47,6 +47,7 @@ class FitResult:
         best_error: validation error of ``best.pt``; None without a validation part.
         seconds: of this process.
         data: what held the pictures up, and which setting moves it; None where that is not worth a word.
+        ended_after: epochs after which the recipe's patience ended it; None where it went its whole length.
     """
 
     run: RunDir
@@ -58,6 +59,7 @@ class FitResult:
     best_error: float | None
     seconds: float
     data: str | None
+    ended_after: int | None = None
 
     def summary(self) -> TrainSummary:
         """The same as plain values."""

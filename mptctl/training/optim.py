@@ -10,14 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.recipe import OptimRecipe
+from mptctl.training.parameter_groups import parameter_groups
 
 
-def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimizer:
+def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str = "") -> torch.optim.Optimizer:
     """Make the optimizer over what the model trains.
 
     The fused variants are used everywhere: they take a flag on the device that skips the update.
+
+    Args:
+        recipe: its name and settings.
+        model: on its device.
+        arch: the network's name, for rates by layer and of the classifier.
+
+    Raises:
+        UsageError: the recipe has a rate for each layer, and the order of the network's layers is not known.
     """
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = parameter_groups(recipe, model, arch)
     if recipe.name == "adamw":
         return torch.optim.AdamW(
             parameters, lr=recipe.scaled_lr, weight_decay=recipe.weight_decay, fused=True
@@ -32,6 +41,12 @@ def build_optimizer(recipe: OptimRecipe, model: nn.Module) -> torch.optim.Optimi
         nesterov=recipe.nesterov,
         fused=True,
     )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    """Give each group of weights the rate of a step, times the group's own factor."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group.get("lr_scale", 1.0)
 
 
 @contextlib.contextmanager
@@ -94,7 +109,7 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
         total_steps: the run's own length, which the cosine spans.
 
     Returns:
-        The rate: linear from 0 in the warm-up; then half a cosine to 0, or drops by gamma, or constant.
+        The rate: linear from 0 in the warm-up; then half a cosine to `min_lr`, or drops by gamma, or constant.
 
     Half of a cosine's steps leave half of its height:
 
@@ -107,7 +122,8 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
         return recipe.scaled_lr * (step + 1) / warmup
     if recipe.schedule == "cosine":
         done = (step - warmup) / max(1, total_steps - warmup)
-        return recipe.scaled_lr * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
+        above = recipe.scaled_lr - recipe.min_lr
+        return recipe.min_lr + above * 0.5 * (1.0 + math.cos(math.pi * min(1.0, done)))
     if recipe.schedule == "step" and recipe.milestones is not None:
         return recipe.scaled_lr * recipe.gamma ** sum(
             step >= epoch * steps_per_epoch for epoch in recipe.milestones

@@ -67,7 +67,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     Raises:
         UsageError: a teacher that the method needs or begins with is not given, the run ends before the
             method begins, the training part has no whole batch, a piece of a worker's batch has too few
-            pictures, or a budget of flips cannot be kept.
+            pictures, a budget of flips cannot be kept, or the run's end depends on a validation part that is
+            not there.
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
@@ -105,6 +106,11 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
     val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
+    if recipe.optim.patience is not None and val is None:
+        raise UsageError(
+            f"optim.patience {recipe.optim.patience}: looks at the validation part, and this split has none; "
+            "split with --val-fraction above 0, or set it to null"
+        )
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
     epochs = math.ceil(total_steps / train.steps_per_epoch)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mptctl.data.loading.part import Batch
 from mptctl.machine.device import autocast
 from mptctl.names import Role
-from mptctl.training.optim import in_memory_order
+from mptctl.training.optim import in_memory_order, set_learning_rate
 from mptctl.training.run import Student
 
 
@@ -24,8 +24,7 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
     Returns:
         The step's terms and the counts of right answers, as the method gives them: scalars on the device.
     """
-    for group in student.optimizer.param_groups:
-        group["lr"] = lr
+    set_learning_rate(student.optimizer, lr)
     student.guard.before_forward()
     totals: dict[str, Tensor] = {}
     parts = batch.parts(student.accumulate)

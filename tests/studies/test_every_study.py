@@ -38,6 +38,7 @@ CLASSES = {
     "tiny-imagenet-calibration": 200,
     "tiny-imagenet-calibration-32": 100,
     "cub": 200,
+    "finetune": 10,
 }
 COUNT = 2  # the fewest pictures that batch normalisation takes
 STEPS = 2

@@ -159,6 +159,8 @@ def result_lines(result: FitResult) -> list[str]:
             if rate is not None and count is not None and of
         ]
         lines.append(f"{name}: best epoch {best.epoch} of {result.epochs}: {', '.join(figures)}")
+    if result.ended_after is not None:
+        lines.append(f"{name}: ended after epoch {result.ended_after}: the validation error fell no more")
     if result.data is not None:
         lines.append(f"{name}: {result.data}")
     return lines

@@ -1,0 +1,63 @@
+"""Weights and statistics of a network that training leaves as they are, by the patterns of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mptctl.errors import UsageError
+from mptctl.files.explained import nearest
+
+# The pattern that stands for the running statistics of all batch norms.
+NORM_STATISTICS = "norm-statistics"
+
+
+def freeze(model: nn.Module, patterns: Sequence[str], arch: str) -> None:
+    """Take weights out of training, in place.
+
+    Args:
+        model: the network.
+        patterns: names of weights or of modules, with * and ?; or `NORM_STATISTICS`.
+        arch: the network's name, for messages.
+
+    Raises:
+        UsageError: a pattern that matches nothing, or patterns that leave nothing to train.
+    """
+    weights = dict(model.named_parameters())
+    for pattern in patterns:
+        if pattern == NORM_STATISTICS:
+            if not _batch_norms(model):
+                raise UsageError(f"model.freeze {pattern}: {arch} has no batch norms; leave it out")
+            continue
+        matched = [name for name in weights if _matches(name, pattern)]
+        if not matched:
+            names = [*(name for name, _ in model.named_children()), NORM_STATISTICS]
+            raise UsageError(
+                f"model.freeze {pattern}: no weight or module of {arch} is so called{nearest(pattern, names)}"
+            )
+        for name in matched:
+            weights[name].requires_grad_(False)
+    if not any(weight.requires_grad for weight in weights.values()):
+        raise UsageError(f"model.freeze: leaves nothing of {arch} to train; leave a pattern out")
+
+
+def freeze_statistics(model: nn.Module, patterns: Sequence[str]) -> None:
+    """Put batch norms that training leaves as they are into evaluation mode, in place.
+
+    They are all of them with `NORM_STATISTICS`, else those whose weights are frozen.
+    """
+    for norm in _batch_norms(model):
+        weights = list(norm.parameters())
+        if NORM_STATISTICS in patterns or (weights and not any(weight.requires_grad for weight in weights)):
+            norm.eval()
+
+
+def _batch_norms(model: nn.Module) -> list[nn.Module]:
+    return [module for module in model.modules() if isinstance(module, _BatchNorm)]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
