@@ -101,7 +101,7 @@ def best_epoch(lines: Sequence[MetricsLine], first: int = 0) -> MetricsLine | No
 
 
 def epochs_without_gain(lines: Sequence[MetricsLine], first: int = 0) -> int:
-    """The number of epochs after the first one with the lowest validation error; ``first`` as in `best_epoch`."""
+    """The epochs after the first one with the lowest validation error; ``first`` is that of `best_epoch`."""
     epochs = _validated(lines, first)
     if not epochs:
         return 0

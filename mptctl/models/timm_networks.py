@@ -65,7 +65,7 @@ def timm_classifier(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def timm_layers(model: nn.Module) -> dict[str, int]:
-    """The layer of each weight of a timm network, counted from the picture on, as timm's own layer decay does."""
+    """The layer of each weight of a timm network, from the picture on, as its layer decay has it."""
     from timm.models import group_parameters
 
     matcher = getattr(model, "group_matcher", None)

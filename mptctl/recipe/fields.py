@@ -133,14 +133,14 @@ class ModelRecipe(Group):
     train: Literal["all", "head"] = Field("all", description="all weights, or the classifier alone")
     freeze: tuple[str, ...] = Field(
         (),
-        description="names of weights or modules that are not trained, with * and ?, such as [conv1, layer1.*]; "
+        description="weights or modules that are not trained, by name with * and ?, such as [conv1, layer1]; "
         "norm-statistics: the running statistics of all batch norms",
     )
     drop_path: float | None = Field(
         None,
         ge=0,
         lt=1,
-        description="rate at which the last residual block is left out in training, rising from 0 in the first; "
+        description="rate at which training leaves out the last residual block, rising from 0 in the first; "
         "default: the network's own",
     )
     head: HeadName = Field(
@@ -179,8 +179,8 @@ class ModelRecipe(Group):
     def _a_frozen_body_is_not_frozen_again(self) -> ModelRecipe:
         if self.freeze and self.train == "head":
             raise ValueError(
-                "model.freeze: with model.train head all but the classifier is frozen already; leave one of them "
-                "out"
+                "model.freeze: with model.train head all but the classifier is frozen already; leave one of "
+                "them out"
             )
         return self
 
@@ -323,13 +323,13 @@ class Recipe(Group):
         if patience is not None and (method.max_nfr is not None or method.k_schedule != "constant"):
             key = "k_schedule" if method.max_nfr is None else "max_nfr"
             raise ValueError(
-                f"optim.patience: ends a run early, and method.{key} moves k over its whole length; leave one of "
-                "them out"
+                f"optim.patience: ends a run early, and method.{key} moves k over its whole length; leave one "
+                "of them out"
             )
         if self.model.train == "head" and self.optim.layer_decay is not None:
             raise ValueError(
-                "optim.layer_decay: with model.train head only the classifier is trained; leave it out, and set "
-                "optim.lr"
+                "optim.layer_decay: with model.train head only the classifier is trained; leave it out, and "
+                "set optim.lr"
             )
         return self
 

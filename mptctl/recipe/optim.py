@@ -55,8 +55,7 @@ class OptimRecipe(Group):
     )
     patience: PositiveInt | None = Field(
         None,
-        description="end the run after so many epochs without a lower validation error; for the schedules step "
-        "and constant",
+        description="end the run after so many epochs without a lower validation error; not with a cosine",
     )
     batch_size: PositiveInt = Field(128, ge=2, description="pictures of one optimizer step, over all workers")
     accumulate: PositiveInt = Field(1, description="pieces that a batch is computed in")
@@ -76,12 +75,13 @@ class OptimRecipe(Group):
             )
         if self.min_lr > self.scaled_lr:
             raise ValueError(
-                f"optim.min_lr: must be at most the rate at its height, {self.scaled_lr:g}, got {self.min_lr:g}"
+                f"optim.min_lr: must be at most the rate at its height, {self.scaled_lr:g}, got "
+                f"{self.min_lr:g}"
             )
         if self.patience is not None and self.schedule == "cosine":
             raise ValueError(
-                "optim.patience: ends a run early, and a cosine spans its whole length; set optim.schedule to "
-                "step or constant"
+                "optim.patience: ends a run early, and a cosine spans its whole length; set optim.schedule "
+                "to step or constant"
             )
         return self
 

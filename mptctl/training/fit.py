@@ -186,7 +186,7 @@ class Trainer:
             self._batches = self._begin_epoch()
 
     def _is_over(self) -> bool:
-        """Tell whether all steps are done, or the validation error has not fallen for the recipe's patience."""
+        """Tell whether all steps are done, or the validation error has not fallen for too long."""
         context, state = self._context, self._state
         patience = context.recipe.optim.patience
         if patience is None or state.global_step >= context.total_steps:

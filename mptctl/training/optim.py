@@ -109,7 +109,7 @@ def learning_rate(recipe: OptimRecipe, step: int, steps_per_epoch: int, total_st
         total_steps: the run's own length, which the cosine spans.
 
     Returns:
-        The rate: linear from 0 in the warm-up; then half a cosine to `min_lr`, or drops by gamma, or constant.
+        The rate: linear from 0 in the warm-up; then half a cosine, or drops by gamma, or constant.
 
     Half of a cosine's steps leave half of its height:
 

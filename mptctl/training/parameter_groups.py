@@ -106,8 +106,8 @@ def layer_numbers(model: nn.Module, arch: str) -> dict[str, int]:
         numbers = {} if layers is None else _numbered(list(_weights(model)), layers)
     if len(set(numbers.values())) < 2:
         raise UsageError(
-            f"optim.layer_decay: the order of the layers of {arch} is not known; it is of ResNet, ConvNeXt, Swin "
-            f"and ViT and of {TIMM}NAME; choose one of these, or set optim.layer_decay to null"
+            f"optim.layer_decay: the order of the layers of {arch} is not known; it is of ResNet, ConvNeXt, "
+            f"Swin and ViT and of {TIMM}NAME; choose one of these, or set optim.layer_decay to null"
         )
     return numbers
 
