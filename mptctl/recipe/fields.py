@@ -323,8 +323,8 @@ class Recipe(Group):
         if patience is not None and (method.max_nfr is not None or method.k_schedule != "constant"):
             key = "k_schedule" if method.max_nfr is None else "max_nfr"
             raise ValueError(
-                f"optim.patience: ends a run early, and method.{key} moves k over its whole length; leave one "
-                "of them out"
+                f"optim.patience: ends a run early, and method.{key} moves k over its whole length; leave "
+                "one of them out"
             )
         if self.model.train == "head" and self.optim.layer_decay is not None:
             raise ValueError(
