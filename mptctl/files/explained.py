@@ -19,6 +19,7 @@ _FORMS = {
     "list_type": "must be a list",
     "missing": "is missing",
     "string_type": "must be text",
+    "tuple_type": "must be a list",
 }
 
 
