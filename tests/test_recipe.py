@@ -261,7 +261,7 @@ def test_every_key_says_what_it_is() -> None:
 
 def test_marks_say_what_a_key_changes() -> None:
     assert keys_of("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
-    assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio"}
+    assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio", "transforms"}
     free = may_change_between_starts()
     assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free
     assert not {"optim.lr", "runtime.seed", "data.augment", "runtime.precision"} & free

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mptctl.data.drawing import FIELDS, Keys, Transforms, below, draw_transforms, uniform
 from mptctl.recipe import DataRecipe
 
 _WORD = (1 << 64) - 1
@@ -23,8 +25,10 @@ VALIDATION_FIELD = 8  # used by split to draw the validation part
 # torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
 _CROP_TRIES = 10
 
+# The fields of the steps of data.transforms begin here, FIELDS for each step.
+_TRANSFORMS = 64
+
 Indices = NDArray[np.int64]
-Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,25 @@ class EpochPlan:
             zero = np.zeros(len(indices), dtype=np.int64)
             return Views(zero, zero, side, side, flip)
         places = np.int64(2 * self.data.padding + 1)
-        top = _below(random_keys(self.seed, epoch, indices, _TOP), places) - self.data.padding
-        left = _below(random_keys(self.seed, epoch, indices, _LEFT), places) - self.data.padding
+        top = below(random_keys(self.seed, epoch, indices, _TOP), places) - self.data.padding
+        left = below(random_keys(self.seed, epoch, indices, _LEFT), places) - self.data.padding
         return Views(top, left, side, side, flip)
+
+    def transforms(self, epoch: int, indices: Indices) -> Transforms | None:
+        """Operations of `data.transforms` on each sample after crop and flip; None where it is empty.
+
+        Args:
+            epoch: counted from 0.
+            indices: (n,) rows of the manifest, in any order.
+        """
+        if not self.data.transforms:
+            return None
+
+        def draw(step: int) -> Callable[[int], Keys]:
+            first = _TRANSFORMS + step * FIELDS
+            return lambda field: random_keys(self.seed, epoch, indices, first + field)
+
+        return draw_transforms(self.data.transforms, self.data.image_size, draw)
 
     def _resized_crops(
         self,
@@ -118,8 +138,8 @@ class EpochPlan:
         low_log, high_log = np.log(self.data.ratio)
         for attempt in range(_CROP_TRIES):
             field = _TRIES + 2 * attempt
-            share = _uniform(random_keys(self.seed, epoch, indices, field))
-            lean = _uniform(random_keys(self.seed, epoch, indices, field + 1))
+            share = uniform(random_keys(self.seed, epoch, indices, field))
+            lean = uniform(random_keys(self.seed, epoch, indices, field + 1))
             area = (low_scale + (high_scale - low_scale) * share) * (high * wide)
             aspect = np.exp(low_log + (high_log - low_log) * lean)
             w = np.rint(np.sqrt(area * aspect)).astype(np.int64)
@@ -129,8 +149,8 @@ class EpochPlan:
             centred &= ~take
             if not centred.any():
                 break
-        top = _below(random_keys(self.seed, epoch, indices, _TOP), high - height + 1)
-        left = _below(random_keys(self.seed, epoch, indices, _LEFT), wide - width + 1)
+        top = below(random_keys(self.seed, epoch, indices, _TOP), high - height + 1)
+        left = below(random_keys(self.seed, epoch, indices, _LEFT), wide - width + 1)
         top = np.where(centred, (high - height) // 2, top)
         left = np.where(centred, (wide - width) // 2, left)
         return Views(top, left, height, width, flip)
@@ -175,17 +195,6 @@ def _mix(x: Keys) -> Keys:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX_1)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX_2)
     return x ^ (x >> np.uint64(31))
-
-
-def _uniform(keys: Keys) -> NDArray[np.float64]:
-    """Numbers in [0, 1) with all 53 bits of a double."""
-    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _below(keys: Keys, limit: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
-    """Integers from 0 to limit - 1; the bias of this reduction is below limit / 2**32."""
-    bound = np.asarray(limit).astype(np.uint64)
-    return (((keys >> np.uint64(32)) * bound) >> np.uint64(32)).astype(np.int64)
 
 
 def _largest_window(

@@ -7,9 +7,9 @@ said.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
 
 from mptctl.errors import UsageError
 from mptctl.files.model import Typed
@@ -25,11 +25,31 @@ SETTING_OF: Mapping[str, CriterionName] = {
     "reduction": "mbls",
 }
 
+# Context of a dump that holds the keys of `Group.LATER` whatever they are.
+ALL_KEYS = "all keys"
+
 
 class Group(Typed):
-    """A group of keys of a recipe: numbers are finite, and the type of a key decides how a value is read."""
+    """A group of keys of a recipe: numbers are finite, and the type of a key decides how a value is read.
+
+    Attributes:
+        LATER: keys that came after checkpoints and caches were written; at their defaults they are left out
+            of what is made into digests and cache keys, so that those stay what they were.
+    """
 
     model_config = ConfigDict(allow_inf_nan=False)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_later_defaults(
+        self, handler: SerializerFunctionWrapHandler, info: SerializationInfo
+    ) -> dict[str, Any]:
+        content: dict[str, Any] = handler(self)
+        if info.context == ALL_KEYS:
+            return content
+        fields = type(self).model_fields
+        idle = {key for key in self.LATER if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in content.items() if key not in idle}
 
 
 class CriterionRecipe(Group):

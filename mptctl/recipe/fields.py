@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import yaml
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, field_validator, model_validator
 
 from mptctl.names import Gate, HeadName, Init, KSchedule, LoaderName, MethodName
-from mptctl.recipe.criterion import CriterionRecipe, Group
+from mptctl.recipe.criterion import ALL_KEYS, CriterionRecipe, Group
 from mptctl.recipe.optim import OptimRecipe
+from mptctl.recipe.transforms import GaussianBlur, Step, read_steps
 
 # Marks of a field. What changes how fast a run is, and nothing else;
 SPEED: dict[str, Any] = {"changes": "speed"}
@@ -28,6 +30,8 @@ SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin":
 
 class DataRecipe(Group):
     """The pictures that the model sees: size, augmentation, normalisation and the loader."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"transforms", "interpolation", "eval_crop"})
 
     image_size: PositiveInt = Field(
         32, le=LARGEST_SIDE, description="side of the square that the model sees, in pixels"
@@ -49,8 +53,24 @@ class DataRecipe(Group):
     ratio: tuple[float, float] = Field(
         (0.75, 4 / 3), description="aspect ratios, for random-resized-crop", json_schema_extra=TRAINING
     )
+    transforms: tuple[Step, ...] = Field(
+        (),
+        description="steps after crop and flip, in order, each a mapping of its name and parameters; "
+        "random-erasing is done after normalisation",
+        json_schema_extra=TRAINING,
+    )
+    interpolation: Literal["bilinear", "bicubic"] = Field(
+        "bilinear", description="how pictures are resized, in training and evaluation"
+    )
     eval_resize: PositiveInt | None = Field(
         None, description="shorter side before the centre crop in evaluation, in pixels; default: image_size"
+    )
+    eval_crop: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="image_size over the shorter side before the centre crop in evaluation, in place of "
+        "eval_resize; timm's crop_pct",
     )
     mean: tuple[float, float, float] = Field(
         (0.485, 0.456, 0.406), description="mean of each channel, in 0..1"
@@ -84,6 +104,11 @@ class DataRecipe(Group):
         json_schema_extra=SPEED,
     )
 
+    @field_validator("transforms", mode="before")
+    @classmethod
+    def _read_transforms(cls, steps: object) -> object:
+        return read_steps(steps)
+
     @model_validator(mode="before")
     @classmethod
     def _read_former_name(cls, content: object) -> object:
@@ -104,6 +129,32 @@ class DataRecipe(Group):
         if self.scale[1] > 1:
             raise ValueError(f"data.scale: a part of the area is at most 1, got {self.scale[1]:g}")
         return self
+
+    @model_validator(mode="after")
+    def _crop_is_said_once(self) -> DataRecipe:
+        if self.eval_crop is not None and self.eval_resize is not None:
+            raise ValueError(
+                f"data.eval_crop: says what data.eval_resize, {self.eval_resize}, says too; set one of them "
+                "to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _kernels_fit(self) -> DataRecipe:
+        for place, step in enumerate(self.transforms):
+            if isinstance(step, GaussianBlur) and step.kernel_size // 2 >= self.image_size:
+                raise ValueError(
+                    f"data.transforms[{place}] (gaussian-blur): kernel_size: must be below twice "
+                    f"data.image_size, {self.image_size}, got {step.kernel_size}"
+                )
+        return self
+
+    @property
+    def resized_side(self) -> int:
+        """Shorter side before the centre crop in evaluation, in pixels."""
+        if self.eval_crop is not None:
+            return math.floor(self.image_size / self.eval_crop)  # as timm rounds
+        return self.eval_resize or self.image_size
 
 
 def with_present_name(data: object) -> object:
@@ -341,4 +392,4 @@ class Recipe(Group):
                 f"# learning rate at its height: {optim.scaled_lr:g} (optim.lr {optim.lr:g} for batches of "
                 f"{optim.lr_for_batch}, {optim.lr_scale}, for this one of {optim.batch_size})\n"
             )
-        return said + str(yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False))
+        return said + str(yaml.safe_dump(self.model_dump(mode="json", context=ALL_KEYS), sort_keys=False))

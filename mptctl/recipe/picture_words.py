@@ -7,7 +7,7 @@ from mptctl.recipe.fields import DataRecipe
 
 def evaluation_words(data: DataRecipe) -> str:
     """Size, crop and normalisation of a picture in evaluation."""
-    return f"{_resized(data.eval_resize or data.image_size, data.image_size)}, {_normalised(data)}"
+    return f"{_resized(data.resized_side, data.image_size)}, {_normalised(data)}"
 
 
 def training_words(data: DataRecipe) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,26 @@ class DaliLoader(Loader):
         self._jobs = jobs
         self._in_flight.clear()
         whole = False
+        # Pictures with transforms leave the pipeline before normalisation; on a CPU threads work ahead on them.
+        ahead: deque[tuple[BatchJob, Callable[[], Tensor]]] = deque()
+        most = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
         try:
             while True:
                 try:
                     (pictures,) = self._run_pipeline(pipeline)
                 except StopIteration:
                     whole = True
-                    return
-                job = self._in_flight.popleft()
-                yield self.batch(job, self._as_tensor(pictures))
+                    break
+                job, brought = self._in_flight.popleft(), self._as_tensor(pictures)
+                if job.transforms is None:
+                    yield self.batch(job, brought)
+                    continue
+                ahead.append((job, self.start_preparing(brought, job.transforms)))
+                if len(ahead) > most:
+                    job, prepared = ahead.popleft()
+                    yield self.batch(job, prepared())
+            for job, prepared in ahead:
+                yield self.batch(job, prepared())
         finally:
             if not whole:
                 self._drain()
@@ -87,6 +98,7 @@ class DaliLoader(Loader):
 
     def close(self) -> None:
         """Free the pipeline and its threads; safe to call twice."""
+        super().close()
         self._pipeline = None
 
     def _next_inputs(self) -> list[Any]:

@@ -206,13 +206,19 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
         given = dict(zip(shape.names, nodes, strict=True))
         # A mapped file that shrinks while it is read kills the process; a file that is read does not.
         encoded = fn.io.file.read(given["path"], dont_use_mmap=True)
+        if plan.transforms:  # which come before normalisation
+            normalised: dict[str, Any] = {"dtype": types.UINT8}
+        else:
+            normalised = {
+                "mean": [255 * value for value in data.mean],
+                "std": [255 * value for value in data.std],
+                "dtype": types.FLOAT16 if plan.dtype == torch.float16 else types.FLOAT,
+            }
         pictures = fn.crop_mirror_normalize(
             shape.pictures(encoded, given, decoder_settings(plan)),
             mirror=given["flip"],
-            mean=[255 * value for value in data.mean],
-            std=[255 * value for value in data.std],
-            dtype=types.FLOAT16 if plan.dtype == torch.float16 else types.FLOAT,
             output_layout="HWC",
+            **normalised,
         )
         pipeline.set_outputs(pictures)
     pipeline.build()

@@ -11,12 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mptctl.data.drawing import Transforms
 from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.names import Part
 from mptctl.recipe import DataRecipe
+from mptctl.recipe.transforms import Step
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,15 @@ class BatchJob:
         views: training crops and flips, (b,) each; None in evaluation.
         epoch: of the plan, counted from 0.
         position: where the slice begins in the epoch's order, over all workers.
+        transforms: operations after crop and flip, (b,) each; None without `data.transforms`, and in
+            evaluation.
     """
 
     index: NDArray[np.int64]
     views: Views | None
     epoch: int
     position: int
+    transforms: Transforms | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,12 +151,17 @@ class LoadPlan:
     @property
     def resize(self) -> int:
         """Shorter side to which a picture is resized before the centre crop, in pixels."""
-        return self.data.image_size if self.train else self.data.eval_resize or self.data.image_size
+        return self.data.image_size if self.train else self.data.resized_side
 
     @property
     def crops_as_stored(self) -> bool:
         """True where training crops are of the picture as stored, and resized afterwards."""
         return self.train and self.data.augment == "random-resized-crop"
+
+    @property
+    def transforms(self) -> tuple[Step, ...]:
+        """Steps after crop and flip; none in evaluation."""
+        return self.data.transforms if self.train else ()
 
     @property
     def padding(self) -> int:
@@ -192,4 +202,5 @@ class LoadPlan:
                 if self.train
                 else None
             )
-            yield BatchJob(index, views, epoch, step * self.batch_size + share.start)
+            transforms = epoch_plan.transforms(epoch, index) if self.train else None
+            yield BatchJob(index, views, epoch, step * self.batch_size + share.start, transforms)

@@ -110,7 +110,7 @@ class ResidentLoader(Loader):
         if job.views is not None:
             top, left, flip = job.views.top + self._pad, job.views.left + self._pad, job.views.flip
         gather = self._on_cpu if self.plan.device.type == "cpu" else self._on_device
-        return self.batch(job, self.normalise(gather(row, top, left, flip)))
+        return self.batch(job, self.start_preparing(gather(row, top, left, flip), job.transforms)())
 
     def _on_cpu(self, row: Rows, top: Rows, left: Rows, flip: NDArray[np.bool_]) -> Tensor:
         """(B, S, S, 3) uint8. numpy copies whole rows, which is three times as fast as torch's index."""

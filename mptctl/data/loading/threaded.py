@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import Future
 
 import torch
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
-from mptctl.data.pictures import augment, resize_and_crop, single_threaded
-from mptctl.machine.facts import usable_cores
-from mptctl.names import Progress, tell_nobody
-
-# Pieces that a batch is cut into, for each thread: few enough to cost nothing, enough to share work evenly.
-_PIECES = 4
+from mptctl.data.loading.part import Batch, BatchJob
+from mptctl.data.pictures import augment, resize_and_crop
 
 
 class ThreadedLoader(Loader):
@@ -25,15 +19,6 @@ class ThreadedLoader(Loader):
 
     name = recipe_name = "threaded"
     advice = "raise data.threads, or let DALI read (data.loader=dali)"
-
-    def __init__(
-        self, plan: LoadPlan, reason: str, cache_dir: Path = Path(), progress: Progress = tell_nobody
-    ) -> None:
-        super().__init__(plan, reason, cache_dir, progress)
-        self._threads = plan.data.threads or usable_cores()
-        self._pool = ThreadPoolExecutor(
-            self._threads, thread_name_prefix="mptctl-threaded", initializer=single_threaded
-        )
 
     def batches(self, jobs: Iterator[BatchJob]) -> Generator[Batch, None, None]:
         """Keep so many batches in work, and give them in order."""
@@ -50,10 +35,6 @@ class ThreadedLoader(Loader):
                 for piece in pieces:
                     piece.cancel()
 
-    def close(self) -> None:
-        """Stop the threads; safe to call twice."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
     def _start_batch(self, job: BatchJob) -> tuple[BatchJob, Tensor, list[Future[None]]]:
         size = self.plan.data.image_size
         on_cpu = self.plan.device.type == "cpu"
@@ -64,18 +45,14 @@ class ThreadedLoader(Loader):
             dtype=torch.float32 if on_cpu else torch.uint8,
             pin_memory=not on_cpu,
         )
-        step = max(1, len(job.index) // (_PIECES * self._threads))
-        pieces = [
-            self._pool.submit(self._prepare_rows, job, out, slice(start, start + step))
-            for start in range(0, len(job.index), step)
-        ]
+        pieces = [self.pool.submit(self._prepare_rows, job, out, rows) for rows in self.pieces(len(out))]
         return job, out, pieces
 
     def _finish_batch(self, job: BatchJob, out: Tensor, pieces: list[Future[None]]) -> Batch:
         for piece in pieces:
             piece.result()
         if out.dtype == torch.uint8:
-            out = self.normalise(out.to(self.plan.device, non_blocking=True))
+            out = self.prepare(out.to(self.plan.device, non_blocking=True), job.transforms)
         return self.batch(job, out)
 
     def _prepare_rows(self, job: BatchJob, out: Tensor, rows: slice) -> None:
@@ -89,4 +66,10 @@ class ThreadedLoader(Loader):
                 picture = resize_and_crop(picture, plan.resize, plan.data.image_size)
             else:
                 picture = augment(picture, plan.data, views, row)
-            out[rows.start + row] = picture if out.dtype == torch.uint8 else self.normalise(picture)
+            place = slice(rows.start + row, rows.start + row + 1)
+            if out.dtype == torch.uint8:
+                out[place] = picture
+            elif job.transforms is None:
+                out[place] = self.normalise(picture)
+            else:
+                out[place] = self.prepare(picture[None], job.transforms[place])

@@ -1,0 +1,306 @@
+"""Draws the operations of `data.transforms`: which, how strong and where, by torchvision's distributions.
+
+Every number comes of a key of the plan, so a picture's operations are a function of (seed, epoch, row, step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.recipe.transforms import (
+    AutoAugment,
+    ColorJitter,
+    GaussianBlur,
+    Grayscale,
+    PixelStep,
+    RandAugment,
+    RandomErasing,
+    Rotation,
+    Step,
+    TrivialAugment,
+)
+
+Keys = NDArray[np.uint64]
+# Gives (n,) random 64-bit numbers, one a picture; other numbers for each field of a step, below FIELDS.
+Draw = Callable[[int], Keys]
+FIELDS = 64
+
+# In torchvision's order; RandAugment and TrivialAugment draw from the first SPACE, AutoAugment's add Invert.
+OPERATIONS = (
+    "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert", "Hue", "Grayscale", "Blur",
+)  # fmt: skip
+SPACE = 14
+SIGNED = frozenset(OPERATIONS[1:10])
+_PLACE = {name: place for place, name in enumerate(OPERATIONS)}
+_JITTER = {"brightness": "Brightness", "contrast": "Contrast", "saturation": "Color", "hue": "Hue"}
+# torchvision's RandomErasing also draws ten times before it leaves a picture as it is.
+_ERASING_TRIES = 10
+
+# Two operations each, with their probability and the place of their magnitude among ten (torchvision's
+# AutoAugmentPolicy.IMAGENET).
+_Pair = tuple[tuple[str, float, int], tuple[str, float, int]]
+IMAGENET_POLICY: tuple[_Pair, ...] = (
+    (("Posterize", 0.4, 8), ("Rotate", 0.6, 9)),
+    (("Solarize", 0.6, 5), ("AutoContrast", 0.6, 0)),
+    (("Equalize", 0.8, 0), ("Equalize", 0.6, 0)),
+    (("Posterize", 0.6, 7), ("Posterize", 0.6, 6)),
+    (("Equalize", 0.4, 0), ("Solarize", 0.2, 4)),
+    (("Equalize", 0.4, 0), ("Rotate", 0.8, 8)),
+    (("Solarize", 0.6, 3), ("Equalize", 0.6, 0)),
+    (("Posterize", 0.8, 5), ("Equalize", 1.0, 0)),
+    (("Rotate", 0.2, 3), ("Solarize", 0.6, 8)),
+    (("Equalize", 0.6, 0), ("Posterize", 0.4, 6)),
+    (("Rotate", 0.8, 8), ("Color", 0.4, 0)),
+    (("Rotate", 0.4, 9), ("Equalize", 0.6, 0)),
+    (("Equalize", 0.0, 0), ("Equalize", 0.8, 0)),
+    (("Invert", 0.6, 0), ("Equalize", 1.0, 0)),
+    (("Color", 0.6, 4), ("Contrast", 1.0, 8)),
+    (("Rotate", 0.8, 8), ("Color", 1.0, 2)),
+    (("Color", 0.8, 8), ("Solarize", 0.8, 7)),
+    (("Sharpness", 0.4, 7), ("Invert", 0.6, 0)),
+    (("ShearX", 0.6, 5), ("Equalize", 1.0, 0)),
+    (("Color", 0.4, 0), ("Equalize", 0.6, 0)),
+    (("Equalize", 0.4, 0), ("Solarize", 0.2, 4)),
+    (("Solarize", 0.6, 5), ("AutoContrast", 0.6, 0)),
+    (("Invert", 0.6, 0), ("Equalize", 1.0, 0)),
+    (("Color", 0.6, 4), ("Contrast", 1.0, 8)),
+    (("Equalize", 0.8, 0), ("Equalize", 0.6, 0)),
+)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """One operation on each of n pictures.
+
+    Attributes:
+        step: of the recipe, with what an operation needs beside its amount.
+        kinds: (n,) places in `OPERATIONS`.
+        amounts: (n,) what torchvision's function takes: degrees, pixels, a factor, bits, a grey level.
+    """
+
+    step: PixelStep
+    kinds: NDArray[np.int64]
+    amounts: NDArray[np.float64]
+
+    def __getitem__(self, rows: slice) -> Operations:
+        return Operations(self.step, self.kinds[rows], self.amounts[rows])
+
+
+@dataclass(frozen=True)
+class Erasures:
+    """The rectangle of each of n normalised pictures that is erased; of height 0 where none is.
+
+    Attributes:
+        step: of the recipe.
+        boxes: (n, 4) top, left, height and width, in pixels.
+        keys: (n,) of the noise that some are filled with.
+    """
+
+    step: RandomErasing
+    boxes: NDArray[np.int64]
+    keys: Keys
+
+    def __getitem__(self, rows: slice) -> Erasures:
+        return Erasures(self.step, self.boxes[rows], self.keys[rows])
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """All that is done to n pictures after crop and flip.
+
+    Attributes:
+        operations: on uint8 pixels, one after another.
+        erasures: after normalisation.
+    """
+
+    operations: tuple[Operations, ...]
+    erasures: tuple[Erasures, ...]
+
+    def __getitem__(self, rows: slice) -> Transforms:
+        return Transforms(
+            tuple(each[rows] for each in self.operations), tuple(each[rows] for each in self.erasures)
+        )
+
+
+def draw_transforms(steps: tuple[Step, ...], size: int, draw: Callable[[int], Draw]) -> Transforms:
+    """Draw every step of a recipe for n pictures.
+
+    Args:
+        steps: of the recipe.
+        size: side of the pictures, in pixels.
+        draw: the random numbers of a step, by its place.
+    """
+    operations: list[Operations] = []
+    erasures: list[Erasures] = []
+    for place, step in enumerate(steps):
+        if isinstance(step, RandomErasing):
+            erasures.append(_erasures(step, size, draw(place)))
+        else:
+            operations += _operations(step, size, draw(place))
+    return Transforms(tuple(operations), tuple(erasures))
+
+
+def _operations(step: PixelStep, size: int, draw: Draw) -> list[Operations]:
+    match step:
+        case RandAugment():
+            bins = np.int64(step.magnitude)
+            return [_from_space(step, size, draw, 3 * turn, bins) for turn in range(step.num_ops)]
+        case TrivialAugment():
+            return [_from_space(step, size, draw, 0, below(draw(2), np.int64(step.num_magnitude_bins)))]
+        case AutoAugment():
+            return _learnt_pair(step, size, draw)
+        case ColorJitter():
+            return _jitter(step, draw)
+        case Grayscale():
+            return [_sometimes(step, "Grayscale", np.zeros(len(draw(0))), draw)]
+        case GaussianBlur():
+            return [_sometimes(step, "Blur", between(draw(1), *step.sigmas), draw)]
+        case Rotation():
+            return [_sometimes(step, "Rotate", between(draw(1), *step.angles), draw)]
+
+
+def _from_space(
+    step: RandAugment | TrivialAugment,
+    size: int,
+    draw: Draw,
+    field: int,
+    bins: NDArray[np.int64] | np.int64,
+) -> Operations:
+    kinds = below(draw(field), np.int64(SPACE))
+    wide = isinstance(step, TrivialAugment)
+    table = amounts_of("wide" if wide else "usual", step.num_magnitude_bins, size)
+    return Operations(step, kinds, table[kinds, bins, _coin(draw(field + 1))])
+
+
+def _learnt_pair(step: AutoAugment, size: int, draw: Draw) -> list[Operations]:
+    pair = below(draw(0), np.int64(len(IMAGENET_POLICY)))
+    table = amounts_of("usual", 10, size)
+    found = []
+    for turn in range(2):
+        kinds = np.array([_PLACE[both[turn][0]] for both in IMAGENET_POLICY])[pair]
+        chances = np.array([both[turn][1] for both in IMAGENET_POLICY])[pair]
+        bins = np.array([both[turn][2] for both in IMAGENET_POLICY])[pair]
+        amounts = table[kinds, bins, _coin(draw(2 + 2 * turn))]
+        taken = uniform(draw(1 + 2 * turn)) < chances
+        found.append(Operations(step, np.where(taken, kinds, _PLACE["Identity"]), amounts))
+    return found
+
+
+def _jitter(step: ColorJitter, draw: Draw) -> list[Operations]:
+    """Four operations in an order of each picture's own; one whose factor is not given does nothing."""
+    factors = step.factors
+    kinds = np.array([_PLACE[_JITTER[key] if factors[key] else "Identity"] for key in _JITTER])
+    amounts = np.stack(
+        [between(draw(4 + place), *(factors[key] or (1.0, 1.0))) for place, key in enumerate(_JITTER)]
+    )
+    order = np.argsort(np.stack([draw(place) for place in range(4)]), axis=0, kind="stable")
+    taken = uniform(draw(8)) < step.p
+    return [
+        Operations(
+            step,
+            np.where(taken, kinds[turn], _PLACE["Identity"]),
+            np.take_along_axis(amounts, turn[None], axis=0)[0],
+        )
+        for turn in order
+    ]
+
+
+def _sometimes(
+    step: Grayscale | GaussianBlur | Rotation, name: str, amounts: NDArray[np.float64], draw: Draw
+) -> Operations:
+    taken = uniform(draw(0)) < step.p
+    return Operations(step, np.where(taken, _PLACE[name], _PLACE["Identity"]), amounts)
+
+
+def _erasures(step: RandomErasing, size: int, draw: Draw) -> Erasures:
+    """Rectangles of random area and aspect, drawn as torchvision draws them."""
+    height = width = np.zeros(len(draw(0)), dtype=np.int64)
+    wanted = uniform(draw(0)) < step.p
+    low, high = np.log(step.ratio)
+    for attempt in range(_ERASING_TRIES):
+        area = size * size * between(draw(4 + 2 * attempt), *step.scale)
+        aspect = np.exp(between(draw(5 + 2 * attempt), low, high))
+        h = np.rint(np.sqrt(area * aspect)).astype(np.int64)
+        w = np.rint(np.sqrt(area / aspect)).astype(np.int64)
+        take = wanted & (h < size) & (w < size)
+        height, width = np.where(take, h, height), np.where(take, w, width)
+        wanted &= ~take
+        if not wanted.any():
+            break
+    top = below(draw(1), size - height + 1)
+    left = below(draw(2), size - width + 1)
+    return Erasures(step, np.stack([top, left, height, width], axis=1), draw(3))
+
+
+@cache
+def amounts_of(space: Literal["usual", "wide"], bins: int, size: int) -> NDArray[np.float64]:
+    """Amounts of all operations of a space.
+
+    Args:
+        space: the one of RandAugment and AutoAugment, or the wide one of TrivialAugment.
+        bins: magnitudes that there are.
+        size: side of the pictures, in pixels.
+
+    Returns:
+        (operations, bins, 2) what torchvision's functions take, of the magnitude and of its negative; 0 where
+        an operation has no magnitude.
+    """
+    import torch
+
+    wide = space == "wide"
+    moved = 32.0 if wide else 150.0 / 331.0 * size
+    largest = {
+        "ShearX": 0.99 if wide else 0.3, "ShearY": 0.99 if wide else 0.3,
+        "TranslateX": moved, "TranslateY": moved, "Rotate": 135.0 if wide else 30.0,
+    }  # fmt: skip
+    largest |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), 0.99 if wide else 0.9)
+    steps = torch.arange(bins) / ((bins - 1) / (6 if wide else 4))
+    magnitudes = {name: torch.linspace(0.0, most, bins) for name, most in largest.items()}
+    magnitudes["Posterize"] = (8 - steps).round()
+    magnitudes["Solarize"] = torch.linspace(1.0, 0.0, bins)
+    table = np.zeros((len(OPERATIONS), bins, 2))
+    for name, values in magnitudes.items():
+        for place, value in enumerate(values.tolist()):
+            for side, signed in enumerate((value, -value if name in SIGNED else value)):
+                table[_PLACE[name], place, side] = _amount(name, signed)
+    return table
+
+
+def _amount(name: str, magnitude: float) -> float:
+    """What torchvision's function takes for a magnitude of an operation."""
+    if name.startswith("Shear"):
+        return math.degrees(math.atan(magnitude))
+    if name.startswith("Translate"):
+        return int(magnitude)
+    if name in ("Brightness", "Color", "Contrast", "Sharpness"):
+        return 1.0 + magnitude
+    return 255 * magnitude if name == "Solarize" else magnitude
+
+
+def uniform(keys: Keys) -> NDArray[np.float64]:
+    """Numbers in [0, 1) with all 53 bits of a double."""
+    return (keys >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def between(keys: Keys, low: float, high: float) -> NDArray[np.float64]:
+    """Numbers from low to high."""
+    return low + (high - low) * uniform(keys)
+
+
+def below(keys: Keys, limit: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
+    """Integers from 0 to limit - 1; the bias of this reduction is below limit / 2**32."""
+    bound = np.asarray(limit).astype(np.uint64)
+    return (((keys >> np.uint64(32)) * bound) >> np.uint64(32)).astype(np.int64)
+
+
+def _coin(keys: Keys) -> NDArray[np.int64]:
+    """0 or 1."""
+    return (keys >> np.uint64(63)).astype(np.int64)

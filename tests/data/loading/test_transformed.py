@@ -1,0 +1,98 @@
+"""Transformed pictures: the same from all loaders, for any batch size, threads, workers and place of resume."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from mptctl.data.loading.base import Loader
+from mptctl.data.operations import erase, operate
+from mptctl.data.pictures import augment, channels_first
+from mptctl.data.plan import EpochPlan
+from mptctl.data.split import Split, make_split
+from tests.common import KINDS, MakeLoader, make_folder
+
+ALL: list[dict[str, Any]] = [
+    {"name": "color-jitter", "brightness": 0.3, "contrast": 0.3, "saturation": 0.3, "hue": 0.1},
+    {"name": "rand-augment"},
+    {"name": "trivial-augment", "interpolation": "bilinear", "fill": [9, 80, 200]},
+    {"name": "auto-augment"},
+    {"name": "grayscale", "p": 0.3},
+    {"name": "gaussian-blur", "kernel_size": 3, "p": 0.5},
+    {"name": "rotation", "degrees": 10},
+    {"name": "random-erasing", "p": 0.7, "value": "random"},
+]
+
+
+@pytest.fixture(scope="module")
+def same_size(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    """24 training pictures of the size that the model sees, which no loader resizes."""
+    root = make_folder(tmp_path_factory.mktemp("data") / "f", classes=3, train=8, val=1, size=32)
+    return make_split(
+        "imagefolder", run_root=tmp_path_factory.mktemp("runs"), data_root=root, val_fraction=0.0
+    )
+
+
+def one_epoch(loader: Loader, start: int = 0) -> torch.Tensor:
+    return torch.cat([batch.images for batch in loader.epoch(1, start)])
+
+
+def test_a_picture_is_what_the_plan_says(same_size: Split, loader_of: MakeLoader) -> None:
+    loader = loader_of(same_size, "threaded", transforms=ALL, batch_size=24)
+    (batch,) = loader.epoch(2)
+    plan, rows = EpochPlan(3, loader.plan.data), batch.index.numpy()
+    manifest = same_size.manifest
+    views = plan.views(2, rows, manifest.heights[rows], manifest.widths[rows])
+    transforms = plan.transforms(2, rows)
+    assert transforms is not None
+    cut = torch.stack(
+        [augment(loader.plan.picture(i), loader.plan.data, views, row) for row, i in enumerate(rows.tolist())]
+    )
+    expected = loader.normalise(operate(cut, transforms))
+    erase(expected, transforms)
+    assert torch.equal(batch.images, channels_first(expected))
+    assert not torch.equal(batch.images, channels_first(loader.normalise(cut)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_loaders_give_the_same_bits(same_size: Split, loader_of: MakeLoader, kind: str) -> None:
+    images = one_epoch(loader_of(same_size, "threaded", transforms=ALL))
+    other = one_epoch(loader_of(same_size, kind, transforms=ALL))
+    assert torch.equal(other, images)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batch_size_threads_workers_and_resume_change_no_bit(
+    same_size: Split, loader_of: MakeLoader, kind: str
+) -> None:
+    images = one_epoch(loader_of(same_size, kind, transforms=ALL))
+    for change in ({"batch_size": 6}, {"batch_size": 24, "threads": 1, "prefetch": 1}, {"threads": 5}):
+        assert torch.equal(one_epoch(loader_of(same_size, kind, transforms=ALL, **change)), images)
+    shares = [
+        [
+            batch.images
+            for batch in loader_of(same_size, kind, transforms=ALL, rank=rank, world_size=2).epoch(1)
+        ]
+        for rank in range(2)
+    ]
+    together = [part for parts in zip(*shares, strict=True) for part in parts]
+    assert torch.equal(torch.cat(together), images)
+    loader = loader_of(same_size, kind, transforms=ALL)
+    stopped = loader.epoch(1)
+    assert len(list(islice(stopped, 1))) == 1
+    stopped.close()  # type: ignore[attr-defined]
+    assert torch.equal(one_epoch(loader, start=1), images[8:])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evaluation_is_not_transformed(same_size: Split, loader_of: MakeLoader, kind: str) -> None:
+    plain, transformed = (
+        torch.cat(
+            [batch.images for batch in loader_of(same_size, kind, part="test", train=False, **data).epoch(0)]
+        )
+        for data in ({}, {"transforms": ALL})
+    )
+    assert torch.equal(plain, transformed)
