@@ -115,11 +115,31 @@ def _recipe_keys() -> Iterator[str]:
         yield "|---|---|---|---|"
         for key, entry in recipe_keys().items():
             if key.startswith(f"{group}."):
+                kind = "list of steps, below" if key == "data.transforms" else _type(entry.annotation)
                 yield (
-                    f"| `{key}` | {_cell(_type(entry.annotation))} | `{_plain(entry.default)}` "
+                    f"| `{key}` | {_cell(kind)} | `{_plain(entry.default)}` "
                     f"| {_cell(entry.description or '')} |"
                 )
         yield ""
+        if group == "data":
+            yield from _steps()
+
+
+def _steps() -> Iterator[str]:
+    from mptctl.recipe.transforms import EXAMPLE, STEPS
+
+    yield f"Steps of `data.transforms`, such as `{EXAMPLE}`:"
+    yield ""
+    yield "| step | what it does | parameters, with defaults |"
+    yield "|---|---|---|"
+    for name, kind in STEPS.items():
+        said = [
+            f"`{key}{'' if field.is_required() else f': {_plain(field.default)}'}` ({field.description})"
+            for key, field in kind.model_fields.items()
+            if key != "name"
+        ]
+        yield f"| `{name}` | {_cell(_first_line(kind))} | {_cell('; '.join(said))} |"
+    yield ""
 
 
 def _exit_codes() -> Iterator[str]:

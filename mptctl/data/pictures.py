@@ -20,6 +20,7 @@ from mptctl.data.plan import Views
 from mptctl.errors import DataError, first_line
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.recipe import DataRecipe
+from mptctl.recipe.fields import Interpolation
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:
@@ -54,13 +55,16 @@ def rgb(data: bytes) -> NDArray[np.uint8]:
     return np.array(image.convert("RGB"))
 
 
-def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
+def resize_and_crop(
+    picture: Tensor, resize: int, size: int, interpolation: Interpolation = "bilinear"
+) -> Tensor:
     """Resize the shorter side and cut the centre, as torchvision's Resize and CenterCrop do.
 
     Args:
         picture: (H, W, 3) uint8.
         resize: shorter side, in pixels.
         size: side of the crop, S, at most ``resize``.
+        interpolation: of the resizing.
 
     Returns:
         (S, S, 3) uint8.
@@ -69,13 +73,13 @@ def resize_and_crop(picture: Tensor, resize: int, size: int) -> Tensor:
 
     image = picture.permute(2, 0, 1)
     if min(image.shape[-2:]) != resize:
-        image = resized(picture, [resize]).permute(2, 0, 1)
+        image = resized(picture, [resize], interpolation).permute(2, 0, 1)
     if tuple(image.shape[-2:]) != (size, size):
         image = vision.center_crop(image, [size, size])
     return image.permute(1, 2, 0)
 
 
-def resized(picture: Tensor, size: list[int]) -> Tensor:
+def resized(picture: Tensor, size: list[int], interpolation: Interpolation = "bilinear") -> Tensor:
     """torchvision's resize, with the channels last in memory all the way.
 
     Torch resizes pixels of three bytes in one piece where a batch of one picture is given to it so; the same
@@ -84,13 +88,20 @@ def resized(picture: Tensor, size: list[int]) -> Tensor:
     Args:
         picture: (H, W, 3) uint8, or a window of one.
         size: height and width, or the shorter side alone, in pixels.
+        interpolation: of the resizing, which is antialiased.
 
     Returns:
         (h, w, 3) uint8.
     """
+    from torchvision.transforms.v2 import InterpolationMode
     from torchvision.transforms.v2 import functional as vision
 
-    image: Tensor = vision.resize(picture.contiguous().permute(2, 0, 1).unsqueeze(0), size, antialias=True)
+    image: Tensor = vision.resize(
+        picture.contiguous().permute(2, 0, 1).unsqueeze(0),
+        size,
+        interpolation=InterpolationMode(interpolation),
+        antialias=True,
+    )
     return image.squeeze(0).permute(1, 2, 0)
 
 
@@ -132,9 +143,9 @@ def augment(picture: Tensor, data: DataRecipe, views: Views, row: int) -> Tensor
     height, width = int(views.height[row]), int(views.width[row])
     if data.augment == "random-resized-crop":
         stored = picture[top : top + height, left : left + width]
-        image: Tensor = resized(stored, [size, size]).permute(2, 0, 1)
+        image: Tensor = resized(stored, [size, size], data.interpolation).permute(2, 0, 1)
     else:
-        fitted = resize_and_crop(picture, size, size).permute(2, 0, 1)
+        fitted = resize_and_crop(picture, size, size, data.interpolation).permute(2, 0, 1)
         image = vision.crop(fitted, top, left, height, width)  # zeros beyond the edge
     if views.flip[row]:
         image = image.flip(-1)

@@ -63,7 +63,7 @@ class Transform:
             DataError: no such file, one that is damaged, or no picture.
         """
         size = self.data.image_size
-        return resize_and_crop(_read(picture), self.data.resized_side, size)
+        return resize_and_crop(_read(picture), self.data.resized_side, size, self.data.interpolation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

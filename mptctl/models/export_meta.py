@@ -11,6 +11,7 @@ from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model
 from mptctl.names import Quantization
 from mptctl.recipe import Recipe
+from mptctl.recipe.fields import Interpolation
 from mptctl.recipe.validation import validate_recipe
 
 # Under which name each format keeps it: a key of the metadata, or a file in the archive.
@@ -21,8 +22,9 @@ class Preprocessing(Model):
     """From a decoded RGB picture to what the model takes."""
 
     resize: int = Field(
-        description="shorter side after resizing, in pixels: bilinear with antialiasing, as torchvision"
+        description="shorter side after resizing, in pixels: with antialiasing, as torchvision"
     )
+    interpolation: Interpolation = Field("bilinear", description="of the resizing")
     crop: int = Field(description="side of the square that is cut from the centre, in pixels")
     mean: tuple[float, float, float] = Field(
         description="subtracted from each channel, red first, in 0..1 (grey level / 255)"
@@ -37,6 +39,7 @@ class Preprocessing(Model):
         """Keys of a recipe's group `data` by which pictures become what the model takes."""
         return {
             "image_size": self.crop,
+            "interpolation": self.interpolation,
             "eval_resize": self.resize,
             "mean": list(self.mean),
             "std": list(self.std),

@@ -22,6 +22,7 @@ ROUNDING: dict[str, Any] = {"changes": "rounding"}
 TRAINING: dict[str, Any] = {"changes": "training pictures"}
 
 
+Interpolation = Literal["bilinear", "bicubic"]
 # Pixels of the largest side that a JPEG can have (ITU-T T.81, B.2.2).
 LARGEST_SIDE = 65_535
 # s of each head where the recipe names none (Liu et al., ECCV 2020).
@@ -59,7 +60,7 @@ class DataRecipe(Group):
         "random-erasing is done after normalisation",
         json_schema_extra=TRAINING,
     )
-    interpolation: Literal["bilinear", "bicubic"] = Field(
+    interpolation: Interpolation = Field(
         "bilinear", description="how pictures are resized, in training and evaluation"
     )
     eval_resize: PositiveInt | None = Field(

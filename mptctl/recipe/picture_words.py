@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mptctl.recipe.fields import DataRecipe
+from mptctl.recipe.transforms import RandomErasing, Step
 
 
 def evaluation_words(data: DataRecipe) -> str:
     """Size, crop and normalisation of a picture in evaluation."""
-    return f"{_resized(data.resized_side, data.image_size)}, {_normalised(data)}"
+    return f"{_resized(data, data.resized_side)}, {_normalised(data)}"
 
 
 def training_words(data: DataRecipe) -> str:
@@ -17,18 +18,29 @@ def training_words(data: DataRecipe) -> str:
         low, high = (100 * part for part in data.scale)
         crop = (
             f"a random part of {low:g} to {high:g} % of the area, aspect ratio {data.ratio[0]:.3g} to "
-            f"{data.ratio[1]:.3g}, resized to {size} x {size} (bilinear)"
+            f"{data.ratio[1]:.3g}, resized to {size} x {size} ({data.interpolation})"
         )
     elif data.augment == "pad-crop":
-        crop = f"{_resized(size, size)}, of which a random window with up to {data.padding} pixels of zeros"
+        crop = f"{_resized(data, size)}, of which a random window with up to {data.padding} pixels of zeros"
     else:
-        crop = _resized(size, size)
+        crop = _resized(data, size)
     mirrored = ", half of them mirrored" if data.flip else ""
-    return f"{crop}{mirrored}, {_normalised(data)}"
+    pixels: list[str] = []
+    erasing: list[str] = []
+    for step in data.transforms:
+        (erasing if isinstance(step, RandomErasing) else pixels).append(_words(step))
+    return ", ".join([f"{crop}{mirrored}", *pixels, _normalised(data), *erasing])
 
 
-def _resized(resize: int, size: int) -> str:
-    return f"shorter side to {resize} pixels (bilinear), centre crop of {size} x {size}"
+def _resized(data: DataRecipe, resize: int) -> str:
+    size = data.image_size
+    return f"shorter side to {resize} pixels ({data.interpolation}), centre crop of {size} x {size}"
+
+
+def _words(step: Step) -> str:
+    """A step's name, and of its parameters those that are not torchvision's defaults."""
+    said = [f"{key} {value}" for key, value in step.model_dump(mode="json", exclude_defaults=True).items()]
+    return f"{step.name} ({', '.join(said)})" if said else step.name
 
 
 def _normalised(data: DataRecipe) -> str:

@@ -119,6 +119,10 @@ def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any
     before, said = content.get("data"), change.get("data")
     if not isinstance(before, dict) or not isinstance(said, Mapping):
         return merged
+    if said.get("eval_crop") not in (None, *NOTHING) and "eval_resize" not in said:
+        return _merge(merged, {"data": {"eval_resize": None}})  # what is said last stands
+    if said.get("eval_resize") not in (None, *NOTHING) and "eval_crop" not in said:
+        merged = _merge(merged, {"data": {"eval_crop": None}})
     if "image_size" not in said or "eval_resize" in said:
         return merged
     try:
@@ -133,6 +137,11 @@ def _change(content: dict[Any, Any], change: Mapping[Any, Any]) -> dict[Any, Any
 
 
 def _refuse_small_crop(data: DataRecipe, where: str) -> None:
+    if data.resized_side > LARGEST_RESIZE * data.image_size and data.eval_crop is not None:
+        raise UsageError(
+            f"recipe {where}: data.eval_crop {data.eval_crop:g}: the model sees little of each picture; set "
+            f"it to {1 / LARGEST_RESIZE:.2f} to 1, or leave it out"
+        )
     if data.eval_resize is not None and data.eval_resize > LARGEST_RESIZE * data.image_size:
         raise UsageError(
             f"recipe {where}: data.eval_resize {data.eval_resize}: more than {LARGEST_RESIZE:g} times "

@@ -167,6 +167,7 @@ def _write(
             checkpoint=checkpoint.digest,
             preprocessing=Preprocessing(
                 resize=data.resized_side,
+                interpolation=data.interpolation,
                 crop=data.image_size,
                 mean=data.mean,
                 std=data.std,
@@ -196,7 +197,10 @@ def _calibration(split: Split, data: DataRecipe) -> Tensor:
     chosen = rows[np.linspace(0, len(rows) - 1, min(CALIBRATION, len(rows))).astype(np.int64)]
     size = data.image_size
     cut = [
-        resize_and_crop(torch.from_numpy(split.picture(int(row))), data.resized_side, size) for row in chosen
+        resize_and_crop(
+            torch.from_numpy(split.picture(int(row))), data.resized_side, size, data.interpolation
+        )
+        for row in chosen
     ]
     return channels_first(Normalisation(data, torch.device("cpu"))(torch.stack(cut)))
 

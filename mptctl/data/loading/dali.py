@@ -36,6 +36,10 @@ class DaliLoader(Loader):
         manifest = plan.split.manifest
         if manifest.is_array:
             return f"reads picture files, and {manifest.source} is one array; use auto"
+        if plan.data.interpolation != "bilinear":
+            return (
+                f"resizes bilinear, not {plan.data.interpolation} (data.interpolation); use auto or threaded"
+            )
         if not has_package("nvidia.dali"):
             return "nvidia-dali is not installed; install it, or use auto or threaded"
         return None
@@ -45,6 +49,8 @@ class DaliLoader(Loader):
         """The same in few words."""
         if plan.split.manifest.is_array:
             return "DALI reads only files"
+        if plan.data.interpolation != "bilinear":
+            return f"DALI does not resize {plan.data.interpolation}"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod

@@ -155,7 +155,8 @@ def resident_pictures(plan: LoadPlan, cache_dir: Path, progress: Progress = tell
     everything = plan.split.indices(plan.part)
     # Of one manifest, splits take the pictures of other classes.
     kept = hashlib.blake2b(manifest.digest.encode() + everything.tobytes(), digest_size=8).hexdigest()
-    name = f"{plan.part}-{resize}-{size}-{kept}.npy"
+    by = "" if plan.data.interpolation == "bilinear" else f"-{plan.data.interpolation}"
+    name = f"{plan.part}-{resize}-{size}{by}-{kept}.npy"
     path = cache_dir / name
     decoded = _load_kept(path, (len(everything), size, size, 3))
     if decoded is None:
@@ -173,7 +174,7 @@ def _fill(plan: LoadPlan, indices: Rows, progress: Progress) -> NDArray[np.uint8
     def fill(start: int) -> None:
         for row in range(start, min(start + _CHUNK, len(indices))):
             picture = plan.picture(int(indices[row]))
-            out[row] = resize_and_crop(picture, plan.resize, size).numpy()
+            out[row] = resize_and_crop(picture, plan.resize, size, plan.data.interpolation).numpy()
 
     starts = range(0, len(indices), _CHUNK)
     pool = ThreadPoolExecutor(plan.data.threads or usable_cores(), initializer=single_threaded)

@@ -63,7 +63,7 @@ class ThreadedLoader(Loader):
         for row, i in enumerate(index.tolist()):
             picture = plan.picture(i)
             if views is None:
-                picture = resize_and_crop(picture, plan.resize, plan.data.image_size)
+                picture = resize_and_crop(picture, plan.resize, plan.data.image_size, plan.data.interpolation)
             else:
                 picture = augment(picture, plan.data, views, row)
             place = slice(rows.start + row, rows.start + row + 1)

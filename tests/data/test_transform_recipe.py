@@ -1,0 +1,124 @@
+"""Keys of a recipe for transforms, interpolation and crop: what is refused, and what stays as it was without."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+from mptctl.data.pictures import resize_and_crop
+from mptctl.errors import UsageError
+from mptctl.recipe import SPEED, DataRecipe, keys_of, load_recipe
+from mptctl.recipe.picture_words import evaluation_words, training_words
+from mptctl.recipe.transforms import RandAugment, RandomErasing
+from tests.common import smooth_picture
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("[{name: rand-augment, magnitud: 3}]", "[0] (rand-augment): unknown key magnitud; did you mean magnitude?"),
+        ("[{name: grayscale}, {name: rand-augmen}]", "[1]: no such step: 'rand-augmen'; did you mean rand-augment?"),
+        ("[{name: rand-augment, magnitude: 31}]", "magnitude: must be below num_magnitude_bins, 31, got 31"),
+        ("[{name: color-jitter}]", "(color-jitter): changes nothing; set brightness"),
+        ("[{name: color-jitter, hue: 0.7}]", "hue: must be within -0.5 to 0.5, the smaller first, got [-0.7, 0.7]"),
+        ("[{name: color-jitter, contrast: [-1, 2]}]", "contrast: must be at least 0, the smaller first, got [-1"),
+        ("[{name: gaussian-blur}]", "(gaussian-blur): kernel_size: is missing"),
+        ("[{name: gaussian-blur, kernel_size: 4}]", "kernel_size: must be odd, got 4"),
+        ("[{name: gaussian-blur, kernel_size: 33}]", "kernel_size: must be below twice data.image_size, 16, got 33"),
+        ("[{name: gaussian-blur, kernel_size: 3, sigma: 0}]", "sigma: must be above 0"),
+        ("[{name: rotation, degrees: -3}]", "degrees: must be at least 0, or the smaller first, got -3"),
+        ("[{name: random-erasing, p: 2}]", "(random-erasing): p: must be less than or equal to 1, got 2"),
+        ("[{name: random-erasing, ratio: [0, 1]}]", "ratio: must be above 0"),
+        ("[{name: random-erasing, scale: [0.5, 0.1]}]", "scale: must be within 0 to 1"),
+        ("rand-augment", "must be a list such as [{name: rand-augment, num_ops: 2, magnitude: 9}], got 'rand-augment'"),
+        ("[{p: 2}]", "data.transforms[0]: must be a mapping with a name"),
+    ],
+)  # fmt: skip
+def test_wrong_steps_are_refused_by_place_and_name(steps: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_recipe("characters", [f"data.transforms={steps}"])
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_steps_from_the_command_line_and_from_a_file_survive_their_yaml(tmp_path: Path) -> None:
+    given = "[{name: rand-augment, magnitude: 5}, {name: random-erasing, p: 0.25, value: random}, trivial-augment]"
+    recipe = load_recipe("digits", [f"data.transforms={given}"])
+    first, second, third = recipe.data.transforms
+    assert first == RandAugment(magnitude=5)
+    assert second == RandomErasing(p=0.25, value=None)
+    assert third.name == "trivial-augment"
+    file = tmp_path / "recipe.yaml"
+    file.write_text(recipe.to_yaml())
+    assert load_recipe(str(file)) == recipe
+    file.write_text(f"data:\n  transforms: {given}\n")
+    assert load_recipe(str(file)).data.transforms == recipe.data.transforms
+
+
+def test_names_of_other_programs_lead_to_the_key() -> None:
+    for name in ("data.color_jitter", "data.rand_augment", "data.random_erasing", "data.transform"):
+        with pytest.raises(UsageError, match=r"did you mean data\.transforms\?"):
+            load_recipe("digits", [f"{name}=1"])
+    with pytest.raises(UsageError, match=r"did you mean data\.eval_crop\?"):
+        load_recipe("digits", ["data.crop_pct=0.9"])
+
+
+# SHA-256 of what stood in cache keys before there were these keys.
+@pytest.mark.parametrize(
+    ("preset", "digest"), [("cifar10", "f7d0d41c83da1851"), ("imagenet", "6ca33df6cd87220e")]
+)
+def test_without_the_new_keys_cache_keys_are_what_they_were(preset: str, digest: str) -> None:
+    def in_key(*overrides: str) -> str:
+        data = load_recipe(preset, overrides).data
+        content = data.model_dump(mode="json", exclude=keys_of("data", SPEED))
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    assert in_key() == digest
+    changes = ("data.transforms=[trivial-augment]", "data.interpolation=bicubic", "data.eval_crop=0.9")
+    assert len({digest, *(in_key(change) for change in changes)}) == 4
+
+
+def test_the_crop_of_evaluation_is_timms_and_said_once(tmp_path: Path) -> None:
+    assert [DataRecipe(image_size=224, eval_crop=part).resized_side for part in (0.875, 0.95, 1.0)] == [
+        256,
+        235,
+        224,
+    ]
+    assert (
+        load_recipe("imagenet", ["data.eval_crop=0.95"]).data.resized_side == 235
+    )  # in place of its eval_resize
+    assert load_recipe("imagenet", ["data.eval_crop=0.95", "data.image_size=100"]).data.resized_side == 105
+    with pytest.raises(UsageError, match=r"data\.eval_crop: says what data\.eval_resize, 256, says too"):
+        load_recipe("imagenet", ["data.eval_crop=0.95", "data.eval_resize=256"])
+    with pytest.raises(UsageError, match=r"data\.eval_crop 0\.5: the model sees little"):
+        load_recipe("imagenet", ["data.eval_crop=0.5"])
+    file = tmp_path / "r.yaml"
+    file.write_text("data: {image_size: 224, eval_crop: 0.9}\n")
+    assert load_recipe(str(file), ["data.eval_resize=230"]).data.resized_side == 230
+
+
+def test_bicubic_pictures_are_torchvisions() -> None:
+    picture = torch.from_numpy(np.array(smooth_picture(90, 140, 1)))
+    expected = v2.Compose([v2.Resize(40, interpolation=v2.InterpolationMode.BICUBIC), v2.CenterCrop(32)])(
+        picture.permute(2, 0, 1)
+    )
+    found = resize_and_crop(picture, 40, 32, "bicubic")
+    assert torch.equal(found.permute(2, 0, 1), expected)
+    assert not torch.equal(found, resize_and_crop(picture, 40, 32))
+
+
+def test_words_say_steps_interpolation_and_crop() -> None:
+    steps = "[{name: random-erasing, p: 0.25}, {name: rand-augment, magnitude: 5}, grayscale]"
+    data = load_recipe(
+        "imagenet", [f"data.transforms={steps}", "data.interpolation=bicubic", "data.eval_crop=0.95"]
+    ).data
+    said = training_words(data)
+    assert "224 x 224 (bicubic), half of them mirrored, rand-augment (magnitude 5), grayscale, mean" in said
+    assert said.endswith("random-erasing (p 0.25)")
+    assert evaluation_words(data).startswith("shorter side to 235 pixels (bicubic), centre crop of 224 x 224")
