@@ -76,7 +76,7 @@ class DaliLoader(Loader):
         self._jobs = jobs
         self._in_flight.clear()
         whole = False
-        # Pictures with transforms leave the pipeline before normalisation; on a CPU threads work ahead on them.
+        # Pictures with transforms leave the pipeline unnormalised; on a CPU threads work ahead on them.
         ahead: deque[tuple[BatchJob, Callable[[], Tensor]]] = deque()
         most = self.plan.data.prefetch if self.plan.transforms and self.plan.device.type == "cpu" else 0
         try:
