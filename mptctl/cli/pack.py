@@ -12,53 +12,61 @@ from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.messages import next_command
 from mptctl.errors import Stopped, StorageError, visible
+from mptctl.names import PackForm
 
 if TYPE_CHECKING:
-    from mptctl.data.pack_manifest import PackReport
+    from mptctl.data.packing.records import PackReport
 
 
-@prints({"--json": "mptctl.data.pack_manifest:PackReport"})
+@prints({"--json": "mptctl.data.packing.records:PackReport"})
 def pack(
     source: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="SOURCE_DIR", help="Folder with train/ and val/ (or test/), one folder per class in each."
+            metavar="SOURCE", help="Folder with train/ and val/ (or test/), one folder per class in each."
         ),
     ],
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="The copy: a new folder, or one that this command began.")
     ],
     short_side: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--short-side",
             metavar="PX",
             min=1,
-            help="Shorter side of a picture at most; smaller ones stay as they are.",
+            help="Shorter side of a picture at most; smaller ones stay as they are. Without it all do.",
         ),
-    ],
+    ] = None,
+    to: Annotated[
+        PackForm,
+        typer.Option("--to", help="Folders of classes, or tar shards of 256 MiB as webdataset reads them."),
+    ] = "folder",
     as_json: opt.Json = False,
 ) -> None:
-    """Copy an image folder, smaller, so that it loads faster.
+    """Copy the pictures of any source into folders of classes or tar shards, smaller if you like.
 
-    Each picture is decoded as every loader does, made smaller as for evaluation, and written once: JPEG and
-    WebP as JPEG at quality 95, all others as PNG. A command that was ended at any moment goes on when it is
-    given again.
+    With --short-side each picture is decoded as every loader does, made smaller as for evaluation, and
+    written once: JPEG and WebP as JPEG at quality 95, all others as PNG. Without it each is copied byte for
+    byte. A command that was ended at any moment goes on when it is given again.
 
     Examples:
 
         mptctl pack ~/imagenet ~/imagenet-256 --short-side 256
 
-        mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --json
+        mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --to shards --json
     """
-    from mptctl.data.image_folder import BadPictures, parts_of
-    from mptctl.data.pack import AGAIN, pack_folder
-    from mptctl.data.picture_kinds import passed_over_in_classes
+    from mptctl.data.image_folder import BadPictures
+    from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
+    from mptctl.data.packing.records import PackRequest
     from mptctl.report.media.progress_bars import progress_bars
 
+    request = PackRequest(
+        source=str(Path(source).expanduser().resolve()), to=to, short_side=short_side, quality=QUALITY
+    )
     try:
         with progress_bars() as progress:
-            report = pack_folder(source, out, short_side, progress=progress)
+            report = pack_pictures(request, out, progress=progress)
     except BadPictures as error:
         for problem in error.problems:
             typer.echo(visible(problem), err=True)
@@ -69,7 +77,7 @@ def pack(
         raise
     except KeyboardInterrupt as error:
         raise Stopped(f"{out}: stopped; {AGAIN}", signal.SIGINT) from error
-    for line in passed_over_in_classes(source.expanduser(), parts_of(source.expanduser())).lines():
+    for line in report.notes:
         typer.echo(visible(line), err=True)
     if as_json:
         typer.echo(report.model_dump_json())
@@ -90,9 +98,12 @@ def _describe(report: PackReport) -> list[str]:
     share = report.packed_bytes / max(1, report.source_bytes)
     new = report.pictures - report.found
     speed = f"; {new / report.seconds:,.0f} pictures/s" if new and report.seconds else ""
+    side = report.request.short_side
     return [
         f"{report.pictures:,} pictures: {said}{speed}",
-        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} "
-        f"%; shorter side at most {report.request.short_side}; {report.path}/pack.json says from what",
-        next_command(["split", "imagefolder", "--data-root", report.path]),
+        f"{report.source_bytes / 1e6:,.1f} MB became {report.packed_bytes / 1e6:,.1f} MB, {100 * share:.0f} %"
+        + (f" in {report.shards:,} shards" if report.shards else "")
+        + (f"; shorter side at most {side}" if side else "")
+        + f"; {report.path}/pack.json says from what",
+        next_command(["split", *report.next_place]),
     ]

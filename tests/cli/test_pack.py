@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.pack_manifest import PackReport
+from mptctl.data.packing.records import PackReport
 from tests.common import CommandLine
 
 
@@ -47,7 +47,7 @@ def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path
     [
         (("{folder}", "{folder}/small", "--short-side", "50"), 2, "lies in the other"),
         (("{folder}", "{tmp}/small", "--short-side", "0"), 2, "--short-side"),
-        (("{folder}", "{tmp}/small"), 2, "--short-side"),
+        (("{folder}", "{tmp}/small", "--to", "zip"), 2, "--to"),
         (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
         (("{tmp}/nowhere", "{tmp}/small", "--short-side", "9"), 4, "nowhere"),
         (("{folder}/train", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),

@@ -14,13 +14,22 @@ from PIL import Image
 
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import NONSTANDARD
-from mptctl.data.pack import pack_folder
-from mptctl.data.pack_manifest import Packed, read_files
+from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_files
 from mptctl.data.pictures import decode_row, resize_and_crop
 from mptctl.data.split import Split, make_split
 from mptctl.errors import DataError, UsageError
+from mptctl.names import PackForm
 from tests.common import MakeLoader, make_folder, smooth_picture
 from tests.faults.test_pictures import odd_pictures, pillow
+
+
+def pack_folder(
+    folder: Path, out: Path, short_side: int | None = None, to: PackForm = "folder"
+) -> PackReport:
+    return pack_pictures(
+        PackRequest(source=str(folder.resolve()), to=to, short_side=short_side, quality=QUALITY), out
+    )
 
 
 def split_of(folder: Path, runs: Path) -> Split:

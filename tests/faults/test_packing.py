@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 # What the command imports, once for all children.
-from mptctl.data.pack import FILES_NAME, PackedFile, _Packing
+from mptctl.data.packing.records import FILES_NAME, PackedFile, append_files
 from mptctl.errors import StorageError
 from tests.common import CommandLine
 from tests.data.test_pack import whole
@@ -87,10 +87,10 @@ def test_row_08_ctrl_c_says_how_a_copy_goes_on(
 
 
 def test_row_32_a_list_of_what_is_packed_that_cannot_be_closed_either(tmp_path: Path) -> None:
-    packing = _Packing(tmp_path, tmp_path, 50, {})
+    (tmp_path / FILES_NAME).symlink_to("/dev/full")
     picture = PackedFile("train/a/0.jpg", 4764, 1, 2570, "resized")
-    with pytest.raises(StorageError, match=f"{FILES_NAME}: no room"), open("/dev/full", "ab") as lines:
-        packing._write_lines_of_new(lines, [picture])
+    with pytest.raises(StorageError, match=f"{FILES_NAME}: no room"):
+        append_files(tmp_path, [picture])
 
 
 @on_a_full_disk

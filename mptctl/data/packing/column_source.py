@@ -16,14 +16,12 @@ import numpy as np
 
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.packing.columns import PictureColumns, find_columns
-from mptctl.data.packing.source import PART_WORDS, Original, PackSource, Reading
+from mptctl.data.packing.source import CHUNK, PART_WORDS, Original, PackSource, Reading
 from mptctl.errors import DataError, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Pictures that a thread takes at once.
-CHUNK = 16
 _REPAIR = "correct these rows"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from mptctl.data.packing.column_source import (
-    CHUNK,
     Batch,
     ColumnFile,
     ColumnSource,
@@ -14,6 +13,7 @@ from mptctl.data.packing.column_source import (
     part_of_file,
 )
 from mptctl.data.packing.columns import read_features
+from mptctl.data.packing.source import CHUNK
 from mptctl.errors import DataError, one_line
 
 

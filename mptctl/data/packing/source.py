@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Pictures that a thread takes at once: a kill costs at most these of each thread again.
+CHUNK = 16
 # Words for the parts in names of files and folders, and in columns.
 PART_WORDS = {
     "train": "train",
@@ -75,6 +77,11 @@ class PackSource(ABC):
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def folders(self) -> set[str]:
+        """Folders of classes that a copy has, also where they are empty."""
+        places = {*zip(self.parts, self.labels, strict=True)}
+        return {"/".join(filter(None, (part, self.class_names[label]))) for part, label in places}
 
     @abstractmethod
     def where(self, row: int) -> str:

@@ -11,7 +11,8 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from mptctl.errors import DataError, UsageError
-from mptctl.files import PARTIAL, Model, replacing
+from mptctl.files import PARTIAL, Model, replacing, storage_error
+from mptctl.names import PackForm
 from mptctl.recipe import differences
 
 PACK_NAME, FILES_NAME = "pack.json", "pack-files.jsonl"
@@ -23,8 +24,12 @@ class PackRequest(Model):
     """From what a packed copy is made."""
 
     version: Literal[1] = Field(1, description="form of the packed copy")
-    source: str = Field(description="folder of the originals")
-    short_side: int = Field(description="shorter side of a picture at most, in pixels")
+    source: str = Field(description="place of the originals")
+    kind: str = Field("imagefolder", description="what it is, by its name in the table of sources")
+    columns: dict[str, str] = Field({}, description="its columns that were named, by what they say")
+    digest: str = Field("", description="of the names, sizes and times of its tables; empty for folders")
+    to: PackForm = Field("folder", description="form of the copy")
+    short_side: int | None = Field(description="shorter side of a picture at most, in pixels; null: any")
     quality: int = Field(description="quality of JPEGs that are written, in Pillow's scale")
     chroma: Literal["4:2:0"] = Field(
         "4:2:0", description="colour of JPEGs that are written: of half the size"
@@ -47,7 +52,11 @@ class Packed(Model):
 class PackReport(Packed):
     """The object that ``mptctl pack --json`` prints."""
 
-    path: str = Field(description="folder of the packed copy: a data root with the source's ids")
+    path: str = Field(description="folder of the packed copy")
+    classes: int = Field(description="classes of the source")
+    shards: int = Field(0, description="tar shards in it")
+    notes: list[str] = Field([], description="what there is to know of the source")
+    next_place: list[str] = Field(description="arguments with which `mptctl split` takes it")
     found: int = Field(description="pictures that were there already from an earlier call")
     seconds: float = Field(description="how long this call took")
 
@@ -57,10 +66,12 @@ class PackedFile:
     """One picture of a packed copy: what the original was, and what came of it.
 
     Attributes:
-        path: below either folder.
+        path: below the copy, or name within its shard.
         source_bytes, source_mtime: size of the original, and its time of change in nanoseconds.
-        packed_bytes: size of the copy's file.
+        packed_bytes: size of the copy.
         how: what was done.
+        id: of the source, where it is not the path.
+        shard, shard_bytes: the file that it lies in, and its size.
     """
 
     path: str
@@ -68,6 +79,14 @@ class PackedFile:
     source_mtime: int
     packed_bytes: int
     how: How
+    id: str = ""
+    shard: str = ""
+    shard_bytes: int = 0
+
+    @property
+    def source_id(self) -> str:
+        """The id of the original."""
+        return self.id or self.path
 
     def line(self) -> bytes:
         """A JSON array and a line's end."""
@@ -100,7 +119,7 @@ def refuse_other(out: Path, request: PackRequest) -> None:
 
 
 def read_files(out: Path) -> dict[str, PackedFile]:
-    """The lines of a copy by path; what a kill left of the last line does not count."""
+    """The lines of a copy by the originals' ids; what a kill left of the last line does not count."""
     try:
         lines = (out / FILES_NAME).read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -113,7 +132,7 @@ def read_files(out: Path) -> dict[str, PackedFile]:
             file = PackedFile(*json.loads(line))
         except (ValueError, TypeError):
             continue
-        found[file.path] = file
+        found[file.source_id] = file
     return found
 
 
@@ -125,6 +144,21 @@ def write_files(out: Path, files: Iterable[PackedFile]) -> None:
     """
     with replacing(out / FILES_NAME) as stream:
         stream.writelines(file.line() for file in files)
+
+
+def append_files(out: Path, files: Iterable[PackedFile]) -> None:
+    """Add lines to those of a copy.
+
+    Raises:
+        StorageError: they cannot be written.
+    """
+    lines = b"".join(file.line() for file in files)
+    try:
+        with open(out / FILES_NAME, "ab", buffering=0) as stream:
+            while lines:
+                lines = lines[stream.write(lines) :]
+    except OSError as error:
+        raise storage_error(out / FILES_NAME, error) from error
 
 
 def write_packed(out: Path, packed: Packed) -> None:
