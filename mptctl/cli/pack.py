@@ -42,6 +42,17 @@ def pack(
         PackForm,
         typer.Option("--to", help="Folders of classes, or tar shards of 256 MiB as webdataset reads them."),
     ] = "folder",
+    kind: Annotated[
+        str, typer.Option("--source", metavar="NAME", help="What SOURCE is, where that is in doubt.")
+    ] = "",
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="ROLE=NAME",
+            help="Column that is the image, label, split or id; repeatable.",
+        ),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Copy the pictures of any source into folders of classes or tar shards, smaller if you like.
@@ -62,7 +73,12 @@ def pack(
     from mptctl.report.media.progress_bars import progress_bars
 
     request = PackRequest(
-        source=str(Path(source).expanduser().resolve()), to=to, short_side=short_side, quality=QUALITY
+        source=str(Path(source).expanduser().resolve()),
+        kind=kind,
+        columns=dict(each.split("=", 1) for each in column or ()),
+        to=to,
+        short_side=short_side,
+        quality=QUALITY,
     )
     try:
         with progress_bars() as progress:

@@ -27,9 +27,11 @@ from tests.faults.test_pictures import odd_pictures, pillow
 def pack_folder(
     folder: Path, out: Path, short_side: int | None = None, to: PackForm = "folder"
 ) -> PackReport:
-    return pack_pictures(
-        PackRequest(source=str(folder.resolve()), to=to, short_side=short_side, quality=QUALITY), out
+    """Pack a source of any kind."""
+    request = PackRequest(
+        source=str(folder.resolve()), kind="", to=to, short_side=short_side, quality=QUALITY
     )
+    return pack_pictures(request, out)
 
 
 def split_of(folder: Path, runs: Path) -> Split:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 # What the command imports, once for all children.
+from mptctl.data.packing import shard_writer
 from mptctl.data.packing.records import FILES_NAME, PackedFile, append_files
 from mptctl.errors import StorageError
 from tests.common import CommandLine
@@ -52,6 +53,42 @@ def test_row_31_a_copy_that_is_killed_at_every_step_ends_as_one_that_was_not(
     assert kills > 12
     assert run_forked(*words).returncode == 0
     assert whole(out) == copied
+
+
+def small_shards_and(before: Callable[[], None]) -> Callable[[], None]:
+    """For `before`: shards of a few pictures each."""
+
+    def both() -> None:
+        shard_writer.SHARD_BYTES = 40_000
+        before()
+
+    return both
+
+
+def test_row_31_shards_that_are_killed_at_every_step_end_as_those_that_were_not(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "shards"
+    words = ("pack", folder, out, "--to", "shards")
+    undisturbed = small_shards_and(lambda: None)
+    assert run_forked(*words, before=undisturbed).returncode == 0
+    wanted = whole(out)
+    assert len([name for name in wanted if name.endswith(".tar")]) > 4
+    shutil.rmtree(out)
+    kills = 0
+    for step in range(1, 90, 5):
+        code = run_forked(*words, before=small_shards_and(kill_at(step, out))).returncode
+        assert code in (0, -signal.SIGKILL)
+        kills += code != 0
+        for path, content in whole(out).items():
+            assert not path.endswith(".tar") or content == wanted[path]
+        if step % 3 == 0:
+            assert run_forked(*words, before=undisturbed).returncode == 0
+            assert whole(out) == wanted
+            shutil.rmtree(out)
+    assert kills > 6
+    assert run_forked(*words, before=undisturbed).returncode == 0
+    assert whole(out) == wanted
 
 
 def when(count: int, out: Path, signum: int) -> Callable[[], None]:

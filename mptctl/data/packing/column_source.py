@@ -229,13 +229,10 @@ def row_problems(names: Sequence[str], ids: Sequence[str], where: Callable[[int]
 
 
 def part_of_file(path: Path) -> str:
-    """The part that a name such as ``train-00000-of-00002`` says, else that of its folder; "" for neither."""
-    for name in (path.stem, path.parent.name):
-        words = "".join(c if c.isalpha() else " " for c in name.lower()).split()
-        parts = {PART_WORDS[word] for word in words if word in PART_WORDS}
-        if len(parts) == 1:
-            return parts.pop()
-    return ""
+    """The part that a name such as ``train-00000-of-00002`` says, else its folder; "" where neither does."""
+    words = "".join(c if c.isalpha() else " " for c in path.stem.lower()).split()
+    parts = {PART_WORDS[word] for word in words if word in PART_WORDS}
+    return parts.pop() if len(parts) == 1 else PART_WORDS.get(path.parent.name.lower(), "")
 
 
 def _refuse_unlike(files: Sequence[ColumnFile], columns: PictureColumns, named: Mapping[str, str]) -> None:

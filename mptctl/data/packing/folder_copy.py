@@ -1,4 +1,4 @@
-"""A copy as a folder of classes, with a table of what that cannot say: ids, further columns, order of classes."""
+"""A copy as a folder of classes, and a table of what that cannot say: ids, further columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from mptctl.errors import UsageError, some
 from mptctl.files import remove_partial_files, storage_error, write_atomically
 
 TABLE_NAME = "pictures.csv"
-_COLUMNS = ("path", "label", "split", "id")
 
 
 class FolderCopy(Copy):
@@ -70,16 +69,19 @@ class FolderCopy(Copy):
     def finish(self, files: Mapping[int, PackedFile]) -> None:
         """As `Copy.finish`: the table, and the order of the classes."""
         source = self.source
-        if source.further is None and not any(file.id for file in files.values()):
+        has_ids = any(file.id for file in files.values())
+        if source.further is None and not has_ids:
             return
         names = [] if source.further is None else source.further.column_names
+        own = ["path", "label", *(["split"] if any(source.parts) else ()), *(["id"] if has_ids else ())]
         text = io.StringIO()
         table = csv.writer(text, lineterminator="\n")
-        table.writerow([*_COLUMNS, *(f"source_{name}" if name in _COLUMNS else name for name in names)])
-        for row, file in sorted(files.items()):
+        table.writerow([*own, *(f"source_{name}" if name in own else name for name in names)])
+        for row, file in files.items():
+            known = {"path": file.path, "label": source.class_names[source.labels[row]]}
+            known |= {"split": source.parts[row], "id": file.source_id}
             further = further_of(source, row)
-            known = [file.path, source.class_names[source.labels[row]], source.parts[row], file.source_id]
-            table.writerow([*known, *(_cell(further.get(name)) for name in names)])
+            table.writerow([*(known[name] for name in own), *(_cell(further.get(name)) for name in names)])
         write_atomically(self.out / TABLE_NAME, text.getvalue().encode())
         write_classes(self.out, source)
 

@@ -19,7 +19,7 @@ from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import STANDARD
 from mptctl.data.packing.copy_form import Copy, Prepared
 from mptctl.data.packing.folder_copy import FolderCopy
-from mptctl.data.packing.folder_source import list_folder
+from mptctl.data.packing.places import PLACES, recognise
 from mptctl.data.packing.records import (
     How,
     PackedFile,
@@ -64,11 +64,11 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
 
     What an earlier call has done is kept where the original is what it was. Without a short side a picture is
     copied byte for byte. With one it is decoded and resized as for evaluation; JPEG and WebP are written as
-    JPEG at `QUALITY`, all others as PNG, without EXIF data, whose rotation no loader applies; smaller pictures
-    are never made larger.
+    JPEG at `QUALITY`, all others as PNG, without EXIF data, whose rotation no loader applies. Smaller
+    pictures are never made larger.
 
     Args:
-        request: the source, and the form of the copy.
+        request: the source, and the form of the copy; of kind "" where that is to be found out.
         out: the copy: a new folder, or one that an earlier call with the same request began.
         progress: told how many pictures are done.
 
@@ -81,8 +81,9 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     begin = time.monotonic()
     out = out.expanduser().resolve()
     _refuse_folders(request, out)
-    source = list_folder(Path(request.source))
-    request = request.model_copy(update={"digest": source.digest})
+    kind = request.kind or recognise(request.source)
+    source = PLACES[kind].open(request.source, request.columns)
+    request = request.model_copy(update={"kind": kind, "digest": source.digest})
     copy: Copy = ShardCopy(out, source) if request.to == "shards" else FolderCopy(out, source)
     with locked_folder(out):
         refuse_other(out, request)

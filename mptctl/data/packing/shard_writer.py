@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from mptctl.errors import StorageError
 from mptctl.files import replacing, write_atomically
@@ -51,6 +51,7 @@ class ShardWriter:
         self._folder, self._part, self._taken, self._tell_whole = folder, part, set(taken), tell_whole
         self._number = 0
         self._open = ExitStack()
+        self._stream: IO[bytes] = io.BytesIO()
         self._tar: tarfile.TarFile | None = None
         self._index: list[str] = []
         self._has_blanks = False  # a name with one would read as two in the index
@@ -87,7 +88,7 @@ class ShardWriter:
                 write_atomically(
                     (self._folder / name).with_suffix(".idx"), ("\n".join(index) + "\n").encode()
                 )
-            self._tell_whole(name, self._tar.offset)
+            self._tell_whole(name, self._stream.tell())
         self._taken.add(name)
         self._tar, self._index, self._has_blanks = None, [], False
 
@@ -102,8 +103,8 @@ class ShardWriter:
         while self._name() in self._taken:
             self._number += 1
         self._open = ExitStack()
-        stream = self._open.enter_context(replacing(self._folder / self._name()))
-        self._tar = tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT)
+        self._stream = self._open.enter_context(replacing(self._folder / self._name()))
+        self._tar = tarfile.TarFile(fileobj=self._stream, mode="w", format=tarfile.GNU_FORMAT)
         return self._tar
 
     def _name(self) -> str:

@@ -1,0 +1,57 @@
+"""The sources of `pack`, a row each: how a place is known to be one, and how it is listed."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from mptctl.data.packing.arrow_folder import is_arrow_folder, list_arrow
+from mptctl.data.packing.folder_source import list_folder
+from mptctl.data.packing.parquet_files import list_parquet
+from mptctl.data.packing.source import PackSource
+from mptctl.errors import DataError
+
+
+class Place(NamedTuple):
+    """A kind of source.
+
+    Attributes:
+        is_one: tells whether a place is of it.
+        open: lists its pictures, given the columns that a person named.
+    """
+
+    is_one: Callable[[str], bool]
+    open: Callable[[str, Mapping[str, str]], PackSource]
+
+
+def parquet_paths(place: str) -> list[Path]:
+    """Parquet files that a pattern names, or those in a folder, at any depth."""
+    pattern = f"{glob.escape(place)}/**/*.parquet" if os.path.isdir(place) else place
+    return [Path(path) for path in sorted(glob.glob(pattern, recursive=True)) if path.endswith(".parquet")]
+
+
+PLACES = {
+    "arrow": Place(
+        lambda place: is_arrow_folder(Path(place)), lambda place, named: list_arrow(Path(place), named)
+    ),
+    "parquet": Place(
+        lambda place: bool(parquet_paths(place)),
+        lambda place, named: list_parquet(parquet_paths(place), named),
+    ),
+    "imagefolder": Place(os.path.isdir, lambda place, named: list_folder(Path(place))),
+}
+
+
+def recognise(place: str) -> str:
+    """The name of the source that a place is.
+
+    Raises:
+        DataError: it is none.
+    """
+    for name, row in PLACES.items():
+        if row.is_one(place):
+            return name
+    raise DataError(f"{place}: not a folder; name the one with train/ and val/")
