@@ -113,7 +113,7 @@ def _own_ways(
     device = batch.images.device
     teachers = _Untrained(recipe, method, num_classes, device)
     student = _build_student(recipe, num_classes, device)
-    optimizer = build_optimizer(recipe.optim, student)
+    optimizer = build_optimizer(recipe.optim, student, recipe.model.arch)
 
     def alone() -> None:
         with autocast(device, recipe.runtime.precision):
@@ -146,7 +146,11 @@ def _lockstep(recipe: Recipe, method: Method, num_classes: int, teachers: Teache
     for _ in range(LOCKSTEP):
         model = _build_student(recipe, num_classes, batch.images.device)
         source = SharedTeachers(teachers, known)
-        steps.append(_our_step(recipe, model, build_optimizer(recipe.optim, model), method, source, batch))
+        steps.append(
+            _our_step(
+                recipe, model, build_optimizer(recipe.optim, model, recipe.model.arch), method, source, batch
+            )
+        )
 
     def step_of_each() -> None:
         known.clear()

@@ -154,7 +154,7 @@ def _training_step(
     student = Student(
         model=model,
         wrapped=model,
-        optimizer=build_optimizer(recipe.optim, model),
+        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
         method=build_method("no-treatment", num_old=num_classes),
         teachers=None,
         guard=NonFiniteGuard(model, device),

@@ -13,7 +13,7 @@ from mptctl.recipe import OptimRecipe
 from mptctl.training.parameter_groups import parameter_groups
 
 
-def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str = "") -> torch.optim.Optimizer:
+def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.optim.Optimizer:
     """Make the optimizer over what the model trains.
 
     The fused variants are used everywhere: they take a flag on the device that skips the update.

@@ -86,7 +86,7 @@ def test_pictures_in_memory_never_wait(digits: Split) -> None:
 @pytest.mark.parametrize("name", ["sgd", "adamw"])
 def test_from_the_first_step_that_is_not_finite_no_weight_moves(name: str) -> None:
     model = torch.nn.Linear(3, 2, device=DEVICE)
-    optimizer = build_optimizer(short_recipe(f"optim.name={name}").optim, model)
+    optimizer = build_optimizer(short_recipe(f"optim.name={name}").optim, model, "")
     guard = NonFiniteGuard(model, DEVICE)
     seen = []
     for factor in (1.0, float("nan"), 1.0):

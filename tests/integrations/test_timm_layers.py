@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe, OptimRecipe
+from mptctl.training.dry_run import dry_run
 from mptctl.training.parameter_groups import layer_numbers, parameter_groups
+from mptctl.training.request import RunRequest
+from tests.common import short_recipe
 
 timm = pytest.importorskip("timm", reason="timm is not installed (make test-integrations)")
 optim = pytest.importorskip("timm.optim", reason="timm is not installed (make test-integrations)")
@@ -64,3 +68,10 @@ def test_drop_path_reaches_timms_networks_and_is_refused_where_they_have_none() 
     assert max(rates) == pytest.approx(0.2)
     with pytest.raises(UsageError, match=r"model.drop_path: timm:vgg11 has no residual blocks"):
         network(arch="timm:vgg11", drop_path=0.2)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_a_dry_run_knows_the_layers_of_timms_networks(name: str, digits: Split) -> None:
+    keys = ("data.image_size=32", f"model.arch=timm:{name}", "optim.layer_decay=0.75", "optim.head_lr=0.1")
+    plan = dry_run(RunRequest(short_recipe(*keys), digits, digits.run_root / "new"))
+    assert plan.estimate.step_seconds > 0

@@ -103,7 +103,7 @@ def loss_of_a_step(recipe: Recipe, model: torch.nn.Module, known: int, num_old: 
     student = Student(
         model=model,
         wrapped=model,
-        optimizer=build_optimizer(recipe.optim, model),
+        optimizer=build_optimizer(recipe.optim, model, recipe.model.arch),
         method=method,
         teachers=RandomTeachers({Role.OLD: num_old, Role.REF: known}),
         guard=NonFiniteGuard(model, torch.device("cpu")),

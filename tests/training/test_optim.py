@@ -53,7 +53,7 @@ def test_warm_up_rises_linearly_and_then_hands_over() -> None:
 def test_a_flag_skips_the_update_and_nothing_else_does(name: str) -> None:
     torch.manual_seed(0)
     model = nn.Linear(3, 2)
-    optimizer = build_optimizer(recipe(name=name, lr=0.1), model)
+    optimizer = build_optimizer(recipe(name=name, lr=0.1), model, "")
 
     def step(found: float) -> None:
         model(torch.ones(1, 3)).sum().backward()
@@ -74,7 +74,7 @@ def test_a_flag_skips_the_update_and_nothing_else_does(name: str) -> None:
 def test_sgd_by_hand() -> None:
     model = nn.Linear(1, 1, bias=False)
     model.weight.data.fill_(2.0)
-    optimizer = build_optimizer(recipe(lr=0.1, momentum=0.5, weight_decay=0.25), model)
+    optimizer = build_optimizer(recipe(lr=0.1, momentum=0.5, weight_decay=0.25), model, "")
     for _ in range(2):
         model(torch.ones(1, 1)).sum().backward()
         optimizer.step()
@@ -86,7 +86,7 @@ def test_sgd_by_hand() -> None:
 def test_what_is_not_trained_is_not_in_the_optimizer() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[0].requires_grad_(False)
-    assert len(build_optimizer(recipe(), model).param_groups[0]["params"]) == 2
+    assert len(build_optimizer(recipe(), model, "").param_groups[0]["params"]) == 2
 
 
 @pytest.mark.parametrize("nesterov", [False, True])
@@ -94,7 +94,7 @@ def test_nesterov_looks_ahead_by_hand(nesterov: bool) -> None:
     model = nn.Linear(1, 1, bias=False)
     model.weight.data.fill_(2.0)
     keys = {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.0, "nesterov": nesterov}
-    optimizer = build_optimizer(recipe(**keys), model)
+    optimizer = build_optimizer(recipe(**keys), model, "")
     weight, velocity = 2.0, 0.0
     for _ in range(3):
         model(torch.ones(1, 1)).square().sum().backward()
@@ -111,7 +111,7 @@ def test_adam_takes_its_decay_into_the_gradient() -> None:
     for gradient, moved in ((1.0, 1.9), (-1.0, 2.1)):
         model = nn.Linear(1, 1, bias=False)
         model.weight.data.fill_(2.0)
-        optimizer = build_optimizer(recipe(name="adam", lr=0.1, weight_decay=0.25), model)
+        optimizer = build_optimizer(recipe(name="adam", lr=0.1, weight_decay=0.25), model, "")
         (gradient * model(torch.ones(1, 1)).sum()).backward()
         optimizer.step()
         assert model.weight.item() == pytest.approx(moved, rel=1e-6)
@@ -135,7 +135,7 @@ def test_the_rate_is_scaled_to_the_batch_on_request(keys: dict[str, object], hei
     rates = [learning_rate(scaled, step, 4, 24) for step in (0, 4, 14)]
     assert rates == pytest.approx([height / 4, height, height / 2])
     model = nn.Linear(1, 1)
-    assert build_optimizer(scaled, model).param_groups[0]["lr"] == pytest.approx(height)
+    assert build_optimizer(scaled, model, "").param_groups[0]["lr"] == pytest.approx(height)
 
 
 def test_a_run_shows_the_rate_that_it_trains_with_and_goes_on_with_it(run: Train, digits: Split) -> None:
@@ -166,7 +166,7 @@ def test_a_step_is_that_of_contiguous_weights_however_weights_and_gradients_lie_
     def trained(weights: torch.memory_format) -> tuple[nn.Conv2d, torch.optim.Optimizer]:
         torch.manual_seed(0)
         layer = nn.Conv2d(6, 8, 3).to(memory_format=weights)
-        optimizer = build_optimizer(recipe(name=name, lr=0.1, nesterov=True, weight_decay=0.01), layer)
+        optimizer = build_optimizer(recipe(name=name, lr=0.1, nesterov=True, weight_decay=0.01), layer, "")
         for _ in range(3):
             drawn = torch.randn(8, 6, 3, 3)
             layer.weight.grad = drawn.contiguous(memory_format=gradients if weights == last else weights)
@@ -185,7 +185,7 @@ def test_a_step_is_that_of_contiguous_weights_however_weights_and_gradients_lie_
 
 def test_weights_are_as_they_were_where_a_step_fails() -> None:
     layer = nn.Conv2d(2, 3, 3).to(memory_format=torch.channels_last)
-    optimizer = build_optimizer(recipe(lr=0.1), layer)
+    optimizer = build_optimizer(recipe(lr=0.1), layer, "")
     layer(torch.randn(1, 2, 3, 3)).sum().backward()
 
     def fail() -> None:

@@ -93,7 +93,7 @@ def test_a_step_goes_as_far_as_the_layers_rate_says() -> None:
 def test_without_these_keys_the_optimizer_has_one_group_and_no_factor() -> None:
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     model[0].weight.requires_grad_(False)
-    (group,) = build_optimizer(recipe(), model).param_groups
+    (group,) = build_optimizer(recipe(), model, "").param_groups
     assert [id(weight) for weight in group["params"]] == [
         id(p) for p in model.parameters() if p.requires_grad
     ]

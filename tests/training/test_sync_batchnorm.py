@@ -152,7 +152,7 @@ def test_ten_steps_at_a_high_rate_are_those_of_one_worker_in_double_precision(tm
         student = Student(
             model=model,
             wrapped=group.wrap(model, CPU),
-            optimizer=build_optimizer(optim, model),
+            optimizer=build_optimizer(optim, model, ""),
             method=build_method("no-treatment", num_old=10),
             teachers=None,
             guard=NonFiniteGuard(model, CPU),
