@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mptctl.bench.evaluate import EvaluateBench
     from mptctl.bench.kernel import KernelBench
     from mptctl.bench.loader import LoaderBench
-    from mptctl.bench.loader_parts import LoaderParts
+    from mptctl.bench.loader_parts import LoaderParts, PartName
     from mptctl.bench.step import StepBench, StepRatios
 
 # Shorter sides of files in those of what the model sees, above which a smaller copy is worth naming: at 256
@@ -40,7 +40,10 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
         parts: what was measured.
         image_size: side of the square that the model sees, in pixels.
     """
-    words = {"read": "reading", "decode": "decoding", "resize": "resizing", "copy": "copying"}
+    words: dict[PartName, str] = {
+        "read": "reading", "decode": "decoding", "resize": "resizing", "transform": "transforming",
+        "copy": "copying",
+    }  # fmt: skip
     rates = ", ".join(f"{words[name]} {rate:,.0f}" for name, rate in parts.images_per_s.items())
     slowest = parts.images_per_s[parts.bound]
     if parts.disk is not None and parts.disk < slowest:
@@ -51,7 +54,7 @@ def bound_sentence(parts: LoaderParts, image_size: int) -> str:
     else:
         said = f"The threaded loader is bound by {words[parts.bound]}"
     line = f"{said}; images/s of each part alone: {rates}"
-    helps = parts.bound != "copy" and parts.short_side > _LARGE * image_size
+    helps = parts.bound not in ("transform", "copy") and parts.short_side > _LARGE * image_size
     return f"{line}. Smaller files come faster: mptctl pack." if helps else f"{line}."
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from mptctl.bench.loader_parts import PARTS, LoaderParts, PartsRunner
+from mptctl.bench.loader_parts import LoaderParts, PartsRunner
 from mptctl.bench.runners import (
     DATALOADERS,
     LEAST_BATCHES,
     LEAST_RESIDENT_BATCHES,
+    MEMORY_DATALOADERS,
     ROWS,
     LoaderRunner,
     Say,
@@ -33,6 +34,7 @@ from mptctl.files import Model, scratch_folder
 from mptctl.machine.facts import Machine, this_machine, usable_cores
 from mptctl.recipe import Recipe
 
+IN_MEMORY = {kind.name for kind in LOADERS if kind.in_memory}
 _HW_LOADS = (0.1, 0.3, 0.5, 0.65, 0.75)  # DALI's best lies between 0.1 and 0.75, depending on threads
 
 
@@ -117,7 +119,7 @@ def bench_loader(
                     measured[runner.name].append(round(rate, 1))
                     say(f"run {turn + 1} of {repeats}: {runner.name} {rate:,.0f} images/s")
                 if parts is not None:
-                    parts.run(seconds / len(PARTS))
+                    parts.run(seconds)
             tuned = _tune(recipe, split, device, scratch, seconds, say) if tune else None
         finally:
             for runner in runners:
@@ -179,8 +181,11 @@ def fastest(rates: dict[str, float], same_work: bool) -> str | None:
 
 def verdict(rates: dict[str, float], same_work: bool) -> str:
     """The verdict in one line; ``same_work``: pictures from memory are augmented as the others are."""
-    theirs = {name: rate for name, rate in rates.items() if name in DATALOADERS}
     best = fastest(rates, same_work)
+    # Where both have pictures in memory, that is the fair pair.
+    in_memory = best in IN_MEMORY and any(name in MEMORY_DATALOADERS for name in rates)
+    rivals = MEMORY_DATALOADERS if in_memory else DATALOADERS
+    theirs = {name: rate for name, rate in rates.items() if name in rivals}
     if best is None:
         return "no loader of ours was measured"
     line = f"{best} brings {rates[best]:,.0f} images/s"

@@ -6,6 +6,7 @@ import itertools
 import os
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from mptctl.data.manifest import TRAIN, Manifest
+from mptctl.data.operations import operate
 from mptctl.data.pictures import Normalisation, augment, decode, single_threaded
 from mptctl.data.plan import EpochPlan
 from mptctl.files import Model
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
 
-PartName = Literal["read", "decode", "resize", "copy"]
-PARTS: tuple[PartName, ...] = ("read", "decode", "resize", "copy")
+PartName = Literal["read", "decode", "resize", "transform", "copy"]
 # Pictures that are read in turn, and of them those that are held decoded: 64 of 12 megapixels take 2.3 GB.
 _READ, _HELD = 512, 64
 
@@ -35,8 +36,9 @@ class LoaderParts(Model):
     threads: int = Field(description="threads that do all parts")
     images_per_s: dict[PartName, float] = Field(
         description="by part, medians over the runs: opening and reading files, from the system's cache "
-        "where they are in it; decoding whole pictures; cutting, resizing and mirroring them; copying them, "
-        "normalised, into a batch on the device"
+        "where they are in it; decoding whole pictures; cutting, resizing and mirroring them; the recipe's "
+        "transforms, where it has some and pictures stay on the CPU; copying them, normalised, into a batch "
+        "on the device"
     )
     disk: float | None = Field(
         description="images/s of reading files that the system's cache does not hold; null where it cannot "
@@ -63,7 +65,9 @@ class PartsRunner:
         self._rows = _spread(rows, _READ)
         held = _spread(self._rows, _HELD)
         self._kinds = manifest.kinds[held].tolist()
-        self._views = EpochPlan(0, data).views(0, held, manifest.heights[held], manifest.widths[held])
+        plan = EpochPlan(0, data)
+        self._views = plan.views(0, held, manifest.heights[held], manifest.widths[held])
+        self._transforms = plan.transforms(0, held) if device.type == "cpu" else None
         self._bytes = [manifest.read(row) for row in held.tolist()]
         self._pictures = [self._decode(i) for i in range(len(held))]
         self._cut = [self._resize(i) for i in range(len(held))]
@@ -75,11 +79,12 @@ class PartsRunner:
         self._normalise = Normalisation(data, device)
         shorter = np.minimum(manifest.heights[rows], manifest.widths[rows])
         self._short_side = int(np.median(shorter))
-        self._rates: dict[PartName, list[float]] = {name: [] for name in PARTS}
+        self._rates: defaultdict[PartName, list[float]] = defaultdict(list)
         self._disk: list[float] = []
 
     def run(self, seconds: float) -> None:
-        """Measure each part for so long, and the disk for one pass over the files."""
+        """Measure each part for a quarter of that, and the disk for one pass over the files."""
+        seconds /= 4
         files, held = len(self._rows), len(self._bytes)
         with ThreadPoolExecutor(self.threads, initializer=single_threaded) as pool:
             if self._leave_cache():
@@ -89,6 +94,8 @@ class PartsRunner:
             self._rates["read"].append(self._rate(pool, self._read, files, seconds))
             self._rates["decode"].append(self._rate(pool, self._decode, held, seconds))
             self._rates["resize"].append(self._rate(pool, self._resize, held, seconds))
+            if self._transforms is not None:
+                self._rates["transform"].append(self._rate(pool, self._transform, held, seconds))
             copied = self._rate(pool, self._copy, held, seconds)
         if self._device.type != "cpu":
             copied = min(copied, self._to_device(seconds))
@@ -131,6 +138,10 @@ class PartsRunner:
 
     def _resize(self, place: int) -> torch.Tensor:
         return augment(self._pictures[place], self._data, self._views, place)
+
+    def _transform(self, place: int) -> torch.Tensor:
+        assert self._transforms is not None
+        return operate(self._cut[place][None], self._transforms[place : place + 1])
 
     def _copy(self, place: int) -> None:
         """Copy a picture into the batch; on the CPU normalised, for a device as bytes."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
@@ -13,8 +16,10 @@ from torchcodec.decoders import decode_image  # type: ignore[attr-defined]
 from torchvision.transforms import v2
 
 from mptctl.data.loading.part import LoadPlan
+from mptctl.data.loading.resident import resident_pictures
 from mptctl.machine.facts import usable_cores
 from mptctl.recipe import DataRecipe
+from mptctl.recipe.transforms import AutoAugment, Grayscale, RandAugment, RandomErasing, Step, TrivialAugment
 
 Reader = Literal["torchcodec", "pil"]
 
@@ -43,32 +48,85 @@ class PictureFiles(Dataset[tuple[Tensor, int]]):
         return self.transform(decode_image(self.paths[row], mode="RGB")), self.labels[row]
 
 
+class PicturesInMemory(Dataset[tuple[Tensor, int]]):
+    """Decoded pictures with torchvision's transforms: (n, S, S, 3) uint8, see `PictureFiles`."""
+
+    def __init__(
+        self, pictures: NDArray[np.uint8], labels: Sequence[int], data: DataRecipe, reader: Reader
+    ) -> None:
+        self.pictures, self.labels, self.reader = pictures, list(labels), reader
+        self.transform = user_transform(data, reader)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, int]:
+        picture = self.pictures[row]
+        if self.reader == "pil":
+            return self.transform(Image.fromarray(picture)), self.labels[row]
+        return self.transform(torch.from_numpy(picture).permute(2, 0, 1)), self.labels[row]
+
+
 def user_transform(data: DataRecipe, reader: Reader) -> Callable[[Any], Tensor]:
     """torchvision's transforms for a recipe's training pictures."""
     steps: list[Any] = []
+    how = {"interpolation": v2.InterpolationMode(data.interpolation), "antialias": True}
     if data.augment == "random-resized-crop":
-        steps.append(
-            v2.RandomResizedCrop(data.image_size, scale=data.scale, ratio=data.ratio, antialias=True)
-        )
+        steps.append(v2.RandomResizedCrop(data.image_size, scale=data.scale, ratio=data.ratio, **how))
     else:
-        steps += [v2.Resize(data.image_size, antialias=True), v2.CenterCrop(data.image_size)]
+        steps += [v2.Resize(data.image_size, **how), v2.CenterCrop(data.image_size)]
         if data.augment == "pad-crop":
             steps.append(v2.RandomCrop(data.image_size, padding=data.padding))
     if data.flip:
         steps.append(v2.RandomHorizontalFlip())
+    pixels = [step for step in data.transforms if not isinstance(step, RandomErasing)]
+    steps += map(_users_step, pixels)
     if reader == "pil":
         steps.append(v2.PILToTensor())
     steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(data.mean, data.std)]
+    steps += [_users_step(step) for step in data.transforms if isinstance(step, RandomErasing)]
     transform: Callable[[Any], Tensor] = v2.Compose(steps)
     return transform
 
 
-def dataloader_stream(plan: LoadPlan, reader: Reader, workers: int) -> Iterator[Tensor]:
-    """Endless batches of a DataLoader whose workers stay; the first ones include their start."""
-    manifest, rows = plan.split.manifest, plan.indices.tolist()
-    dataset = PictureFiles(
-        [manifest.file(i) for i in rows], plan.split.labels[plan.indices].tolist(), plan.data, reader
-    )
+def _users_step(step: Step) -> Any:
+    """torchvision's own transform for a step of a recipe."""
+    settings = step.model_dump(exclude={"name"})
+    if "interpolation" in settings:
+        settings["interpolation"] = v2.InterpolationMode(settings["interpolation"])
+    match step:
+        case RandAugment():
+            return v2.RandAugment(**settings)
+        case TrivialAugment():
+            return v2.TrivialAugmentWide(**settings)
+        case AutoAugment():
+            return v2.AutoAugment(**settings | {"policy": v2.AutoAugmentPolicy(step.policy)})
+        case Grayscale():
+            return v2.RandomGrayscale(**settings)
+        case RandomErasing():
+            return v2.RandomErasing(**settings | {"value": "random" if step.value is None else step.value})
+    p = settings.pop("p")
+    kinds = {"color-jitter": v2.ColorJitter, "gaussian-blur": v2.GaussianBlur, "rotation": v2.RandomRotation}
+    return v2.RandomApply([kinds[step.name](**settings)], p)
+
+
+def dataloader_stream(
+    plan: LoadPlan, reader: Reader, workers: int, cache_dir: Path | None
+) -> Iterator[Tensor]:
+    """Endless batches of a DataLoader whose workers stay; the first ones include their start.
+
+    Args:
+        plan: which pictures, and how they are augmented.
+        reader: ``torchcodec`` for tensors, ``pil`` for pictures of Pillow.
+        workers: processes.
+        cache_dir: folder for decoded pictures, where they come from memory; None: they come from their files.
+    """
+    manifest, labels = plan.split.manifest, plan.split.labels[plan.indices].tolist()
+    dataset: Dataset[tuple[Tensor, int]]
+    if cache_dir is not None:
+        dataset = PicturesInMemory(resident_pictures(plan, cache_dir), labels, plan.data, reader)
+    else:
+        dataset = PictureFiles([manifest.file(i) for i in plan.indices.tolist()], labels, plan.data, reader)
     # Spawned, because a fork of a process in which DALI runs threads can hang.
     loader = DataLoader(
         dataset,

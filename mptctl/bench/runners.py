@@ -29,8 +29,10 @@ from mptctl.models.networks import build_model
 from mptctl.recipe import Recipe
 
 OURS = tuple(kind.name for kind in LOADERS)
+# DataLoaders that decode files, and with pictures in memory, as the resident loader has them.
 DATALOADERS = ("dataloader-torchcodec", "dataloader-pil")
-ROWS = (*OURS, "readers-file", *DATALOADERS, "synthetic")
+MEMORY_DATALOADERS = ("dataloader-memory", "dataloader-memory-pil")
+ROWS = (*OURS, "readers-file", *DATALOADERS, *MEMORY_DATALOADERS, "synthetic")
 # A run has to see every loader in its stride, as ImageNet's 10,000 batches do: each epoch begins with an
 # empty queue, and a few hundred pictures would measure that.
 LEAST_BATCHES = 200
@@ -113,6 +115,14 @@ def make_runners(
                 runners.append(found)
         elif name == "readers-file" and not has_package("nvidia.dali"):
             skipped[name] = "DALI is not installed"
+        elif name == "readers-file" and (recipe.data.transforms or recipe.data.interpolation != "bilinear"):
+            skipped[name] = "does not do data.transforms, and resizes bilinear"
+        elif name in MEMORY_DATALOADERS and not recipe.data.transforms:
+            skipped[name] = "is measured beside data.transforms"
+        elif name in MEMORY_DATALOADERS:
+            in_memory = recipe.data.model_copy(update={"augment": "pad-crop"})
+            plan = LoadPlan(short_split, in_memory, "train", recipe.optim.batch_size, 0, True, device)
+            runners.append(_best_dataloader(name, plan, say, scratch))
         else:
             data = recipe.data
             plan = LoadPlan(split, data, "train", recipe.optim.batch_size, 0, True, device)
@@ -145,14 +155,14 @@ def _our_runner(
     return LoaderRunner(kind.name, start, data.threads or usable_cores(), augment, data.prefetch)
 
 
-def _best_dataloader(name: str, plan: LoadPlan, say: Say) -> LoaderRunner:
+def _best_dataloader(name: str, plan: LoadPlan, say: Say, cache_dir: Path | None = None) -> LoaderRunner:
     """The DataLoader with the number of workers that is fastest here; those keep running."""
-    reader: Reader = "torchcodec" if name == "dataloader-torchcodec" else "pil"
+    reader: Reader = "pil" if name.endswith("pil") else "torchcodec"
     cores = usable_cores()
     best: LoaderRunner | None = None
     best_rate = 0.0
     for workers in sorted({count for count in (1, 2, 4, 8, 16, cores) if count <= cores}):
-        start = partial(dataloader_stream, plan, reader, workers)
+        start = partial(dataloader_stream, plan, reader, workers, cache_dir)
         ahead = 2 * workers  # torch's default prefetch_factor
         runner = LoaderRunner(name, start, workers, plan.data.augment, ahead)
         rate = runner.run(1.0, plan.device)

@@ -5,15 +5,12 @@ All loaders call the two functions here, so that a picture is the same whichever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from mptctl.data.drawing import OPERATIONS, Erasures, Operations, Transforms
+from mptctl.data.drawing import OPERATIONS, Operations, Transforms
+from mptctl.data.pixel_functions import operation_on_cpu, torchvisions_operations
 
 
 def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
@@ -33,22 +30,30 @@ def operate(pictures: Tensor, transforms: Transforms) -> Tensor:
         return pictures
     images = pictures.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
     for operations in transforms.operations:
-        for rows, name, amount in _groups(operations, images.device):
-            images[rows] = _operations()[name](images[rows], amount, operations.step)
+        if images.device.type == "cpu":
+            for row in np.flatnonzero(operations.kinds).tolist():  # all but Identity, the first
+                sooner = operation_on_cpu(OPERATIONS[operations.kinds[row]])
+                images[row] = sooner(images[row], float(operations.amounts[row]), operations.step)
+        else:
+            operate_in_groups(images, operations)
     return images.permute(0, 2, 3, 1)
 
 
-def _groups(operations: Operations, device: torch.device) -> Iterator[tuple[int | Tensor, str, float]]:
-    """Rows that are done together, with the name and amount of their operation."""
+def operate_in_groups(images: Tensor, operations: Operations) -> None:
+    """Do one operation on each picture, in place; together on those that share it and its amount.
+
+    Args:
+        images: (n, 3, S, S) uint8, on any device.
+        operations: (n,).
+    """
     kinds, amounts = operations.kinds, operations.amounts
-    if device.type == "cpu":
-        for row in np.flatnonzero(kinds).tolist():  # all but Identity, the first
-            yield row, OPERATIONS[kinds[row]], float(amounts[row])
-        return
     for kind, amount in sorted(set(zip(kinds.tolist(), amounts.tolist(), strict=True))):
-        if kind:
-            rows = torch.from_numpy(np.flatnonzero((kinds == kind) & (amounts == amount)))
-            yield rows.pin_memory().to(device, non_blocking=True), OPERATIONS[kind], amount
+        if OPERATIONS[kind] == "Identity":
+            continue
+        rows = torch.from_numpy(np.flatnonzero((kinds == kind) & (amounts == amount)))
+        if images.device.type == "cuda":
+            rows = rows.pin_memory().to(images.device, non_blocking=True)
+        images[rows] = torchvisions_operations()[OPERATIONS[kind]](images[rows], amount, operations.step)
 
 
 def erase(pictures: Tensor, transforms: Transforms) -> None:
@@ -62,71 +67,11 @@ def erase(pictures: Tensor, transforms: Transforms) -> None:
         for row in np.flatnonzero(erasures.boxes[:, 2]).tolist():
             top, left, height, width = erasures.boxes[row].tolist()
             window = pictures[row, top : top + height, left : left + width]
-            window.copy_(_filling(erasures, row, height, width))
-
-
-def _filling(erasures: Erasures, row: int, height: int, width: int) -> Tensor:
-    """(1,), (3,) or (height, width, 3) values of a rectangle."""
-    value = erasures.step.value
-    if value is not None:
-        return torch.tensor(value if isinstance(value, Sequence) else [value], dtype=torch.float32)
-    noise = np.random.Generator(np.random.Philox(int(erasures.keys[row])))
-    return torch.from_numpy(noise.standard_normal((height, width, 3), dtype=np.float32))
-
-
-# One operation on (..., 3, S, S) uint8, by an amount, with the settings of its step.
-_Operation = Callable[[Tensor, float, Any], Tensor]
-
-
-@cache
-def _operations() -> dict[str, _Operation]:
-    """torchvision's functions, called as its transforms call them."""
-    from torchvision.transforms.v2 import functional as vision
-
-    def rotate(image: Tensor, degrees: float, step: Any) -> Tensor:
-        turned: Tensor = vision.rotate(image, degrees, **_reading(step))
-        return turned
-
-    def shear(horizontal: bool) -> _Operation:
-        def sheared(image: Tensor, degrees: float, step: Any) -> Tensor:
-            angles = [degrees, 0.0] if horizontal else [0.0, degrees]
-            moved: Tensor = vision.affine(image, 0.0, [0, 0], 1.0, angles, center=[0, 0], **_reading(step))
-            return moved
-
-        return sheared
-
-    def translate(horizontal: bool) -> _Operation:
-        def translated(image: Tensor, pixels: float, step: Any) -> Tensor:
-            shift = [int(pixels), 0] if horizontal else [0, int(pixels)]
-            moved: Tensor = vision.affine(image, 0.0, shift, 1.0, [0.0, 0.0], **_reading(step))
-            return moved
-
-        return translated
-
-    return {
-        "ShearX": shear(horizontal=True),
-        "ShearY": shear(horizontal=False),
-        "TranslateX": translate(horizontal=True),
-        "TranslateY": translate(horizontal=False),
-        "Rotate": rotate,
-        "Brightness": lambda image, factor, step: vision.adjust_brightness(image, factor),
-        "Color": lambda image, factor, step: vision.adjust_saturation(image, factor),
-        "Contrast": lambda image, factor, step: vision.adjust_contrast(image, factor),
-        "Sharpness": lambda image, factor, step: vision.adjust_sharpness(image, factor),
-        "Posterize": lambda image, bits, step: vision.posterize(image, int(bits)),
-        "Solarize": lambda image, level, step: vision.solarize(image, level),
-        "AutoContrast": lambda image, amount, step: vision.autocontrast(image),
-        "Equalize": lambda image, amount, step: vision.equalize(image),
-        "Invert": lambda image, amount, step: vision.invert(image),
-        "Hue": lambda image, turn, step: vision.adjust_hue(image, turn),
-        "Grayscale": lambda image, amount, step: vision.rgb_to_grayscale(image, num_output_channels=3),
-        "Blur": lambda image, sigma, step: vision.gaussian_blur(image, [step.kernel_size] * 2, [sigma] * 2),
-    }
-
-
-def _reading(step: Any) -> dict[str, Any]:
-    """How moved pixels are read, and what lies beyond the edge."""
-    from torchvision.transforms.v2 import InterpolationMode
-
-    fill = list(step.fill) if isinstance(step.fill, tuple) else step.fill
-    return {"interpolation": InterpolationMode(step.interpolation), "fill": fill}
+            value = erasures.step.value
+            if value is None:
+                noise = np.random.Generator(np.random.Philox(int(erasures.keys[row])))
+                normal = noise.standard_normal((height, width, 3), dtype=np.float32)
+                window.copy_(torch.from_numpy(normal))
+                continue
+            for channel, level in enumerate(value if isinstance(value, tuple) else (value,) * 3):
+                window[..., channel] = level

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from mptctl.bench.loader import LoaderBench, bench_loader, verdict
-from mptctl.bench.opponents import PictureFiles
+from mptctl.bench.opponents import PictureFiles, PicturesInMemory
 from mptctl.bench.runners import ROWS
 from mptctl.cli.app import main
 from mptctl.data.loading.choose import LOADERS
@@ -43,7 +43,9 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
     pictures: Path, augment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
-    rows = ROWS if augment == "pad-crop" else tuple(name for name in ROWS if "dataloader" not in name)
+    rows: tuple[str, ...] = (
+        ROWS if augment == "pad-crop" else tuple(name for name in ROWS if "dataloader" not in name)
+    )
     said: list[str] = []
     found = bench_loader(
         load_recipe("imagenet", [*SMALL, f"data.augment={augment}"]),
@@ -55,7 +57,9 @@ def test_every_row_is_measured_or_skipped_with_a_reason(
         say=said.append,
     )
     assert {row.name for row in found.rows} | set(found.skipped) == set(rows)
-    assert found.skipped == {"dali-mixed": "no CUDA device"}
+    assert found.skipped == {"dali-mixed": "no CUDA device"} | {
+        name: "is measured beside data.transforms" for name in rows if "memory" in name
+    }
     assert all(len(row.runs) == 2 and row.images_per_s > 0 for row in found.rows)
     assert found.pictures == 24
     assert found.verdict
@@ -80,6 +84,50 @@ def test_the_parts_of_the_threaded_loader_are_measured_one_by_one(pictures: Path
     assert (parts.threads, parts.short_side) == (1, 50)
     assert parts.disk is not None
     assert LoaderBench.model_validate_json(found.model_dump_json()) == found
+
+
+def test_with_transforms_their_speed_is_a_part_and_torchvisions_own_stand_beside(
+    pictures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mptctl.bench.runners.usable_cores", lambda: 1)
+    found = bench_loader(
+        load_recipe("imagenet", [*SMALL, "data.transforms=[rand-augment]"]),
+        data_root=pictures,
+        rows=("resident", "threaded", "readers-file"),
+        repeats=1,
+        seconds=0.1,
+        device=torch.device("cpu"),
+    )
+    assert found.parts is not None
+    assert list(found.parts.images_per_s) == ["read", "decode", "resize", "transform", "copy"]
+    assert found.skipped == {"readers-file": "does not do data.transforms, and resizes bilinear"}
+
+
+def test_the_opponents_transforms_are_those_of_the_recipe(pictures: Path) -> None:
+    steps = [
+        {"name": "color-jitter", "brightness": 0.2, "p": 0.5},
+        {"name": "rand-augment", "magnitude": 5, "interpolation": "bilinear"},
+        {"name": "trivial-augment", "fill": [1, 2, 3]},
+        {"name": "auto-augment"},
+        {"name": "grayscale", "p": 1},
+        {"name": "gaussian-blur", "kernel_size": 3},
+        {"name": "rotation", "degrees": 5},
+        {"name": "random-erasing", "p": 1, "value": "random"},
+    ]
+    data = DataRecipe.model_validate({"image_size": 24, "transforms": steps, "interpolation": "bicubic"})
+    files = sorted(str(path) for path in pictures.glob("train/*/*"))[:3]
+    for reader in ("torchcodec", "pil"):
+        dataset = PictureFiles(files, [0, 0, 0], data, reader)  # type: ignore[arg-type]
+        names = [type(step).__name__ for step in dataset.transform.transforms]  # type: ignore[attr-defined]
+        assert names[-1] == "RandomErasing"
+        assert [name for name in names if "Augment" in name] == [
+            "RandAugment",
+            "TrivialAugmentWide",
+            "AutoAugment",
+        ]
+        assert dataset[0][0].shape == (3, 24, 24)
+    decoded = np.zeros((3, 24, 24, 3), dtype=np.uint8)
+    assert PicturesInMemory(decoded, [0, 0, 0], data, "pil")[2][0].shape == (3, 24, 24)
 
 
 def test_large_files_are_bound_by_decoding(tmp_path: Path) -> None:

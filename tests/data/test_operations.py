@@ -12,12 +12,15 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as vision
 
 from mptctl.data.drawing import OPERATIONS, Erasures, Operations, Transforms, amounts_of
-from mptctl.data.operations import erase, operate
+from mptctl.data.operations import erase, operate, operate_in_groups
+from mptctl.data.plan import EpochPlan
+from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import STEPS, RandomErasing, TrivialAugment
 from tests.common import smooth_picture
 
 
 def pictures(count: int, size: int) -> Tensor:
+    """Pictures with edges and slopes."""
     return torch.from_numpy(np.stack([np.asarray(smooth_picture(size, size, seed)) for seed in range(count)]))
 
 
@@ -32,7 +35,10 @@ def done(step: Any, name: str, amount: float, given: Tensor) -> Tensor:
 )
 @pytest.mark.parametrize("name", OPERATIONS[1:15])
 def test_an_operation_of_a_space_makes_torchvisions_pixels(name: str, how: dict[str, Any]) -> None:
-    given = pictures(3, 33)
+    noise = np.random.default_rng(0).integers(0, 256, (33, 33, 3), dtype=np.uint8)
+    two_levels, dark = (noise > 99) * np.uint8(200), noise // 128
+    more = torch.from_numpy(np.stack([noise, two_levels, dark, np.full_like(noise, 77)]))
+    given = torch.cat([pictures(2, 33), more])
     step = TrivialAugment.model_validate(how)
     theirs = v2.TrivialAugmentWide(**how)
     maker, signed = v2.AutoAugment._AUGMENTATION_SPACE[name]
@@ -64,6 +70,18 @@ def test_other_operations_make_torchvisions_pixels() -> None:
     assert torch.equal(done(blur, "Blur", 1.3, given), vision.gaussian_blur(first, [5, 5], [1.3, 1.3]))
     turn = STEPS["rotation"].model_validate({"degrees": 40})
     assert torch.equal(done(turn, "Rotate", -33.3, given), vision.rotate(first, -33.3, fill=0))
+
+
+def test_pictures_that_share_an_operation_are_done_together_as_each_by_itself() -> None:
+    """The way of a GPU, on a CPU."""
+    given = pictures(60, 24)
+    data = DataRecipe.model_validate({"image_size": 24, "transforms": ["trivial-augment", "auto-augment"]})
+    drawn = EpochPlan(0, data).transforms(0, np.arange(60))
+    assert drawn is not None
+    together = given.permute(0, 3, 1, 2).contiguous()
+    for operations in drawn.operations:
+        operate_in_groups(together, operations)
+    assert torch.equal(together.permute(0, 2, 3, 1), operate(given, drawn))
 
 
 def test_operations_follow_one_another_and_leave_what_they_were_given() -> None:
