@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
 from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
+from mptctl.recipe.timm_pictures import keys_of_network
 from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
 
 # Presets that a split's source stands for when no recipe is named.
@@ -61,7 +62,8 @@ def load_recipe(
 ) -> Recipe:
     """Read a preset or a file, apply overrides, and validate the whole.
 
-    Of a picture size that is changed alone, the size before the centre crop follows in proportion.
+    Of a picture size that is changed alone, the size before the centre crop follows in proportion. The config
+    of a network of timm stands over a preset, and under what a file and the overrides say.
 
     Args:
         name_or_file: a preset's name, or a path to a YAML file.
@@ -78,8 +80,6 @@ def load_recipe(
     # Each under its present names, so that an override wins whichever name of a key it and the file have.
     content = _with_present_names(_read_file(name_or_file))
     written = content.get("criterion") or {}
-    if base is not None and _is_file(name_or_file):
-        content = _change(_with_present_names(_read_file(base)), content)
     changes: dict[Any, Any] = {}
     for override in overrides:
         key, equals, value = override.partition("=")
@@ -90,7 +90,14 @@ def load_recipe(
     decided: dict[Any, Any] = {}
     for key, value in (fixed or {}).items():
         decided = _merge(decided, _nested(key, value))
-    recipe = validate_recipe(_change(_change(content, changes), decided), name_or_file)
+    preset, said_by_file = content, {}
+    if _is_file(name_or_file):
+        preset, said_by_file = {} if base is None else _with_present_names(_read_file(base)), content
+    whole = reduce(_change, (said_by_file, changes, decided), preset)
+    if not of_run and isinstance(model := whole.get("model"), dict):
+        seen = {"data": keys_of_network(str(model.get("arch")))}
+        whole = reduce(_change, (seen, said_by_file, changes, decided), preset)
+    recipe = validate_recipe(whole, name_or_file)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
     where = f"recipe {name_or_file}"

@@ -14,7 +14,7 @@ from mptctl.errors import UsageError
 from mptctl.models.checkpoint import load_checkpoint, load_model
 from mptctl.models.heads import find_head
 from mptctl.models.networks import build_model
-from mptctl.recipe import ModelRecipe
+from mptctl.recipe import ModelRecipe, load_recipe
 from tests.common import CommandLine, Train, short_recipe
 
 timm = pytest.importorskip("timm", reason="timm is not installed (make test-integrations)")
@@ -61,6 +61,52 @@ def test_an_imported_net_answers_as_timm(name: str, mptctl: CommandLine, tmp_pat
     images = torch.randn(4, 3, size, size)
     with torch.no_grad():
         assert torch.equal(load_model(checkpoint).eval()(images), model(images))
+
+
+def test_the_config_of_a_network_stands_over_a_preset_and_under_what_a_person_says(tmp_path: Path) -> None:
+    arch = "model.arch=timm:vit_tiny_patch16_224"
+    data = load_recipe("imagenet", [arch]).data
+    assert (data.mean, data.std, data.interpolation) == ((0.5,) * 3, (0.5,) * 3, "bicubic")
+    assert (data.eval_crop, data.eval_resize, data.resized_side, data.image_size) == (0.9, None, 248, 224)
+    # As timm's own transform of evaluation sees it.
+    config = timm.data.resolve_model_data_config(timm.create_model("vit_tiny_patch16_224"))
+    theirs = timm.data.create_transform(**config).transforms
+    assert (theirs[0].size, theirs[0].interpolation.value) == (248, "bicubic")
+    tagged = load_recipe("imagenet", ["model.arch=timm:vit_base_patch16_224.augreg2_in21k_ft_in1k"]).data
+    assert (tagged.eval_crop, tagged.mean) == (0.9, (0.5,) * 3)
+    said = load_recipe("imagenet", [arch, "data.mean=[0.1, 0.2, 0.3]", "data.eval_resize=256"]).data
+    assert (said.mean, said.eval_resize, said.eval_crop, said.interpolation) == (
+        (0.1, 0.2, 0.3),
+        256,
+        None,
+        "bicubic",
+    )
+    file = tmp_path / "recipe.yaml"
+    file.write_text("model: {arch: timm:vit_tiny_patch16_224}\ndata: {interpolation: bilinear}\n")
+    own = load_recipe(str(file), base="imagenet").data
+    assert (own.interpolation, own.mean, own.eval_crop, own.augment) == (
+        "bilinear",
+        (0.5,) * 3,
+        0.9,
+        "random-resized-crop",
+    )
+    file.write_text(
+        load_recipe("imagenet", ["model.arch=timm:vit_tiny_patch16_224", "data.std=[1,1,1]"]).to_yaml()
+    )
+    assert load_recipe(str(file)) == load_recipe(str(file), of_run=True)
+    assert load_recipe("imagenet", ["model.arch=timm:nothing"]).data == load_recipe("imagenet").data
+
+
+def test_the_dry_run_says_what_the_networks_config_decided(mptctl: CommandLine, tmp_path: Path) -> None:
+    make_split("digits", run_root=tmp_path)
+    flags = ("--run-root", tmp_path, "--dry-run", "--json", "--set", "data.image_size=32", "--device", "cpu")
+    out = mptctl("train-old", *flags, "--set", "model.arch=timm:resnet10t", "--set", "data.std=[1, 1, 1]")
+    said = json.loads(out.stdout)
+    assert (
+        "pictures as the config of timm:resnet10t has them: mean, interpolation, eval_crop; "
+        "not data.std (0.229 0.224 0.225 there)" in said["notes"]
+    )
+    assert "(bilinear)" in said["seen_in_evaluation"] or "(bicubic)" in said["seen_in_evaluation"]
 
 
 def test_what_transformers_wraps_of_timm_is_taken(mptctl: CommandLine, tmp_path: Path) -> None:
