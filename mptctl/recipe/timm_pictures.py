@@ -38,7 +38,7 @@ def picture_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def keys_of_network(arch: str) -> dict[str, Any]:
-    """The same of an architecture by its name; none where it is not one of timm's, or timm is not installed."""
+    """The same of an architecture by its name; none where it is not timm's, or timm is not installed."""
     if not arch.startswith(_TIMM) or find_spec("timm") is None:
         return {}
     import timm
