@@ -20,6 +20,7 @@ from mptctl.recipe import (
     preset_names,
     recipe_keys,
 )
+from mptctl.recipe.validation import ALSO_CALLED
 
 
 @pytest.mark.parametrize("name", preset_names())
@@ -261,7 +262,61 @@ def test_every_key_says_what_it_is() -> None:
 
 def test_marks_say_what_a_key_changes() -> None:
     assert keys_of("data", SPEED) == {"loader", "threads", "prefetch", "resident_limit_gb"}
-    assert keys_of("data", TRAINING) == {"augment", "padding", "flip", "scale", "ratio", "transforms"}
+    assert keys_of("data", TRAINING) == {
+        *("augment", "padding", "flip", "scale", "ratio", "transforms"),
+        *("sampling", "mixup", "cutmix", "mix_probability"),
+    }
     free = may_change_between_starts()
     assert {"runtime.device", "runtime.threads", "data.hw_decoder_load"} <= free
     assert not {"optim.lr", "runtime.seed", "data.augment", "runtime.precision"} & free
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [
+        ("data.mean=0.5,0.4,0.3", (0.5, 0.4, 0.3)),
+        ("data.mean= 0.5, 0.4,0.3 ", (0.5, 0.4, 0.3)),
+        ("data.mean=[0.5, 0.4, 0.3]", (0.5, 0.4, 0.3)),
+        ("optim.milestones=3,5", (3, 5)),
+        ("optim.milestones=3", (3,)),
+        ("optim.milestones=null", None),
+        ("model.freeze=conv1,layer1.*", ("conv1", "layer1.*")),
+        ("model.freeze=conv1", ("conv1",)),
+    ],
+)
+def test_lists_of_the_command_line_need_no_brackets(override: str, value: object) -> None:
+    recipe = load_recipe("digits", ["optim.schedule=step", override])
+    group, _, key = override.partition("=")[0].partition(".")
+    assert getattr(getattr(recipe, group), key) == value
+
+
+def test_a_list_of_another_length_says_what_is_wanted() -> None:
+    with pytest.raises(UsageError, match=r"data\.mean") as caught:
+        load_recipe("digits", ["data.mean=0.5,0.5"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("mixup", "data.mixup"),
+        ("model.mixup", "data.mixup"),
+        ("mixup_alpha", "data.mixup"),
+        ("optim.drop_path", "model.drop_path"),
+        ("drop_path_rate", "model.drop_path"),
+        ("class_weights", "criterion.class_weights"),
+        ("data.class_weight", "criterion.class_weights"),
+        ("optim.lr_head", "optim.head_lr"),
+        ("lr_head", "optim.head_lr"),
+        ("label_smoothing", "criterion.smoothing"),
+        ("sampler", "data.sampling"),
+    ],
+)
+def test_a_key_by_another_name_is_found_by_its_meaning(wrong: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"unknown key {wrong}; did you mean {meant}\?"):
+        load_recipe("digits", [f"{wrong}=0.1"])
+
+
+def test_every_other_name_stands_for_a_key() -> None:
+    assert set(ALSO_CALLED.values()) <= recipe_keys().keys()
+    assert not ALSO_CALLED.keys() & {key.partition(".")[2] for key in recipe_keys()}

@@ -38,6 +38,7 @@ def mpt_loss(
     ignore_index: int = _DEFAULT.ignore_index,
     normalizer: float | Tensor | None = None,
     grad_scale: float | Tensor | None = None,
+    row_weight: Tensor | None = None,
     backend: Backend = "auto",
 ) -> MptLossOutput:
     """Margin preserving training: loss, its terms, its gradient and the number of right answers, in one pass.
@@ -69,6 +70,9 @@ def mpt_loss(
         normalizer: what sums over rows are divided by, a number or a scalar tensor; None: the number of valid
             rows. At 0 loss and gradient are 0.
         grad_scale: factor of the gradient alone, a number or a scalar tensor, applied before rounding.
+        row_weight: (N,) factor of all terms and of the gradient of each row, beside the weights above; None:
+            1. It enters neither the number of valid rows nor the right answers. The loss of a mixture of two
+            labels is the sum of two calls, each with the weights of its own label.
         backend: "auto" takes Triton for CUDA tensors and the reference elsewhere; see `backend_for`.
 
     Raises:
@@ -99,17 +103,21 @@ def mpt_loss(
         ignore_index=ignore_index,
         k=k,
     )
-    _check(logits, target, old_logits, ref_logits, settings)
+    _check(logits, target, old_logits, ref_logits, row_weight, settings)
     for name, value in {"normalizer": normalizer, "grad_scale": grad_scale}.items():
         if isinstance(value, Tensor) and (value.numel() != 1 or value.device != logits.device):
             raise ValueError(f"{name} must be a number or one value on {logits.device}")
+    if row_weight is not None and row_weight.shape != target.shape:
+        raise ValueError(
+            f"row_weight must be one per row {tuple(target.shape)}, not {tuple(row_weight.shape)}"
+        )
     inputs = (logits.detach(), target, _detached(old_logits), _detached(ref_logits))
     if backend_for(logits, backend) == "triton":
         # Here, because Triton is not installed everywhere.
         from mpt_kernels.triton_backend import mpt_loss as by_triton
 
-        return by_triton(*inputs, settings, normalizer, grad_scale)
-    return loss_by_reference(*inputs, settings, normalizer, grad_scale)
+        return by_triton(*inputs, settings, normalizer, grad_scale, row_weight)
+    return loss_by_reference(*inputs, settings, normalizer, grad_scale, row_weight)
 
 
 def backend_for(logits: Tensor, backend: Backend = "auto") -> Literal["reference", "triton"]:
@@ -144,6 +152,7 @@ def _check(
     target: Tensor,
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
+    row_weight: Tensor | None,
     s: LossSettings,
 ) -> None:
     if logits.ndim != 2 or logits.shape[1] == 0 or not logits.is_floating_point():
@@ -166,6 +175,7 @@ def _check(
         "old_logits": old_logits,
         "ref_logits": ref_logits,
         "k": s.k,
+        "row_weight": row_weight,
     }.items():
         if isinstance(tensor, Tensor) and tensor.device != logits.device:
             raise ValueError(f"{name} is on {tensor.device}, the logits are on {logits.device}")

@@ -67,11 +67,12 @@ def compile_launch(
     settings: LossSettings,
     capability: int,
     k_rows: Tensor | None = None,
+    row_weight: Tensor | None = None,
 ) -> tuple[Launch, MachineCode]:
     """Compiles the row kernel that `mpt_loss` would launch on these tensors; meta tensors will do.
 
     Args:
-        logits, old_logits, ref_logits, settings, k_rows: as for `triton_backend.plan`.
+        logits, old_logits, ref_logits, settings, k_rows, row_weight: as for `triton_backend.plan`.
         capability: compute capability of the GPU, 90 for 9.0.
 
     Raises:
@@ -80,13 +81,14 @@ def compile_launch(
     """
     target = torch.empty(logits.shape[0], dtype=torch.int64, device="meta")
     values, grad, counts = triton_backend.empty_outputs(logits)
-    launch = triton_backend.plan(logits, target, old_logits, ref_logits, k_rows, grad, settings)
+    launch = triton_backend.plan(logits, target, old_logits, ref_logits, k_rows, grad, settings, row_weight)
     tensors = {
         "z_ptr": logits,
         "y_ptr": target,
         "old_ptr": old_logits,
         "ref_ptr": ref_logits,
         "k_ptr": k_rows,
+        "weight_ptr": row_weight,
         "normalizer_ptr": torch.empty((), device="meta"),
         "scale_ptr": torch.empty((), device="meta"),
         "grad_ptr": grad,

@@ -17,7 +17,7 @@ class MPTLoss(nn.Module):
     that scaling: `logits.backward(mpt_loss(...).grad)`.
 
     Args:
-        settings: the keyword arguments of `mpt_loss`, without `normalizer` and `grad_scale`.
+        settings: the keyword arguments of `mpt_loss`, without `normalizer`, `grad_scale` and `row_weight`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -31,6 +31,7 @@ class MPTLoss(nn.Module):
         old_logits: Tensor | None = None,
         ref_logits: Tensor | None = None,
         normalizer: float | Tensor | None = None,
+        row_weight: Tensor | None = None,
     ) -> MptLossOutput:
         """Arguments and result of `mpt_loss`, with a `loss` that is differentiable in `logits` (once).
 
@@ -40,7 +41,14 @@ class MPTLoss(nn.Module):
         ignore_index = self.settings.get("ignore_index", -100)
         rows = (target != ignore_index).sum() if normalizer is None else normalizer
         out = mpt_loss(
-            logits, target, old_logits, ref_logits, normalizer=rows, grad_scale=rows, **self.settings
+            logits,
+            target,
+            old_logits,
+            ref_logits,
+            normalizer=rows,
+            grad_scale=rows,
+            row_weight=row_weight,
+            **self.settings,
         )
         inverse_normalizer = invert_normalizer(rows, target, ignore_index, compute_dtype(logits))
         loss: Tensor = _Attach.apply(logits, out.loss, out.grad, inverse_normalizer)

@@ -277,6 +277,15 @@ def _difference(student: Tensor, teacher: Tensor) -> Tensor:
     return student.where(~same, 0.0) - teacher.where(~same, 0.0)
 
 
+def weigh_rows(rows: RowLosses, row_weight: Tensor | None) -> RowLosses:
+    """The losses of rows, all parts of each times its weight, (N,); None: times 1."""
+    if row_weight is None:
+        return rows
+    weight = row_weight.to(rows.ce.dtype)
+    old, ref = (None if part is None else _weighted(weight, part) for part in (rows.fd_old, rows.fd_ref))
+    return RowLosses(_weighted(weight, rows.ce), old, ref)
+
+
 def sum_rows(rows: RowLosses, inverse_normalizer: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """From losses of rows to the loss and its terms.
 
@@ -300,13 +309,17 @@ def loss_by_reference(
     settings: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
+    row_weight: Tensor | None = None,
 ) -> MptLossOutput:
     """`mpt_kernels.mpt_loss` on arguments that it has checked."""
     masked = mask_inputs(logits, target, old_logits, ref_logits, settings)
     rows = _rows(masked, settings, cross_entropy, lambda z, t: _distance(z, t, settings))
+    rows = weigh_rows(rows, row_weight)
     inverse_normalizer = invert_normalizer(normalizer, target, settings.ignore_index, rows.ce.dtype)
     loss, terms = sum_rows(rows, inverse_normalizer)
     scale = inverse_normalizer if grad_scale is None else inverse_normalizer * grad_scale
+    if row_weight is not None:
+        scale = scale * row_weight.to(scale.dtype).unsqueeze(1)
     grad = (_gradient(masked, settings) * scale).to(logits.dtype)
     right = {
         "student": _valid_only(is_top1_correct(masked.z, masked.y), masked.valid),

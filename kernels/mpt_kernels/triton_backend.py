@@ -68,11 +68,14 @@ def mpt_loss(
     s: LossSettings,
     normalizer: float | Tensor | None,
     grad_scale: float | Tensor | None,
+    row_weight: Tensor | None = None,
 ) -> MptLossOutput:
     """`mpt_kernels.mpt_loss` on arguments that it has checked."""
     if logits.shape[1] == 1:
         # The only class has probability 1, which exponents of two that are rounded only come close to.
-        return loss_by_reference(logits, target, old_logits, ref_logits, s, normalizer, grad_scale)
+        return loss_by_reference(
+            logits, target, old_logits, ref_logits, s, normalizer, grad_scale, row_weight
+        )
     if normalizer is None:
         normalizer = (target != s.ignore_index).sum()
     k_rows = s.k.expand(logits.shape[0]) if isinstance(s.k, Tensor) else None
@@ -82,6 +85,7 @@ def mpt_loss(
         old_logits,
         ref_logits,
         k_rows,
+        row_weight,
         normalizer if isinstance(normalizer, Tensor) else None,
         grad_scale if isinstance(grad_scale, Tensor) else None,
         0.0 if isinstance(s.k, Tensor) else float(s.k),
@@ -111,7 +115,7 @@ def _as_arguments(s: LossSettings) -> list[Any]:
 torch.library.define(
     "mpt_kernels::fused",
     "(Tensor logits, Tensor target, Tensor? old_logits, Tensor? ref_logits, Tensor? k_rows, "
-    "Tensor? normalizer_at, Tensor? grad_scale_at, "
+    "Tensor? row_weight, Tensor? normalizer_at, Tensor? grad_scale_at, "
     "float k, float inverse_normalizer, float grad_scale, int num_old, str distance, "
     "float lam_old, float lam_ref, float alpha, float beta, float tau, bool tau_squared, str lm_reduction, "
     "float ce_focal_weight, int ignore_index) -> (Tensor values, Tensor grad, Tensor counts)",
@@ -125,6 +129,7 @@ def _fused(
     old_logits: Tensor | None,
     ref_logits: Tensor | None,
     k_rows: Tensor | None,
+    row_weight: Tensor | None,
     normalizer_at: Tensor | None,
     grad_scale_at: Tensor | None,
     k: float,
@@ -139,15 +144,15 @@ def _fused(
     # Without columns there is nothing to read: an old model without classes is never right, and its distance
     # is 0.
     old_logits = old_logits if s.num_old else None
-    launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s)
+    launch = plan(logits, target, old_logits, ref_logits, k_rows, grad, s, row_weight)
     old_value, old_slope = _factors(s.lam_old, s.num_old, s)
     ref_value, ref_slope = _factors(s.lam_ref, logits.shape[1], s)
     with torch.cuda.device_of(logits):
         arrived = arrival_counter(logits.device) if launch.sums_rows else None
         if n:
             launch.kernel[(launch.programs,)](
-                logits, target, old_logits, ref_logits, k_rows, normalizer_at, grad_scale_at, grad, rows,
-                arrived, values, counts, n, k, inverse_normalizer, grad_scale,
+                logits, target, old_logits, ref_logits, k_rows, row_weight, normalizer_at, grad_scale_at,
+                grad, rows, arrived, values, counts, n, k, inverse_normalizer, grad_scale,
                 s.alpha, s.beta, s.ce_focal_weight, 1.0 / s.tau if s.distance == "kl" else 1.0,
                 old_value, old_slope, ref_value, ref_slope, s.ignore_index,
                 **launch.constants, **launch.options,
@@ -186,6 +191,7 @@ def plan(
     k_rows: Tensor | None,
     grad: Tensor,
     s: LossSettings,
+    row_weight: Tensor | None = None,
 ) -> Launch:
     """Chooses the row kernel for these tensors, and its arguments; reads shapes, strides and storages."""
     n, c = logits.shape
@@ -202,6 +208,7 @@ def plan(
         "GRAD": (grad.stride(0), 1, grad.stride(0)),
         "Y_STRIDE": target.stride(0),
         "K_STRIDE": 0 if k_rows is None else k_rows.stride(0),
+        "WEIGHT_STRIDE": 0 if row_weight is None else row_weight.stride(0),
         "FEW_ROWS": FEW_ROWS,
     }
     models = [x for x in (logits, old_logits, ref_logits) if x is not None]

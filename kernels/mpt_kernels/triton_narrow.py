@@ -23,14 +23,16 @@ from mpt_kernels.triton_parts import (
     own_gradient,
     row_terms,
     sum8,
+    weigh,
 )
 from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 
 
 @triton.jit(do_not_specialize=["n_rows"])
 def narrow_rows(
-    # Read: logits of the student, labels, logits of both teachers; None or k of each row, normaliser, scale.
-    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr,
+    # Read: logits of the student, labels, logits of both teachers; None or k and weight of each row,
+    # normaliser, scale.
+    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
     # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
     grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
     # Numbers in place of what is None above.
@@ -42,7 +44,7 @@ def narrow_rows(
     DISTIL_REF: tl.constexpr,
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
     # Rows a program; lanes a row; columns a lane and tile.
     ROWS: tl.constexpr, LANES: tl.constexpr, VECTOR: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
@@ -55,12 +57,13 @@ def narrow_rows(
     TILE: tl.constexpr = LANES * VECTOR
     TILES: tl.constexpr = (C + TILE - 1) // TILE
     OLD_TILES: tl.constexpr = (C_OLD + TILE - 1) // TILE
-    # 1. The rows: label y, bias k, and mult = scale / normaliser. The last program does the last row again
-    #    where rows are missing, and writes the same once more.
+    # 1. The rows: label y, bias k, and mult = weight * scale / normaliser. The last program does the last
+    #    row again where rows are missing, and writes the same once more.
     row = tl.minimum(tl.program_id(0) * ROWS + tl.arange(0, ROWS), n_rows - 1).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
+    mult = weigh(mult, weight_ptr, row * WEIGHT_STRIDE)
 
     # 2. The label's own logits, and the maxima before it within the columns that one lane loads at once.
     col = tl.arange(0, TILE)[None, :]
@@ -202,6 +205,9 @@ def narrow_rows(
         alpha, beta, ce_focal_weight, old_value, old_slope, ref_value, ref_slope, mult,
         old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
     )  # fmt: skip
+    ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
+    fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
+    fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
     store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
 
     # 8. The gradient of each logit, without the label's -w_ce: e_b f_b + e_z f_z + e_old f_old + e_ref f_ref.

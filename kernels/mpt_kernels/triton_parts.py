@@ -176,6 +176,14 @@ def load_scale(scale_ptr, scale):
 
 
 @triton.jit
+def weigh(x, weight_ptr, offset):
+    """x times the weight of each row, where there is one per row."""
+    if weight_ptr is not None:
+        x = x * tl.load(weight_ptr + offset).to(tl.float32)
+    return x
+
+
+@triton.jit
 def load_tile(row_ptr, lane, each, start, LAYOUT: tl.constexpr, WIDTH: tl.constexpr, FULL: tl.constexpr):
     """Columns start + lane + each in float32, -inf from column WIDTH on; what differs between the loads of
     one thread is added last, so that they share one address. LAYOUT is (row stride, column stride, padded

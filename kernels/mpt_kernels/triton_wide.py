@@ -20,6 +20,7 @@ from mpt_kernels.triton_parts import (
     row_terms,
     sum8,
     tile_columns,
+    weigh,
 )
 from mpt_kernels.triton_sums import store_terms, sum_rows_if_last
 from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zeros, sum_tile
@@ -27,8 +28,9 @@ from mpt_kernels.triton_tiles import max_before_label, store_gradient, store_zer
 
 @triton.jit(do_not_specialize=["n_rows"])
 def wide_rows(
-    # Read: logits of the student, labels, logits of both teachers; None or k of each row, normaliser, scale.
-    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, normalizer_ptr, scale_ptr,
+    # Read: logits of the student, labels, logits of both teachers; None or k and weight of each row,
+    # normaliser, scale.
+    z_ptr, y_ptr, old_ptr, ref_ptr, k_ptr, weight_ptr, normalizer_ptr, scale_ptr,
     # Written: gradient, results of rows; and, by the last program of a small launch, loss, terms and counts.
     grad_ptr, rows_ptr, arrived_ptr, values_ptr, counts_ptr,
     # Numbers in place of what is None above.
@@ -40,7 +42,7 @@ def wide_rows(
     DISTIL_REF: tl.constexpr,
     # `row_layout` of the logits of each model and of the gradient.
     Z: tl.constexpr, OLD: tl.constexpr, REF: tl.constexpr, GRAD: tl.constexpr,
-    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr,
+    Y_STRIDE: tl.constexpr, K_STRIDE: tl.constexpr, WEIGHT_STRIDE: tl.constexpr,
     # Lanes a row; columns a lane and tile, and if they are adjacent.
     LANES: tl.constexpr, EACH: tl.constexpr, ALIGNED: tl.constexpr, FEW_ROWS: tl.constexpr,
 ):  # fmt: skip
@@ -56,11 +58,12 @@ def wide_rows(
     OLD_END: tl.constexpr = C_OLD // STEP * STEP
     NEW_BEGIN: tl.constexpr = (C_OLD + STEP - 1) // STEP * STEP
     NEW_END: tl.constexpr = C // STEP * STEP
-    # 1. The row: label y, bias k, and mult = scale / normaliser.
+    # 1. The row: label y, bias k, and mult = weight * scale / normaliser.
     row = tl.program_id(0).to(tl.int64)
     y, valid, known = load_labels(y_ptr + row * Y_STRIDE, ignore_index, C)
     bias = load_bias(k_ptr, row * K_STRIDE, k)
     mult = load_inverse_normalizer(normalizer_ptr, inverse_normalizer) * load_scale(scale_ptr, scale)
+    mult = weigh(mult, weight_ptr, row * WEIGHT_STRIDE)
     per_tau = inv_tau * LOG2E
 
     # 2. The label's own logits, and the maxima before it in its own tile.
@@ -207,6 +210,9 @@ def wide_rows(
                 old_ptr is not None, C_OLD, DISTANCE, DISTIL_OLD, DISTIL_REF,
             )  # fmt: skip
     # 11. The results of the row, and the sums over all rows.
+    ce = weigh(ce, weight_ptr, row * WEIGHT_STRIDE)
+    fd_old = weigh(fd_old, weight_ptr, row * WEIGHT_STRIDE)
+    fd_ref = weigh(fd_ref, weight_ptr, row * WEIGHT_STRIDE)
     store_terms(rows_ptr, row, n_rows, valid, ce, fd_old, fd_ref, z_right, old_right, ref_right)
     sum_rows_if_last(
         rows_ptr, arrived_ptr, normalizer_ptr, inverse_normalizer, values_ptr, counts_ptr, n_rows, FEW_ROWS

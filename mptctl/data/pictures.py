@@ -20,7 +20,7 @@ from mptctl.data.plan import Views
 from mptctl.errors import DataError, first_line
 from mptctl.machine.jpeg_decoder import jpeg_decoder
 from mptctl.recipe import DataRecipe
-from mptctl.recipe.fields import Interpolation
+from mptctl.recipe.data import Interpolation
 
 
 def decode(data: bytes, kind: int, name: str) -> Tensor:

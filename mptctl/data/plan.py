@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.drawing import FIELDS, Keys, Transforms, below, draw_transforms, uniform
+from mptctl.data.mixing import Pairs, draw_pairs
+from mptctl.data.sampling import Draws, draw_repeated
 from mptctl.recipe import DataRecipe
 
 _WORD = (1 << 64) - 1
@@ -20,6 +23,7 @@ _MIX_2 = 0x94D049BB133111EB
 
 # The use of a random number. Each sample has one number of each field in each epoch.
 _ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
+_REPEATS, _ROUNDING, _PAIRS = 40, 41, 48
 VALIDATION_FIELD = 8  # used by split to draw the validation part
 
 # torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
@@ -77,8 +81,44 @@ class EpochPlan:
         """
         return indices[np.argsort(random_keys(self.seed, epoch, indices, _ORDER), kind="stable")]
 
+    def draws(self, epoch: int, indices: Indices, labels: Indices) -> Draws:
+        """The pictures of one epoch in its order: each once, or as `data.sampling` draws them.
+
+        What is drawn is of these samples as a whole: a subset draws its own.
+
+        Args:
+            epoch: counted from 0.
+            indices: (n,) rows of the manifest, ascending.
+            labels: (n,) their classes.
+        """
+        if self.data.sampling == "none":
+            return Draws(self.order(epoch, indices), None)
+        offset = uniform(random_keys(self.seed, epoch, np.zeros(1, dtype=np.int64), _ROUNDING))[0]
+        repeats = random_keys(self.seed, epoch, indices, _REPEATS)
+        drawn = draw_repeated(indices, labels, self.data.sampling, offset, repeats)
+        keys = random_keys(self.seed, epoch, drawn.rows, _ORDER, drawn.copies)
+        return drawn[np.argsort(keys, kind="stable")]
+
+    def pairs(self, epoch: int, position: int, count: int) -> Pairs | None:
+        """How neighbours of the epoch's order are mixed, 2i with 2i + 1; None where the recipe mixes none.
+
+        Args:
+            epoch: counted from 0.
+            position: of the first picture in the epoch's order, even.
+            count: of pictures, even.
+        """
+        if not self.data.mixes:
+            return None
+        pair = np.arange(position // 2, (position + count) // 2)
+        return draw_pairs(self.data, lambda field: random_keys(self.seed, epoch, pair, _PAIRS + field))
+
     def views(
-        self, epoch: int, indices: Indices, heights: NDArray[np.int32], widths: NDArray[np.int32]
+        self,
+        epoch: int,
+        indices: Indices,
+        heights: NDArray[np.int32],
+        widths: NDArray[np.int32],
+        copies: Indices | None = None,
     ) -> Views:
         """Training crop and flip of each sample.
 
@@ -86,39 +126,41 @@ class EpochPlan:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, in any order.
             heights, widths: (n,) size of each picture as stored, in pixels.
+            copies: (n,) which copy of its row each is, where the epoch draws rows several times.
 
         Returns:
             A window and a flip for each.
         """
         size = self.data.image_size
         if self.data.flip:
-            flip = (random_keys(self.seed, epoch, indices, _FLIP) >> np.uint64(63)).astype(np.bool_)
+            flip = (random_keys(self.seed, epoch, indices, _FLIP, copies) >> np.uint64(63)).astype(np.bool_)
         else:
             flip = np.zeros(len(indices), dtype=np.bool_)
         if self.data.augment == "random-resized-crop":
-            return self._resized_crops(epoch, indices, heights, widths, flip)
+            return self._resized_crops(epoch, indices, heights, widths, copies, flip)
         side = np.full(len(indices), size, dtype=np.int64)
         if self.data.augment == "none":
             zero = np.zeros(len(indices), dtype=np.int64)
             return Views(zero, zero, side, side, flip)
         places = np.int64(2 * self.data.padding + 1)
-        top = below(random_keys(self.seed, epoch, indices, _TOP), places) - self.data.padding
-        left = below(random_keys(self.seed, epoch, indices, _LEFT), places) - self.data.padding
+        top = below(random_keys(self.seed, epoch, indices, _TOP, copies), places) - self.data.padding
+        left = below(random_keys(self.seed, epoch, indices, _LEFT, copies), places) - self.data.padding
         return Views(top, left, side, side, flip)
 
-    def transforms(self, epoch: int, indices: Indices) -> Transforms | None:
+    def transforms(self, epoch: int, indices: Indices, copies: Indices | None = None) -> Transforms | None:
         """Operations of `data.transforms` on each sample after crop and flip; None where it is empty.
 
         Args:
             epoch: counted from 0.
             indices: (n,) rows of the manifest, in any order.
+            copies: as of `views`.
         """
         if not self.data.transforms:
             return None
 
         def draw(step: int) -> Callable[[int], Keys]:
             first = _TRANSFORMS + step * FIELDS
-            return lambda field: random_keys(self.seed, epoch, indices, first + field)
+            return lambda field: random_keys(self.seed, epoch, indices, first + field, copies)
 
         return draw_transforms(self.data.transforms, self.data.image_size, draw)
 
@@ -128,6 +170,7 @@ class EpochPlan:
         indices: Indices,
         heights: NDArray[np.int32],
         widths: NDArray[np.int32],
+        copies: Indices | None,
         flip: NDArray[np.bool_],
     ) -> Views:
         """Windows of random area and aspect (Szegedy et al., 2015), drawn as torchvision draws them."""
@@ -138,8 +181,8 @@ class EpochPlan:
         low_log, high_log = np.log(self.data.ratio)
         for attempt in range(_CROP_TRIES):
             field = _TRIES + 2 * attempt
-            share = uniform(random_keys(self.seed, epoch, indices, field))
-            lean = uniform(random_keys(self.seed, epoch, indices, field + 1))
+            share = uniform(random_keys(self.seed, epoch, indices, field, copies))
+            lean = uniform(random_keys(self.seed, epoch, indices, field + 1, copies))
             area = (low_scale + (high_scale - low_scale) * share) * (high * wide)
             aspect = np.exp(low_log + (high_log - low_log) * lean)
             w = np.rint(np.sqrt(area * aspect)).astype(np.int64)
@@ -149,32 +192,39 @@ class EpochPlan:
             centred &= ~take
             if not centred.any():
                 break
-        top = below(random_keys(self.seed, epoch, indices, _TOP), high - height + 1)
-        left = below(random_keys(self.seed, epoch, indices, _LEFT), wide - width + 1)
+        top = below(random_keys(self.seed, epoch, indices, _TOP, copies), high - height + 1)
+        left = below(random_keys(self.seed, epoch, indices, _LEFT, copies), wide - width + 1)
         top = np.where(centred, (high - height) // 2, top)
         left = np.where(centred, (wide - width) // 2, left)
         return Views(top, left, height, width, flip)
 
 
-def random_keys(seed: int, epoch: int, indices: Indices, field: int) -> Keys:
-    """A random 64-bit number for each sample, a function of the four arguments alone.
+def random_keys(seed: int, epoch: int, indices: Indices, field: int, copies: Indices | None = None) -> Keys:
+    """A random 64-bit number for each sample, a function of the arguments alone.
 
     Args:
         seed: seed of the run.
         epoch: counted from 0.
         indices: (n,) rows of the manifest.
         field: what the number is for; numbers of different fields are independent.
+        copies: (n,) number of each sample among those of its row; None, and 0, is the first.
 
     Returns:
         (n,) uniform over all 64-bit words.
     """
-    # The three scalars are mixed one after the other: a plain sum would make (seed 1, epoch 0) equal
-    # to (seed 0, epoch 1).
-    state = 0
-    for word in (seed, epoch, field):
-        (state,) = _mix(np.array([(state + _GOLDEN + word) & _WORD], dtype=np.uint64)).tolist()
-    counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + np.full(1, state, dtype=np.uint64)
+    counter = indices.astype(np.uint64) * np.uint64(_GOLDEN) + _state(seed, epoch, field)
+    if copies is not None:
+        counter += _mix(copies.astype(np.uint64))  # of 0 it is 0
     return _mix(_mix(counter))
+
+
+@lru_cache(maxsize=1024)  # of an epoch, which asks for them batch by batch
+def _state(seed: int, epoch: int, field: int) -> Keys:
+    """(1,) the three, mixed one after the other: a sum is the same for seed 1, epoch 0 and the reverse."""
+    state = np.zeros(1, dtype=np.uint64)
+    for word in (seed, epoch, field):
+        state = _mix(state + np.uint64((_GOLDEN + word) & _WORD))
+    return state
 
 
 def worker_share(size: int, rank: int, world_size: int) -> slice:

@@ -88,6 +88,11 @@ def read_as(kind: Any, value: object) -> object:
     return value
 
 
+def is_list(kind: Any) -> bool:
+    """Says if values of a type, which may also be none, are lists."""
+    return any(get_origin(each) in (list, tuple) for each in _choices(kind))
+
+
 def _choices(kind: Any) -> set[Any]:
     """The types that a union is of, without what narrows them; one type alone is a union of itself."""
     if get_origin(kind) is Annotated:

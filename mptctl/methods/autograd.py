@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.correct import count_correct, is_top1_correct
-from mpt_kernels.reference import invert_normalizer, mpt_rows, sum_rows
+from mpt_kernels.reference import invert_normalizer, mpt_rows, sum_rows, weigh_rows
 from mpt_kernels.types import RowLosses
 from mptctl.methods.criteria import RowCriterion
 from mptctl.methods.method import COUNTS, Method
@@ -40,13 +40,14 @@ class AutogradMethod(Method):
         old_logits: Tensor | None = None,
         ref_logits: Tensor | None = None,
         normalizer: float | Tensor | None = None,
+        row_weight: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """See `Method.value_and_grad`."""
         ignore_index = self.settings.ignore_index
         teachers = self.wanted(old_logits, ref_logits)
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
-            rows = self.rows(leaf, target, *teachers)
+            rows = weigh_rows(self.rows(leaf, target, *teachers), row_weight)
             loss, terms = sum_rows(rows, invert_normalizer(normalizer, target, ignore_index, rows.ce.dtype))
             (grad,) = torch.autograd.grad(loss, leaf)
         correct = count_correct(logits.detach(), target, *teachers, ignore_index)

@@ -150,6 +150,23 @@ def with_margin(logits: Tensor, target: Tensor, *, criterion: RowCriterion, marg
     return criterion(logits.scatter_add(1, target.long().unsqueeze(1), taken), target)
 
 
+def by_class(logits: Tensor, target: Tensor, *, criterion: RowCriterion, weights: Tensor) -> Tensor:
+    """A criterion times the weight of the label's class.
+
+    Args:
+        logits: (N, C).
+        target: (N,).
+        criterion: of logits and labels.
+        weights: (C,).
+
+    >>> weights = torch.tensor([2.0, 1.0])
+    >>> loss = by_class(torch.zeros(1, 2), torch.tensor([0]), criterion=cross_entropy, weights=weights)
+    >>> round(loss.item(), 4)  # 2 log 2
+    1.3863
+    """
+    return weights.to(logits)[target.long()] * criterion(logits, target)
+
+
 CRITERIA: dict[CriterionName, Callable[..., Tensor]] = {
     "ce": cross_entropy,
     "ls": label_smoothing,
@@ -200,23 +217,29 @@ class Criterion:
         return self.rows(z, labels.where(valid, 0)).where(valid, 0.0).reshape(target.shape)
 
 
-def build_criterion(name: str, *, ignore_index: int | None = None, **parameters: Any) -> Criterion:
+def build_criterion(
+    name: str, *, ignore_index: int | None = None, class_weights: Tensor | None = None, **parameters: Any
+) -> Criterion:
     """A criterion by name, for a training loop of any kind.
 
     Args:
         name: ``ce``, ``ls``, ``fl``, ``flsd``, ``ecp`` or ``mbls``.
         ignore_index: the label of rows that count nowhere; default -100.
+        class_weights: (C,) factor of a loss by its label; default: 1.
         parameters: keys of the recipe's ``criterion`` group; what is not named is the paper's.
 
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
     """
-    criterion = criterion_from_recipe(validate_criterion({"name": name, **parameters}))
+    criterion = criterion_from_recipe(validate_criterion({"name": name, **parameters}), class_weights)
     return criterion if ignore_index is None else Criterion(name, criterion.rows, ignore_index)
 
 
-def criterion_from_recipe(recipe: CriterionRecipe) -> Criterion:
-    """The criterion that a recipe describes."""
+def criterion_from_recipe(recipe: CriterionRecipe, class_weights: Tensor | None = None) -> Criterion:
+    """The criterion that a recipe describes, with the weights that `class_weights` makes of it."""
     function = CRITERIA[recipe.name]
     keys = inspect.signature(function).parameters.keys() & CriterionRecipe.model_fields.keys()
-    return Criterion(recipe.name, partial(function, **{key: getattr(recipe, key) for key in keys}))
+    rows: RowCriterion = partial(function, **{key: getattr(recipe, key) for key in keys})
+    if class_weights is not None:
+        rows = partial(by_class, criterion=rows, weights=class_weights)
+    return Criterion(recipe.name, rows)

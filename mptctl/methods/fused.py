@@ -23,10 +23,18 @@ class FusedMethod(Method):
         old_logits: Tensor | None = None,
         ref_logits: Tensor | None = None,
         normalizer: float | Tensor | None = None,
+        row_weight: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """See `Method.value_and_grad`."""
         teachers = self.wanted(old_logits, ref_logits)
-        out = mpt_loss(logits, target, *teachers, normalizer=normalizer, **self.settings._asdict())
+        out = mpt_loss(
+            logits,
+            target,
+            *teachers,
+            normalizer=normalizer,
+            row_weight=row_weight,
+            **self.settings._asdict(),
+        )
         counts = {COUNTS[whose]: count for whose, count in out.correct.items()}
         return {"loss": out.loss, **out.terms, **counts}, out.grad
 

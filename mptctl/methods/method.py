@@ -86,12 +86,14 @@ class Method(ABC):
         old_logits: Tensor | None = None,
         ref_logits: Tensor | None = None,
         normalizer: float | Tensor | None = None,
+        row_weight: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Loss, terms, right answers and the gradient at once: what the training loop uses.
 
         Args:
             logits, target, old_logits, ref_logits: as in a call.
             normalizer: what sums over rows are divided by; None is the number of valid rows.
+            row_weight: (N,) factor of all terms of a row; None: 1. Counts know none.
 
         Returns:
             The terms of a call, detached, with the counts ``correct`` (of the student) and, where the teacher
@@ -100,6 +102,30 @@ class Method(ABC):
         Raises:
             ValueError: as in a call.
         """
+
+    def of_mixture(
+        self,
+        logits: Tensor,
+        target: Tensor,
+        other: Tensor,
+        weight: Tensor,
+        old_logits: Tensor | None,
+        ref_logits: Tensor | None,
+        normalizer: float | Tensor,
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """`value_and_grad` of rows that have two labels: the sum of both labels' own, each times its weight.
+
+        A row counts as right where the answer is one of its labels, so its valid labels have to differ.
+
+        Args:
+            logits, target, old_logits, ref_logits, normalizer: as there.
+            other: (N,) second label of each row, or the ignored one where it has none.
+            weight: (N,) of the first label; the second one's is 1 - weight.
+        """
+        teachers = (old_logits, ref_logits, normalizer)
+        terms, grad = self.value_and_grad(logits, target, *teachers, weight)
+        more, other_grad = self.value_and_grad(logits, other, *teachers, 1 - weight)
+        return {name: term + more[name] for name, term in terms.items()}, grad + other_grad
 
     @abstractmethod
     def rows(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mpt_kernels.types import LossSettings
 from mptctl.methods.autograd import AutogradMethod
-from mptctl.methods.criteria import CRITERIA, criterion_from_recipe, with_margin
+from mptctl.methods.criteria import CRITERIA, RowCriterion, criterion_from_recipe, with_margin
 from mptctl.methods.fused import FusedMethod
 from mptctl.methods.method import Method
 from mptctl.methods.rows import ROWS, start_epoch
@@ -57,6 +57,7 @@ def build_method(
     num_old: int,
     criterion: Mapping[str, Any] | None = None,
     margin: float = 0.0,
+    class_weights: Tensor | None = None,
     **settings: Any,
 ) -> Method:
     """A method by name.
@@ -67,6 +68,7 @@ def build_method(
         criterion: keys of the recipe's ``criterion`` group, such as ``{"name": "mbls"}``; default:
             cross-entropy.
         margin: taken off the true class's logit before the criterion, s * m of the recipe's head.
+        class_weights: (C,) factor of the criterion by the label; distillation has none. Default: 1.
         settings: keys of the recipe's ``method`` group; what is not named is the paper's.
 
     Raises:
@@ -78,11 +80,17 @@ def build_method(
         (2.0, 0.4, [<Role.OLD: 'old'>, <Role.REF: 'ref'>])
     """
     base = validate_criterion(criterion or {})
-    return method_from_recipe(validate_method({"name": name, **settings}), num_old, base, margin)
+    return method_from_recipe(
+        validate_method({"name": name, **settings}), num_old, base, margin, class_weights
+    )
 
 
 def method_from_recipe(
-    recipe: MethodRecipe, num_old: int, criterion: CriterionRecipe, margin: float = 0.0
+    recipe: MethodRecipe,
+    num_old: int,
+    criterion: CriterionRecipe,
+    margin: float = 0.0,
+    class_weights: Tensor | None = None,
 ) -> Method:
     """The method that a recipe describes.
 
@@ -91,22 +99,24 @@ def method_from_recipe(
         num_old: old classes of the split.
         criterion: the base term.
         margin: taken off the true class's logit before the criterion; distillation does not see it.
+        class_weights: of `class_weights`, on the device of the logits.
     """
-    return _with_criterion(_BUILDERS.get(recipe.name, _focal)(recipe, num_old), criterion, margin)
+    method = _BUILDERS.get(recipe.name, _focal)(recipe, num_old)
+    if criterion.name == "ce" and not margin and class_weights is None:
+        return method  # plain cross-entropy: the fused loss serves it
+    rows = criterion_from_recipe(criterion, class_weights).rows
+    return _with_criterion(method, partial(with_margin, criterion=rows, margin=margin) if margin else rows)
 
 
-def _with_criterion(method: Method, criterion: CriterionRecipe, margin: float) -> Method:
-    """The method with another base term; plain cross-entropy stays, and the fused loss serves it."""
-    if criterion.name == "ce" and not margin:
-        return method
-    rows = criterion_from_recipe(criterion).rows
+def _with_criterion(method: Method, criterion: RowCriterion) -> Method:
+    """The method with another base term."""
     return AutogradMethod(
         name=method.name,
         settings=method.settings,
         teachers=method.teachers,
         start_epoch=method.start_epoch,
-        before=None if method.before is None else _with_criterion(method.before, criterion, margin),
-        criterion=partial(with_margin, criterion=rows, margin=margin) if margin else rows,
+        before=None if method.before is None else _with_criterion(method.before, criterion),
+        criterion=criterion,
         distance=method.distance if isinstance(method, AutogradMethod) else None,
         gate=method.gate if isinstance(method, AutogradMethod) else "none",
         k_schedule=method.k_schedule,

@@ -11,7 +11,7 @@ from mptctl.errors import CheckpointError, one_line
 from mptctl.files import Model
 from mptctl.names import Quantization
 from mptctl.recipe import Recipe
-from mptctl.recipe.fields import Interpolation
+from mptctl.recipe.data import Interpolation
 from mptctl.recipe.validation import validate_recipe
 
 # Under which name each format keeps it: a key of the metadata, or a file in the archive.

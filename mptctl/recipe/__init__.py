@@ -1,16 +1,8 @@
 """The recipe of a run: frozen, validated, and made of a preset, a file and overrides."""
 
 from mptctl.recipe.criterion import CriterionRecipe
-from mptctl.recipe.fields import (
-    ROUNDING,
-    SPEED,
-    TRAINING,
-    DataRecipe,
-    MethodRecipe,
-    ModelRecipe,
-    Recipe,
-    RuntimeRecipe,
-)
+from mptctl.recipe.data import ROUNDING, SPEED, TRAINING, DataRecipe
+from mptctl.recipe.fields import MethodRecipe, ModelRecipe, Recipe, RuntimeRecipe
 from mptctl.recipe.optim import OptimRecipe
 from mptctl.recipe.reading import (
     DEFAULT_PRESET,

@@ -7,12 +7,20 @@ said.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import ConfigDict, Field, SerializationInfo, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 
 from mptctl.errors import UsageError
-from mptctl.files.model import Typed
+from mptctl.files.explained import nearest, shown
+from mptctl.files.model import NOTHING, Typed
 
 CriterionName = Literal["ce", "ls", "fl", "flsd", "ecp", "mbls"]
 # The criterion that each setting belongs to.
@@ -24,6 +32,9 @@ SETTING_OF: Mapping[str, CriterionName] = {
     "alpha": "mbls",
     "reduction": "mbls",
 }
+# What computes class weights from the numbers of pictures, and beta of the effective number of samples.
+WeightsName = Literal["inverse", "effective"]
+EFFECTIVE_BETA = 0.999
 
 # Context of a dump that holds the keys of `Group.LATER` whatever they are.
 ALL_KEYS = "all keys"
@@ -37,7 +48,8 @@ class Group(Typed):
             of what is made into digests and cache keys, so that those stay what they were.
     """
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    # JSON has no infinity as a number; the text is read back as one.
+    model_config = ConfigDict(allow_inf_nan=False, ser_json_inf_nan="strings")
     LATER: ClassVar[frozenset[str]] = frozenset()
 
     @model_serializer(mode="wrap")
@@ -55,8 +67,7 @@ class Group(Typed):
 class CriterionRecipe(Group):
     """The cost of the student's own answers, in every method."""
 
-    # JSON has no infinity as a number; the text is read back as one.
-    model_config = ConfigDict(ser_json_inf_nan="strings")
+    LATER = frozenset({"class_weights"})
 
     name: CriterionName = Field(
         "ce",
@@ -77,6 +88,30 @@ class CriterionRecipe(Group):
         "mean",
         description="mbls over classes: mean as the published code, sum as the paper (Eq. 4)",
     )
+    class_weights: WeightsName | dict[str, float] | None = Field(
+        None,
+        description="factor of the criterion by the true class: inverse of its training pictures, or of "
+        f"their effective number (Cui et al. 2019, beta {EFFECTIVE_BETA}), 1 in the mean over pictures; or a "
+        "YAML file of class names and weights, taken as they are",
+    )
+
+    @field_validator("class_weights", mode="before")
+    @classmethod
+    def _refuse_other_words(cls, said: object) -> object:
+        if isinstance(said, str) and said not in (*get_args(WeightsName), *NOTHING):
+            raise ValueError(
+                f"criterion.class_weights: no such file or choice: {shown(said)}"
+                f"{nearest(said, get_args(WeightsName))}"
+            )
+        return said
+
+    @field_validator("class_weights", mode="after")
+    @classmethod
+    def _weights_are_above_0(cls, said: WeightsName | dict[str, float] | None) -> object:
+        for name, weight in said.items() if isinstance(said, dict) else ():
+            if weight <= 0:
+                raise ValueError(f"criterion.class_weights: {shown(name)}: must be above 0, got {weight:g}")
+        return said
 
 
 def refuse_idle(

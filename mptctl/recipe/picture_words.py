@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mptctl.recipe.fields import DataRecipe
+from mptctl.recipe.data import DataRecipe
 from mptctl.recipe.transforms import RandomErasing, Step
 
 
@@ -12,7 +12,7 @@ def evaluation_words(data: DataRecipe) -> str:
 
 
 def training_words(data: DataRecipe) -> str:
-    """Crop, mirroring and normalisation of a picture in training."""
+    """Crop, mirroring, normalisation and mixing of a picture in training."""
     size = data.image_size
     if data.augment == "random-resized-crop":
         low, high = (100 * part for part in data.scale)
@@ -29,7 +29,23 @@ def training_words(data: DataRecipe) -> str:
     erasing: list[str] = []
     for step in data.transforms:
         (erasing if isinstance(step, RandomErasing) else pixels).append(_words(step))
-    return ", ".join([f"{crop}{mirrored}", *pixels, _normalised(data), *erasing])
+    return ", ".join([f"{crop}{mirrored}", *pixels, _normalised(data), *erasing, *_drawn(data)])
+
+
+def _drawn(data: DataRecipe) -> list[str]:
+    """How neighbours are mixed, and how often classes are drawn, where a recipe says."""
+    ways = [
+        f"{name} (alpha {alpha:g})"
+        for name, alpha in (("MixUp", data.mixup), ("CutMix", data.cutmix))
+        if alpha
+    ]
+    words = []
+    if ways:
+        share = "pairs" if data.mix_probability == 1 else f"{100 * data.mix_probability:g} % of the pairs"
+        words.append(f"{share} mixed by {' or '.join(ways)}")
+    if data.sampling != "none":
+        words.append(f"classes drawn {'all as often' if data.sampling == 'balanced' else 'by square root'}")
+    return words
 
 
 def _resized(data: DataRecipe, resize: int) -> str:

@@ -12,11 +12,12 @@ from pydantic_core import PydanticCustomError
 
 from mptctl.errors import UsageError, one_line
 from mptctl.files.explained import nearest
-from mptctl.files.model import NOTHING, Plain, read_as
+from mptctl.files.model import NOTHING, Plain, is_list, read_as
 from mptctl.files.yaml_text import read_yaml, refuse_unknown_keys
 from mptctl.names import METHOD_NAMES, Source
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
-from mptctl.recipe.fields import DataRecipe, Recipe, with_present_name
+from mptctl.recipe.data import DataRecipe, with_present_name
+from mptctl.recipe.fields import Recipe
 from mptctl.recipe.timm_pictures import keys_of_network
 from mptctl.recipe.validation import differences, recipe_keys, validate_recipe
 
@@ -81,10 +82,15 @@ def load_recipe(
     content = _with_present_names(_read_file(name_or_file))
     written = content.get("criterion") or {}
     changes: dict[Any, Any] = {}
+    known = recipe_keys()
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"--set {override}: not of the form key.sub=value, such as optim.lr=0.1")
+        field = known.get(key.strip())
+        if field is not None and is_list(field.annotation) and value.strip() not in NOTHING:
+            # Brackets are a shell's, so that a list may go without them: 0.5,0.5,0.5.
+            value = value if value.lstrip().startswith("[") else f"[{value}]"
         change = _nested(key, _read_yaml(value, f"--set {key}"))
         changes = _merge(changes, _with_present_names(change))
     decided: dict[Any, Any] = {}
@@ -97,7 +103,7 @@ def load_recipe(
     if not of_run and isinstance(model := whole.get("model"), dict):
         seen = {"data": keys_of_network(str(model.get("arch")))}
         whole = reduce(_change, (seen, said_by_file, changes, decided), preset)
-    recipe = validate_recipe(whole, name_or_file)
+    recipe = validate_recipe(_with_weights_read(whole, name_or_file), name_or_file)
     if not of_run:
         _refuse_small_crop(recipe.data, name_or_file)
     where = f"recipe {name_or_file}"
@@ -215,9 +221,19 @@ def change_recipe(recipe: Recipe, fixed: Mapping[str, Any], where: str) -> Recip
     content: Any = recipe.model_dump()
     for key, value in fixed.items():
         content = _merge(content, _nested(key, value))
-    recipe = validate_recipe(content, where)
+    recipe = validate_recipe(_with_weights_read(content, where), where)
     refuse_idle(recipe.criterion, _of_criterion(fixed), f"recipe {where}")
     return recipe
+
+
+def _with_weights_read(content: dict[Any, Any], where: str) -> dict[Any, Any]:
+    """The weights of a file in place of its name, so that a recipe is complete by itself."""
+    criterion = content.get("criterion")
+    said = criterion.get("class_weights") if isinstance(criterion, Mapping) else None
+    if not isinstance(said, str) or said in NOTHING or not Path(said).expanduser().is_file():
+        return content
+    weights = read_mapping(Path(said).expanduser(), f"recipe {where}: criterion.class_weights {said}")
+    return _merge(content, {"criterion": {"class_weights": weights}})
 
 
 def _with_present_names(content: dict[Any, Any]) -> dict[Any, Any]:

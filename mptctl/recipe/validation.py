@@ -12,38 +12,79 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.names import METHOD_NAMES
 from mptctl.recipe.criterion import CriterionRecipe, refuse_idle
-from mptctl.recipe.fields import ROUNDING, SPEED, MethodRecipe, Recipe
+from mptctl.recipe.data import ROUNDING, SPEED
+from mptctl.recipe.fields import MethodRecipe, Recipe
 
 # Names that other programs give some of our keys.
 ALSO_CALLED = {
+    "accumulation_steps": "optim.accumulate",
     "amp": "runtime.precision",
     "architecture": "model.arch",
     "augmentation": "data.transforms",
     "auto_augment": "data.transforms",
+    "balanced": "data.sampling",
     "batch": "optim.batch_size",
     "bias": "method.k",
+    "class_balanced": "data.sampling",
+    "class_weight": "criterion.class_weights",
     "color_jitter": "data.transforms",
     "crop_pct": "data.eval_crop",
+    "cut_mix": "data.cutmix",
+    "cutmix_alpha": "data.cutmix",
+    "cutmix_prob": "data.mix_probability",
+    "drop_path_rate": "model.drop_path",
+    "early_stopping": "optim.patience",
+    "early_stopping_patience": "optim.patience",
+    "ema_decay": "optim.ema",
+    "eta_min": "optim.min_lr",
+    "focal_gamma": "criterion.gamma",
+    "freeze_backbone": "model.train",
+    "grad_accumulation": "optim.accumulate",
+    "gradient_accumulation_steps": "optim.accumulate",
     "gradient_clip": "optim.clip_grad_norm",
+    "hflip": "data.flip",
     "image_resolution": "data.image_size",
+    "img_size": "data.image_size",
+    "input_size": "data.image_size",
+    "label_smoothing": "criterion.smoothing",
     "lambda": "method.lam",
+    "layer_lr_decay": "optim.layer_decay",
     "learning_rate": "optim.lr",
+    "linear_probe": "model.train",
+    "llrd": "optim.layer_decay",
+    "loss": "criterion.name",
+    "lr_backbone": "optim.layer_decay",
     "lr_base_scale": "optim.lr_scale",
     "lr_base_size": "optim.lr_for_batch",
+    "lr_head": "optim.head_lr",
+    "lr_min": "optim.min_lr",
     "max_epochs": "optim.epochs",
+    "mix_up": "data.mixup",
+    "mixup_alpha": "data.mixup",
+    "mixup_prob": "data.mix_probability",
+    "no_bias_decay": "optim.no_decay",
+    "no_weight_decay": "optim.no_decay",
     "num_epochs": "optim.epochs",
     "num_workers": "data.threads",
     "optimizer": "optim.name",
+    "oversample": "data.sampling",
+    "pos_weight": "criterion.class_weights",
+    "pretrain": "model.pretrained",
     "ra_magnitude": "data.transforms",
     "rand_augment": "data.transforms",
     "random_erase": "data.transforms",
     "random_erasing": "data.transforms",
     "reprob": "data.transforms",
+    "resize": "data.eval_resize",
+    "sampler": "data.sampling",
     "scheduler": "optim.schedule",
+    "stochastic_depth": "model.drop_path",
     "sync_bn": "runtime.sync_batchnorm",
     "temperature": "method.tau",
     "trivial_augment": "data.transforms",
+    "warmup": "optim.warmup_epochs",
     "wd": "optim.weight_decay",
+    "weighted_sampler": "data.sampling",
     "workers": "data.threads",
 }
 
@@ -79,6 +120,11 @@ def validate_criterion(content: Mapping[str, Any]) -> CriterionRecipe:
     Raises:
         UsageError: an unknown name or parameter, with the nearest valid one, or a value out of range.
     """
+    if "class_weights" in content:
+        raise UsageError(
+            "criterion.class_weights: names classes and counts of a split; give weights as the argument "
+            "class_weights, a tensor of one per class"
+        )
     recipe = _validated({"criterion": dict(content)}, f"criterion {content.get('name', '')}").criterion
     refuse_idle(recipe, content, f"criterion {recipe.name}")
     return recipe

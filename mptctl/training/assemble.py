@@ -128,7 +128,7 @@ def assemble(
         num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
         parts.validator = Validator(val, num_old, teachers.validation, precision)
     meta = build_meta(request, teachers, plan)
-    folder, notes = RunDir(request.folder), [train.reason, *teachers.notes]
+    folder, notes = RunDir(request.folder), [train.reason, *plan.notes, *teachers.notes]
     # A run that trains nothing is validated all the same.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
     if request.resume:

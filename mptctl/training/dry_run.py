@@ -79,7 +79,7 @@ def dry_run(request: RunRequest) -> DryRun:
     teachers = build_teachers(request, plan, cpu)
     student = build_student(request, plan, cpu, ProcessGroup())
     teachers = keep_answers(request, plan, teachers, plan.train, plan.val)
-    from_step, notes = 0, teachers.notes
+    from_step, notes = 0, [*plan.notes, *teachers.notes]
     if request.resume:
         resumed = resume(folder, build_meta(request, teachers, plan), student, plan.val_samples)
         from_step, notes = resumed.state.global_step, [*notes, *resumed.notes]

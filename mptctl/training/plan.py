@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from mptctl.data.loading.base import Loader
 from mptctl.data.loading.choose import choose_loader
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
-from mptctl.errors import UsageError
+from mptctl.errors import UsageError, some
+from mptctl.methods.class_weights import class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
 from mptctl.training.bias_control import BiasControl, bias_control
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
+
+# Training pictures of a class below which there is a warning.
+FEW = 10
 
 
 class UnreadLoader(Loader):
@@ -45,6 +51,7 @@ class RunPlan:
         val: of the validation part; None where there is none.
         val_samples: its samples, and those of old classes among them.
         total_steps: optimizer steps of the whole run.
+        notes: warnings of classes with few pictures.
         bias_control: moves k; None where it stays, or moves by itself.
     """
 
@@ -53,6 +60,7 @@ class RunPlan:
     val: UnreadLoader | None
     val_samples: tuple[int, int]
     total_steps: int
+    notes: list[str]
     bias_control: BiasControl | None
 
 
@@ -72,8 +80,15 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     """
     recipe, split = request.recipe, request.split
     refuse_too_short(recipe, split, request.num_classes)
+    names = split.classes.names[: request.num_classes]
+    counts = np.bincount(split.labels[split.indices("train", request.num_classes)], minlength=len(names))
+    weights = class_weights(recipe.criterion, names, counts)
     method = method_from_recipe(
-        recipe.method, split.classes.num_old, recipe.criterion, recipe.model.true_class_margin
+        recipe.method,
+        split.classes.num_old,
+        recipe.criterion,
+        recipe.model.true_class_margin,
+        None if weights is None else weights.to(device),
     )
     for role, given, flag in ((Role.OLD, request.old, "--old"), (Role.REF, request.refs, "--ref")):
         if role in method.teachers and not given:
@@ -91,6 +106,12 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
             f"{batch // group.size // 2}"
         )
     data = recipe.data
+    if data.mixes and batch % (2 * group.size * pieces):
+        raise UsageError(
+            f"optim.batch_size {batch}: pictures are mixed in pairs (data.mixup, data.cutmix), so that each "
+            f"of {pieces} pieces (optim.accumulate) on each of {group.size} workers needs an even number; "
+            f"take a multiple of {2 * group.size * pieces}"
+        )
     if recipe.runtime.deterministic:
         # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.
         data = data.model_copy(update={"hw_decoder_load": 0.0})
@@ -120,8 +141,24 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         val=val,
         val_samples=(len(held_out), samples_old),
         total_steps=total_steps,
+        notes=few_pictures(names, counts),
         bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
     )
+
+
+def few_pictures(names: Sequence[str], counts: NDArray[np.int64]) -> list[str]:
+    """A warning that names classes with fewer than FEW training pictures; none where every class has them.
+
+    >>> few_pictures(["cat", "dog"], np.array([40, 3]))
+    ['warning: fewer than 10 training pictures: dog (3); what is learnt of so few depends on which they are']
+    """
+    few = [f"{names[i]} ({counts[i]})" for i in np.flatnonzero(counts < FEW).tolist()]
+    if not few:
+        return []
+    return [
+        f"warning: fewer than {FEW} training pictures: {some(few)}; what is learnt of so few depends on "
+        "which they are"
+    ]
 
 
 def part_sizes(request: RunRequest) -> dict[Part, int]:

@@ -34,9 +34,13 @@ def train_step(student: Student, batch: Batch, lr: float, normalizer: float) -> 
         with student.group.sync_gradients(student.wrapped, now=number == len(parts)):
             with autocast(part.images.device, student.precision):
                 logits = student.wrapped(part.images)
-            terms, grad = student.method.value_and_grad(
-                logits, part.labels, teachers.get(Role.OLD), teachers.get(Role.REF), normalizer=normalizer
-            )
+            old, ref = teachers.get(Role.OLD), teachers.get(Role.REF)
+            if part.mixing is None:
+                terms, grad = student.method.value_and_grad(logits, part.labels, old, ref, normalizer)
+            else:
+                terms, grad = student.method.of_mixture(
+                    logits, part.labels, *part.mixing, old, ref, normalizer
+                )
             logits.backward(grad)
         totals = {name: totals[name] + term for name, term in terms.items()} if totals else terms
     _update(student, totals)

@@ -36,7 +36,6 @@ from tests.common import smooth_picture
         ("[{name: random-erasing, p: 2}]", "(random-erasing): p: must be less than or equal to 1, got 2"),
         ("[{name: random-erasing, ratio: [0, 1]}]", "ratio: must be above 0"),
         ("[{name: random-erasing, scale: [0.5, 0.1]}]", "scale: must be within 0 to 1"),
-        ("rand-augment", "must be a list such as [{name: rand-augment, num_ops: 2, magnitude: 9}], got 'rand-augment'"),
         ("[{p: 2}]", "data.transforms[0]: must be a mapping with a name"),
     ],
 )  # fmt: skip
@@ -54,11 +53,15 @@ def test_steps_from_the_command_line_and_from_a_file_survive_their_yaml(tmp_path
     assert first == RandAugment(magnitude=5)
     assert second == RandomErasing(p=0.25, value=None)
     assert third.name == "trivial-augment"
+    assert load_recipe("digits", ["data.transforms=trivial-augment"]).data.transforms == (third,)
     file = tmp_path / "recipe.yaml"
     file.write_text(recipe.to_yaml())
     assert load_recipe(str(file)) == recipe
     file.write_text(f"data:\n  transforms: {given}\n")
     assert load_recipe(str(file)).data.transforms == recipe.data.transforms
+    file.write_text("data:\n  transforms: rand-augment\n")
+    with pytest.raises(UsageError, match=r"must be a list such as .*, got 'rand-augment'"):
+        load_recipe(str(file))
 
 
 def test_names_of_other_programs_lead_to_the_key() -> None:

@@ -14,12 +14,21 @@ if os.environ.get("TRITON_INTERPRET") == "1":
 
 
 def test_the_triton_kernels_pass() -> None:
-    interpret(*(f"test_{name}.py" for name in ("accuracy", "golden", "pieces", "compiled", "edges", "sums")))
+    names = ("accuracy", "golden", "pieces", "compiled", "edges", "sums", "mixture")
+    interpret(*(f"test_{name}.py" for name in names))
 
 
 @pytest.mark.nightly
 def test_the_triton_kernels_pass_beside_one_case_a_regime() -> None:
-    interpret("-m", "nightly", "test_accuracy.py", "test_golden.py", "test_pieces.py", "test_sums.py")
+    interpret(
+        "-m",
+        "nightly",
+        "test_accuracy.py",
+        "test_golden.py",
+        "test_pieces.py",
+        "test_sums.py",
+        "test_mixture.py",
+    )
 
 
 def interpret(*words: str) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mptctl.data.drawing import Transforms
+from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.operations import erase, operate
 from mptctl.data.pictures import Normalisation, channels_first, single_threaded
@@ -191,10 +192,17 @@ class Loader(ABC):
         return [slice(start, start + step) for start in range(0, rows, step)]
 
     def batch(self, job: BatchJob, pictures: Tensor) -> Batch:
-        """Join (B, S, S, 3) normalised pictures with their labels and index."""
+        """Mix (B, S, S, 3) normalised pictures where pairs are mixed, and join labels and index."""
         index = torch.from_numpy(job.index)
-        labels = self._labels[index]
-        if self.plan.device.type == "cuda":
-            labels = labels.pin_memory().to(self.plan.device, non_blocking=True)
+        labels, mixing = self._labels[index], None
+        if job.pairs is not None:
+            pictures = mix_pictures(pictures, job.pairs)
+            labels, mixing = mix_labels(labels, job.pairs)
+            mixing = Mixing(*map(self._moved, mixing))
         images = channels_first(pictures.to(self.plan.dtype))
-        return Batch(images, labels, index, job.epoch, job.position)
+        return Batch(images, self._moved(labels), index, job.epoch, job.position, mixing)
+
+    def _moved(self, column: Tensor) -> Tensor:
+        if self.plan.device.type == "cuda":
+            column = column.pin_memory().to(self.plan.device, non_blocking=True)
+        return column

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mptctl.data.drawing import Transforms
+from mptctl.data.loading.mixed import Mixing
+from mptctl.data.mixing import Pairs
 from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
+from mptctl.data.sampling import Draws
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.names import Part
@@ -31,6 +34,7 @@ class Batch:
         index: (B,) int64, each sample's index in the manifest, on the CPU.
         epoch: of the plan, counted from 0.
         position: where the first sample stands in the epoch's order, over all workers; the others follow it.
+        mixing: the second label of each picture, and the weight of the first; None where pictures have one.
     """
 
     images: Tensor
@@ -38,19 +42,17 @@ class Batch:
     index: Tensor
     epoch: int = 0
     position: int = 0
+    mixing: Mixing | None = None
 
     def parts(self, count: int) -> list[Batch]:
         """The batch in so many parts, each of which knows where it stands."""
         if count == 1:
             return [self]
         parts, position = [], self.position
-        for images, labels, index in zip(
-            self.images.tensor_split(count),
-            self.labels.tensor_split(count),
-            self.index.tensor_split(count),
-            strict=True,
-        ):
-            parts.append(Batch(images, labels, index, self.epoch, position))
+        columns = (self.images, self.labels, self.index, *(self.mixing or ()))
+        for images, labels, index, *mixing in zip(*(x.tensor_split(count) for x in columns), strict=True):
+            mixed = Mixing(*mixing) if mixing else None
+            parts.append(Batch(images, labels, index, self.epoch, position, mixed))
             position += len(index)
         return parts
 
@@ -66,6 +68,7 @@ class BatchJob:
         position: where the slice begins in the epoch's order, over all workers.
         transforms: operations after crop and flip, (b,) each; None without `data.transforms`, and in
             evaluation.
+        pairs: how neighbours are mixed; None where they are not.
     """
 
     index: NDArray[np.int64]
@@ -73,6 +76,7 @@ class BatchJob:
     epoch: int
     position: int
     transforms: Transforms | None = None
+    pairs: Pairs | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +97,7 @@ class LoadPlan:
 
     Raises:
         UsageError: no such worker, a batch that is larger than the part or too small for the workers, or a
-            size before the centre crop that is smaller than the crop.
+            size before the centre crop that is smaller than the crop; pairs that workers would have to part.
     """
 
     split: Split
@@ -120,6 +124,12 @@ class LoadPlan:
             raise UsageError(
                 f"optim.batch_size {self.batch_size}: leaves fewer than 2 samples to each of "
                 f"{self.world_size} workers, and batch normalisation needs 2"
+            )
+        if self.train and self.data.mixes and self.batch_size % (2 * self.world_size):
+            raise UsageError(
+                f"optim.batch_size {self.batch_size}: pictures are mixed in pairs (data.mixup, data.cutmix), "
+                f"so that each of {self.world_size} workers needs an even number; take a multiple of "
+                f"{2 * self.world_size}"
             )
         if self.data.eval_resize is not None and self.data.eval_resize < self.data.image_size:
             raise UsageError(
@@ -183,24 +193,32 @@ class LoadPlan:
             return torch.from_numpy(np.ascontiguousarray(self.split.array[index]))
         return decode_row(self.split.manifest, index)
 
+    def draws(self, epoch: int) -> Draws:
+        """The pictures of one pass in its order, over all workers."""
+        if not self.train:
+            return Draws(self.indices, None)
+        return EpochPlan(self.seed, self.data).draws(epoch, self.indices, self.split.labels[self.indices])
+
     def order(self, epoch: int) -> NDArray[np.int64]:
         """(n,) rows of the manifest in the order of one pass, over all workers."""
-        return EpochPlan(self.seed, self.data).order(epoch, self.indices) if self.train else self.indices
+        return self.draws(epoch).rows
 
     def jobs(self, epoch: int, start_step: int = 0) -> Iterator[BatchJob]:
         """This worker's slice of each global batch from ``start_step`` on."""
         epoch_plan, manifest = EpochPlan(self.seed, self.data), self.split.manifest
-        order = self.order(epoch)
+        draws = self.draws(epoch)
         for step in range(start_step, self.steps):
-            whole = order[step * self.batch_size : (step + 1) * self.batch_size]
-            share = worker_share(len(whole), self.rank, self.world_size)
-            index = whole[share]
+            whole = draws[step * self.batch_size : (step + 1) * self.batch_size]
+            share = worker_share(len(whole.rows), self.rank, self.world_size)
+            index, copies = whole.rows[share], None if whole.copies is None else whole.copies[share]
+            position = step * self.batch_size + share.start
             if len(index) == 0:
                 continue
             views = (
-                epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index])
+                epoch_plan.views(epoch, index, manifest.heights[index], manifest.widths[index], copies)
                 if self.train
                 else None
             )
-            transforms = epoch_plan.transforms(epoch, index) if self.train else None
-            yield BatchJob(index, views, epoch, step * self.batch_size + share.start, transforms)
+            transforms = epoch_plan.transforms(epoch, index, copies) if self.train else None
+            pairs = epoch_plan.pairs(epoch, position, len(index)) if self.train else None
+            yield BatchJob(index, views, epoch, position, transforms, pairs)

@@ -1,0 +1,193 @@
+"""The data group of keys: size, augmentation and normalisation of pictures, the loader; and marks of keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, PositiveInt, field_validator, model_validator
+
+from mptctl.names import LoaderName
+from mptctl.recipe.criterion import Group
+from mptctl.recipe.transforms import GaussianBlur, Step, read_steps
+
+# Marks of a field. What changes how fast a run is, and nothing else;
+SPEED: dict[str, Any] = {"changes": "speed"}
+# what changes the last bits of a result as well;
+ROUNDING: dict[str, Any] = {"changes": "rounding"}
+# what only training looks at, so that it changes nothing in evaluation.
+TRAINING: dict[str, Any] = {"changes": "training pictures"}
+
+
+Interpolation = Literal["bilinear", "bicubic"]
+# Pixels of the largest side that a JPEG can have (ITU-T T.81, B.2.2).
+LARGEST_SIDE = 65_535
+
+
+class DataRecipe(Group):
+    """The pictures that the model sees: size, augmentation, normalisation and the loader."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"transforms", "interpolation", "eval_crop", "sampling", "mixup", "cutmix", "mix_probability"}
+    )
+
+    image_size: PositiveInt = Field(
+        32, le=LARGEST_SIDE, description="side of the square that the model sees, in pixels"
+    )
+    augment: Literal["pad-crop", "random-resized-crop", "none"] = Field(
+        "pad-crop",
+        description="training crop: zero padding and a crop of the same size, or a random part resized",
+        json_schema_extra=TRAINING,
+    )
+    padding: int = Field(
+        4, ge=0, description="pixels of zero padding on each side, for pad-crop", json_schema_extra=TRAINING
+    )
+    flip: bool = Field(
+        True, description="mirror half of the training pictures left to right", json_schema_extra=TRAINING
+    )
+    scale: tuple[float, float] = Field(
+        (0.08, 1.0), description="part of the area, for random-resized-crop", json_schema_extra=TRAINING
+    )
+    ratio: tuple[float, float] = Field(
+        (0.75, 4 / 3), description="aspect ratios, for random-resized-crop", json_schema_extra=TRAINING
+    )
+    transforms: tuple[Step, ...] = Field(
+        (),
+        description="steps after crop and flip, in order, each a mapping of its name and parameters; "
+        "random-erasing is done after normalisation",
+        json_schema_extra=TRAINING,
+    )
+    interpolation: Interpolation = Field(
+        "bilinear", description="how pictures are resized, in training and evaluation"
+    )
+    sampling: Literal["none", "balanced", "sqrt"] = Field(
+        "none",
+        description="classes of an epoch: as often as they have pictures, all as often, or by the square "
+        "root of their pictures; as many draws as pictures",
+        json_schema_extra=TRAINING,
+    )
+    mixup: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="MixUp: lambda of a pair is of Beta(mixup, mixup); 0: none; with cutmix: half of the "
+        "pairs",
+        json_schema_extra=TRAINING,
+    )
+    cutmix: float = Field(
+        0.0, ge=0, le=100, description="CutMix: the same, of its box", json_schema_extra=TRAINING
+    )
+    mix_probability: float = Field(
+        1.0, gt=0, le=1, description="part of the pairs that is mixed", json_schema_extra=TRAINING
+    )
+    eval_resize: PositiveInt | None = Field(
+        None, description="shorter side before the centre crop in evaluation, in pixels; default: image_size"
+    )
+    eval_crop: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="image_size over the shorter side before the centre crop in evaluation, in place of "
+        "eval_resize; timm's crop_pct",
+    )
+    mean: tuple[float, float, float] = Field(
+        (0.485, 0.456, 0.406), description="mean of each channel, in 0..1"
+    )
+    std: tuple[float, float, float] = Field(
+        (0.229, 0.224, 0.225), description="deviation of each channel, in 0..1"
+    )
+    loader: LoaderName = Field(
+        "auto",
+        description="how pictures reach the device; auto chooses by size, device and what is installed",
+        json_schema_extra=SPEED,
+    )
+    threads: int = Field(
+        0,
+        ge=0,
+        description="threads of the loader; 0 takes the number of usable cores",
+        json_schema_extra=SPEED,
+    )
+    prefetch: PositiveInt = Field(2, description="batches that are prepared ahead", json_schema_extra=SPEED)
+    hw_decoder_load: float = Field(
+        0.65,
+        ge=0.0,
+        le=1.0,
+        description="part of the JPEGs for the GPU's hardware decoder (dali on a GPU)",
+        json_schema_extra=ROUNDING,
+    )
+    resident_limit_gb: float = Field(
+        4.0,
+        gt=0,
+        description="most memory for decoded pictures, in gigabytes, before auto prefers dali or threaded",
+        json_schema_extra=SPEED,
+    )
+
+    @field_validator("transforms", mode="before")
+    @classmethod
+    def _read_transforms(cls, steps: object) -> object:
+        return read_steps(steps)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_former_name(cls, content: object) -> object:
+        content = with_present_name(content)
+        if isinstance(content, Mapping) and "workers" in content:
+            raise ValueError("data.workers: the former name of data.threads, which is there too; remove it")
+        return content
+
+    @model_validator(mode="after")
+    def _ranges_are_ranges(self) -> DataRecipe:
+        if min(self.std) <= 0:
+            raise ValueError(f"data.std: must be above 0, got {list(self.std)}")
+        for key, (low, high) in {"scale": self.scale, "ratio": self.ratio}.items():
+            if not 0 < low <= high:
+                raise ValueError(
+                    f"data.{key}: must be two numbers above 0, the smaller first, got {[low, high]}"
+                )
+        if self.scale[1] > 1:
+            raise ValueError(f"data.scale: a part of the area is at most 1, got {self.scale[1]:g}")
+        if self.mix_probability < 1 and not self.mixes:
+            raise ValueError(
+                "data.mix_probability: changes nothing where no pictures are mixed; set data.mixup or "
+                "data.cutmix"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _crop_is_said_once(self) -> DataRecipe:
+        if self.eval_crop is not None and self.eval_resize is not None:
+            raise ValueError(
+                f"data.eval_crop: says what data.eval_resize, {self.eval_resize}, says too; set one of them "
+                "to null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _kernels_fit(self) -> DataRecipe:
+        for place, step in enumerate(self.transforms):
+            if isinstance(step, GaussianBlur) and step.kernel_size // 2 >= self.image_size:
+                raise ValueError(
+                    f"data.transforms[{place}] (gaussian-blur): kernel_size: must be below twice "
+                    f"data.image_size, {self.image_size}, got {step.kernel_size}"
+                )
+        return self
+
+    @property
+    def resized_side(self) -> int:
+        """Shorter side before the centre crop in evaluation, in pixels."""
+        if self.eval_crop is not None:
+            return math.floor(self.image_size / self.eval_crop)  # as timm rounds
+        return self.eval_resize or self.image_size
+
+    @property
+    def mixes(self) -> bool:
+        """Whether pairs of training pictures are mixed."""
+        return self.mixup > 0 or self.cutmix > 0
+
+
+def with_present_name(data: object) -> object:
+    """Recipes and checkpoints from before `data.threads` was so called say `data.workers`."""
+    if not isinstance(data, Mapping) or "workers" not in data or "threads" in data:
+        return data
+    return {"threads" if key == "workers" else key: value for key, value in data.items()}

@@ -1,0 +1,104 @@
+"""Methods on rows of two labels: each is the sum of both labels' own, by autograd, by hand, and in its counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mptctl.methods import build_method
+from mptctl.methods.method import COUNTS
+from mptctl.methods.rows import ROWS
+from mptctl.names import METHOD_NAMES
+
+OLD, CLASSES, N = 3, 5, 6
+NORMALIZER = 12.0
+VARIANTS: list[dict[str, Any]] = [
+    *({"name": name} for name in METHOD_NAMES),
+    {"name": "mpt-kl", "gate": "student-wrong"},
+    *({"name": "mpt-kl", "criterion": {"name": name}} for name in ("ls", "fl", "flsd", "ecp", "mbls")),
+    {"name": "mpt-lm", "margin": 0.4},
+    {"name": "pct-naive", "class_weights": torch.tensor([0.5, 1.0, 2.0, 1.5, 3.0], dtype=torch.float64)},
+]
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Logits, two labels of which each is once missing, the first one's weight, and both teachers."""
+    torch.manual_seed(2)
+    z, old, ref = (torch.randn(N, width, dtype=torch.float64) * 2 for width in (CLASSES, OLD, CLASSES))
+    labels, others = torch.tensor([0, 1, 2, -100, 4, 0]), torch.tensor([3, 4, 0, 1, -100, 1])
+    return z, labels, others, torch.rand(N, dtype=torch.float64), old, ref
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_row_of_two_labels_is_the_sum_of_both(variant: dict[str, Any]) -> None:
+    """In double precision: values beside the rows of either label, the gradient by autograd and by differences."""
+    method = build_method(**variant, num_old=OLD)
+    z, labels, others, weight, *teachers = inputs()
+
+    def total(leaf: Tensor) -> Tensor:
+        parts = []
+        for y, share in ((labels, weight), (others, 1 - weight)):
+            rows = method.rows(leaf, y, *method.wanted(*teachers))
+            parts += [(part * share).sum() for part in rows if part is not None]
+        return torch.stack(parts).sum() / NORMALIZER
+
+    leaf = z.clone().requires_grad_()
+    terms, grad = method.of_mixture(z, labels, others, weight, *teachers, NORMALIZER)
+    assert torch.autograd.gradcheck(total, (leaf,))
+    (by_autograd,) = torch.autograd.grad(total(leaf), leaf)
+    torch.testing.assert_close(grad, by_autograd, rtol=1e-9, atol=1e-12)
+    assert float(terms["loss"]) == pytest.approx(float(total(z)), rel=1e-12)
+    parts = [value for name, value in terms.items() if name not in ("loss", *COUNTS.values())]
+    assert float(sum(parts)) == pytest.approx(float(terms["loss"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_row_of_one_label_is_what_it_was(variant: dict[str, Any]) -> None:
+    method = build_method(**variant, num_old=OLD)
+    z, labels, _, _, *teachers = inputs()
+    plain, grad = method.value_and_grad(z, labels, *teachers, NORMALIZER)
+    alone = (torch.full_like(labels, -100), torch.ones(N, dtype=torch.float64))
+    terms, its_grad = method.of_mixture(z, labels, *alone, *teachers, NORMALIZER)
+    assert torch.equal(grad, its_grad)
+    assert {name: float(v) for name, v in terms.items()} == {name: float(v) for name, v in plain.items()}
+
+
+def test_the_answer_is_right_where_it_is_one_of_the_two_labels() -> None:
+    z, labels, others, weight, old, ref = inputs()
+    terms, _ = build_method("mpt-kl", num_old=OLD).of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    for whose, logits in (("student", z), ("old", old), ("ref", ref)):
+        answers = logits.argmax(dim=1)
+        assert int(terms[COUNTS[whose]]) == int(((answers == labels) | (answers == others)).sum())
+
+
+def test_the_focal_weight_is_the_share_of_the_label_that_the_teacher_says() -> None:
+    """alpha + beta (lambda [a is the teacher's answer] + (1 - lambda) [b is]), and one distance."""
+    z, labels, others, weight, old, ref = inputs()
+    method = build_method("mpt-kl", num_old=OLD, alpha=0.5, beta=3.0)
+    both = (labels >= 0) & (others >= 0)
+    labels, others = labels.where(both, -100), others.where(both, -100)
+    terms, _ = method.of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    unweighted = build_method("mpt-kl", num_old=OLD, alpha=1.0, beta=0.0).rows(z, labels, old, ref)
+    for name, logits, distance in (("fd_old", old, unweighted.fd_old), ("fd_ref", ref, unweighted.fd_ref)):
+        says = logits.argmax(dim=1)
+        focal = 0.5 + 3 * (weight * (says == labels) + (1 - weight) * (says == others))
+        assert distance is not None
+        assert float(terms[name]) == pytest.approx(float((focal * distance).sum()) / NORMALIZER, rel=1e-12)
+
+
+def test_the_masks_of_elodi_topk_do_not_look_at_labels() -> None:
+    z, labels, others, weight, old, ref = inputs()
+    both = (labels >= 0) & (others >= 0)
+    labels, others = labels.where(both, -100), others.where(both, -100)
+    method = build_method("elodi-topk", num_old=OLD, elodi_top_k=2)
+    terms, _ = method.of_mixture(z, labels, others, weight, old, ref, NORMALIZER)
+    plain, _ = method.value_and_grad(z, labels, old, ref, NORMALIZER)
+    for name in ("fd_old", "fd_ref"):
+        assert float(terms[name]) == pytest.approx(float(plain[name]), rel=1e-12)
+
+
+def test_every_method_is_among_the_variants() -> None:
+    assert {variant["name"] for variant in VARIANTS} == set(ROWS)

@@ -1,0 +1,116 @@
+"""Runs that mix pictures, repeat rare ones and weigh classes: resumed, cached, and refused where it cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mptctl.data.split import Split
+from mptctl.errors import UsageError
+from mptctl.models.checkpoint import load_checkpoint
+from mptctl.recipe import Recipe
+from mptctl.training.distributed import ProcessGroup
+from mptctl.training.lockstep import refuse_other_batches
+from mptctl.training.plan import few_pictures, plan_run
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CPU, Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
+
+MIXED = ("data.mixup=0.4", "data.cutmix=1", "data.mix_probability=0.9")
+ALL = (*MIXED, "data.sampling=sqrt", "optim.accumulate=2")
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Split:
+    return digits_with_teachers(tmp_path_factory.mktemp("mixed") / "runs", val_fraction=0.1, epochs=1)
+
+
+def request_of(taught: Split, name: str, recipe: Recipe) -> RunRequest:
+    root = taught.run_root
+    return RunRequest(recipe, taught, root / name, root / "old" / "best.pt", (root / "ref" / "best.pt",))
+
+
+def weighted(taught: Split, folder: Path) -> str:
+    file = folder / "weights.yaml"
+    file.write_text("".join(f"'{name}': {1 + i / 10}\n" for i, name in enumerate(taught.classes.names)))
+    return f"criterion.class_weights={file}"
+
+
+def test_a_killed_run_with_all_of_it_resumes_bit_equal(taught: Split, tmp_path: Path) -> None:
+    every = "runtime.checkpoint_every_steps=3"
+    recipe = short_recipe(every, weighted(taught, tmp_path), *ALL, method="mpt-kl")
+    whole = train(request_of(taught, "whole", recipe), Log())
+    killed = request_of(taught, "killed", recipe)
+    train_until_killed(killed, "checkpoint", 6)
+    assert_same_run(train(replace(killed, resume=True), Log()).run, whole.run)
+    assert (
+        load_checkpoint(whole.run.last).meta.recipe.criterion.class_weights == recipe.criterion.class_weights
+    )
+
+
+def test_what_teachers_said_of_mixed_pictures_is_kept_and_shared_by_runs_with_the_same_plan(
+    taught: Split,
+) -> None:
+    def weights(name: str, *overrides: str) -> dict[str, torch.Tensor]:
+        recipe = short_recipe("optim.epochs=1", *overrides, method="mpt-kl")
+        return load_checkpoint(train(request_of(taught, name, recipe), Log()).run.last).model
+
+    def folders() -> set[str]:
+        return {path.name for path in (taught.run_root / "cache" / "teachers").glob("re*")}
+
+    kept = ("runtime.cache_teachers=true", "runtime.cache_precision=fp32")
+    plain, first = weights("plain", *ALL), weights("first", *ALL, *kept)
+    with_all = folders()
+    second = weights("second", *ALL, *kept)
+    assert folders() == with_all
+    for name, value in plain.items():
+        assert torch.equal(value, first[name]), name
+        assert torch.equal(value, second[name]), name
+    for change in ("data.mixup=0.2", "data.mix_probability=0.5", "data.sampling=none"):
+        before = folders()
+        weights(f"with {change}", *ALL, change, "optim.max_steps=1", *kept)
+        assert len(folders() - before) == 1, change
+
+
+def test_runs_of_another_sampling_share_no_batch_and_no_answer_of_teachers(taught: Split) -> None:
+    one = request_of(taught, "one", short_recipe(method="mpt-kl"))
+    for key, value in (("data.sampling", "balanced"), ("data.mixup", 0.2)):
+        other = request_of(taught, "other", short_recipe(f"{key}={value}", method="mpt-kl"))
+        with pytest.raises(UsageError, match=rf"cannot go in lock-step .* {key} \((none|0.0) and {value}\)"):
+            refuse_other_batches([one, other])
+
+
+@pytest.mark.parametrize(("pieces", "workers", "multiple"), [(3, 1, 6), (2, 4, 16), (32, 2, 128)])
+def test_pieces_that_would_part_a_pair_are_refused(
+    taught: Split, pieces: int, workers: int, multiple: int
+) -> None:
+    recipe = short_recipe("data.mixup=0.2", "optim.batch_size=70", f"optim.accumulate={pieces}")
+    with pytest.raises(
+        UsageError, match=r"optim\.(batch_size 70: .* take a multiple of|accumulate)"
+    ) as caught:
+        plan_run(request_of(taught, "odd", recipe), CPU, ProcessGroup(0, workers))
+    assert "\n" not in str(caught.value)
+    if "multiple" in str(caught.value):
+        assert str(caught.value).endswith(f"{multiple}")
+    fits = short_recipe("data.mixup=0.2", f"optim.batch_size={2 * multiple}", f"optim.accumulate={pieces}")
+    assert plan_run(request_of(taught, "even", fits), CPU, ProcessGroup(0, workers)).total_steps
+
+
+def test_without_the_keys_recipes_and_cache_keys_are_what_they_were() -> None:
+    recipe = short_recipe()
+    later = {"mixup", "cutmix", "mix_probability", "sampling"}
+    assert not later & recipe.data.model_dump(mode="json").keys()
+    assert "class_weights" not in recipe.criterion.model_dump(mode="json")
+    changed = short_recipe("data.mixup=0.2")
+    assert changed.data.model_dump(mode="json")["mixup"] == 0.2
+
+
+def test_classes_with_few_pictures_are_named(taught: Split, tmp_path: Path) -> None:
+    import numpy as np
+
+    assert few_pictures(["a", "b"], np.array([10, 200])) == []
+    (note,) = few_pictures(["a", "b", "c"], np.array([9, 200, 0]))
+    assert note.startswith("warning: fewer than 10 training pictures: a (9), c (0);")
