@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, get_args
 
-from mptctl.recipe.fields import DataRecipe, Interpolation
+from mptctl.recipe.data import DataRecipe, Interpolation
 
 if TYPE_CHECKING:
     from mptctl.recipe.fields import Recipe
