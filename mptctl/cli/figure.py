@@ -1,4 +1,4 @@
-"""`mptctl figure`: pictures of what models have learnt."""
+"""`mptctl figure`: pictures of what models have learnt, and of what they see in training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mptctl.cli import options as opt
 from mptctl.cli.command import command_group
 from mptctl.names import Session
 
-app = command_group("Draw what models have learnt.")
+app = command_group("Draw what models have learnt, and what they see in training.")
 
 
 @app.command("embedding")
@@ -67,4 +67,55 @@ def embedding(
         for name, each in found.items()
     }
     save_figure(draw_embeddings(panels), path)
+    typer.echo(str(path))
+
+
+@app.command("augment")
+def augment(
+    recipe: opt.RecipeName = None,
+    overrides: opt.Overrides = None,
+    pictures: Annotated[
+        int, typer.Option("--pictures", metavar="N", min=2, max=200, help="Pictures on the sheet.")
+    ] = 32,
+    epoch: Annotated[
+        int, typer.Option("--epoch", metavar="N", min=0, help="Epoch whose first pictures are drawn, from 0.")
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="A .png or .svg file. (default: augment.png below the run root)"
+        ),
+    ] = None,
+    run_root: opt.RunRoot = Path("runs"),
+) -> None:
+    """Draw training pictures as the model sees them: cut, mirrored and transformed as the recipe says.
+
+    They are the first ones of an epoch, bit by bit what a run with this recipe and seed is given; the colours
+    are those before normalisation.
+
+    Examples:
+
+        mptctl figure augment --set data.transforms="[{name: rand-augment}, {name: random-erasing, p: 0.25}]"
+    """
+    from mptctl.cli.outputs import Outputs
+    from mptctl.data.split import load_split
+    from mptctl.recipe import DEFAULT_PRESET, load_recipe
+
+    path = run_root / "augment.png" if out is None else out
+    outputs = Outputs()
+    outputs.figure("--out", path)
+    outputs.check([])
+    split = load_split(run_root)
+    base = DEFAULT_PRESET[split.file.source]
+    chosen = load_recipe(recipe or base, overrides or [], base=base)
+    from mptctl.data.sheet import training_sheet
+    from mptctl.recipe.picture_words import training_words
+    from mptctl.report.documents.class_names import class_name
+    from mptctl.report.figures.augment import draw_sheet
+    from mptctl.report.media.svg import save_figure
+
+    sheet = training_sheet(split, chosen, pictures, epoch)
+    names = split.file.class_labels or {}
+    save_figure(draw_sheet(sheet.pictures, [class_name(names, label) for label in sheet.labels]), path)
+    typer.echo(training_words(chosen.data), err=True)
     typer.echo(str(path))

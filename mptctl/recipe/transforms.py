@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from pydantic import Field, PositiveInt, ValidationError, field_validator, model_validator
+from pydantic import Field, PositiveInt, ValidationError, field_serializer, field_validator, model_validator
 
 from mptctl.files.explained import explain, nearest, shown_value
 from mptctl.recipe.criterion import Group
@@ -160,13 +160,17 @@ class RandomErasing(_Named):
     scale: tuple[float, float] = Field((0.02, 0.33), description="part of the area")
     ratio: tuple[float, float] = Field((0.3, 3.3), description="height over width")
     value: Colour | None = Field(
-        0.0, description="normalised value of the pixels, one a channel, or random (null): normal noise"
+        0.0, description="normalised value of the pixels, one a channel, or random: normal noise"
     )
 
     @field_validator("value", mode="before")
     @classmethod
     def _read_random(cls, value: object) -> object:
         return None if value == "random" else value
+
+    @field_serializer("value")
+    def _write_random(self, value: Colour | None) -> Colour | str:
+        return "random" if value is None else value
 
     @model_validator(mode="after")
     def _ranges_are_ranges(self) -> RandomErasing:

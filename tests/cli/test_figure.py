@@ -10,7 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from mptctl.data.split import make_split
+from mptctl.data.plan import EpochPlan
+from mptctl.data.sheet import training_sheet
+from mptctl.data.split import load_split, make_split
+from mptctl.errors import UsageError
 from mptctl.training.observer import Observer
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
@@ -86,3 +89,29 @@ def test_what_cannot_be_drawn_is_refused(
     assert (out.stdout, out.stderr.count("\n")) == ("", 1)
     assert (out.returncode, message in out.stderr) == (code, True), out.stderr
     assert sorted(root.rglob("*")) == before
+
+
+def test_training_pictures_are_drawn_as_the_model_sees_them(mptctl: CommandLine, root: Path) -> None:
+    flags = ("--run-root", root, "--pictures", "12", "--set")
+    out = mptctl("figure", "augment", *flags, "data.transforms=[{name: rand-augment, magnitude: 5}]")
+    assert (out.returncode, out.stdout) == (0, f"{root / 'augment.png'}\n"), out.stderr
+    assert "rand-augment (magnitude 5)" in out.stderr
+    with Image.open(root / "augment.png") as picture:
+        assert (picture.format, picture.width) == ("PNG", 2000)
+    plain, other = root / "plain.svg", root / "other.svg"
+    mptctl("figure", "augment", *flags, "data.transforms=[]", "--out", plain)
+    mptctl("figure", "augment", *flags, "data.transforms=[trivial-augment]", "--epoch", "3", "--out", other)
+    assert plain.read_bytes() != other.read_bytes()
+    refused = mptctl("figure", "augment", *flags, "data.transforms=[rand]", "--out", other)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_a_sheet_shows_the_first_pictures_of_an_epoch(root: Path) -> None:
+    split = load_split(root)
+    recipe = short_recipe("data.augment=none", "data.flip=false", "runtime.seed=4")
+    sheet = training_sheet(split, recipe, 9, epoch=2)
+    rows = EpochPlan(4, recipe.data).order(2, split.indices("train"))[:9]
+    assert (sheet.pictures == split.array[rows]).all()
+    assert sheet.labels == [split.classes.names[label] for label in split.labels[rows]]
+    with pytest.raises(UsageError, match="the training part has"):
+        training_sheet(split, recipe, 10**6, epoch=0)

@@ -117,11 +117,11 @@ def test_bicubic_pictures_are_torchvisions() -> None:
 
 
 def test_words_say_steps_interpolation_and_crop() -> None:
-    steps = "[{name: random-erasing, p: 0.25}, {name: rand-augment, magnitude: 5}, grayscale]"
+    steps = "[{name: random-erasing, p: 0.25, value: random}, {name: rand-augment, magnitude: 5}, grayscale]"
     data = load_recipe(
         "imagenet", [f"data.transforms={steps}", "data.interpolation=bicubic", "data.eval_crop=0.95"]
     ).data
     said = training_words(data)
     assert "224 x 224 (bicubic), half of them mirrored, rand-augment (magnitude 5), grayscale, mean" in said
-    assert said.endswith("random-erasing (p 0.25)")
+    assert said.endswith("random-erasing (p 0.25, value random)")
     assert evaluation_words(data).startswith("shorter side to 235 pixels (bicubic), centre crop of 224 x 224")
