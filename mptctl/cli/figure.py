@@ -88,7 +88,7 @@ def augment(
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
 ) -> None:
-    """Draw training pictures as the model sees them: cut, mirrored and transformed as the recipe says.
+    """Draw training pictures as the model sees them: cut, transformed and mixed as the recipe says.
 
     They are the first ones of an epoch, bit by bit what a run with this recipe and seed is given; the colours
     are those before normalisation.
@@ -115,7 +115,12 @@ def augment(
     from mptctl.report.media.svg import save_figure
 
     sheet = training_sheet(split, chosen, pictures, epoch)
-    names = split.file.class_labels or {}
-    save_figure(draw_sheet(sheet.pictures, [class_name(names, label) for label in sheet.labels]), path)
+    known = split.file.class_labels or {}
+    captions = []
+    for labels in sheet.labels:
+        weights = [f" {weight:.2f}" if len(labels) > 1 else "" for weight in labels.values()]
+        names = [class_name(known, label) for label in labels]
+        captions.append("\n".join(map("".join, zip(names, weights, strict=True))))
+    save_figure(draw_sheet(sheet.pictures, captions), path)
     typer.echo(training_words(chosen.data), err=True)
     typer.echo(str(path))

@@ -55,7 +55,12 @@ def _resized(data: DataRecipe, resize: int) -> str:
 
 def _words(step: Step) -> str:
     """A step's name, and of its parameters those that are not torchvision's defaults."""
-    said = [f"{key} {value}" for key, value in step.model_dump(mode="json", exclude_defaults=True).items()]
+    defaults = type(step).model_fields
+    said = [
+        f"{key} {value}"
+        for key, value in step.model_dump(mode="json").items()
+        if getattr(step, key) != defaults[key].default
+    ]
     return f"{step.name} ({', '.join(said)})" if said else step.name
 
 

@@ -112,6 +112,14 @@ def test_a_sheet_shows_the_first_pictures_of_an_epoch(root: Path) -> None:
     sheet = training_sheet(split, recipe, 9, epoch=2)
     rows = EpochPlan(4, recipe.data).order(2, split.indices("train"))[:9]
     assert (sheet.pictures == split.array[rows]).all()
-    assert sheet.labels == [split.classes.names[label] for label in split.labels[rows]]
+    assert sheet.labels == [{split.classes.names[label]: 1.0} for label in split.labels[rows]]
+    mixed = training_sheet(split, short_recipe("data.mixup=1", "runtime.seed=4"), 8, epoch=2)
+    own = [split.classes.names[label] for label in split.labels[rows[:8]]]
+    for place, weights in enumerate(mixed.labels):
+        assert set(weights) <= {own[place], own[place ^ 1]}
+        assert abs(sum(weights.values()) - 1) < 1e-6
+    assert any(len(weights) == 2 for weights in mixed.labels)
+    with pytest.raises(UsageError, match="mixed in pairs; ask for 10"):
+        training_sheet(split, short_recipe("data.mixup=1"), 9, epoch=2)
     with pytest.raises(UsageError, match="the training part has"):
         training_sheet(split, recipe, 10**6, epoch=0)

@@ -21,16 +21,18 @@ def draw_sheet(pictures: NDArray[np.uint8], captions: Sequence[str]) -> Figure:
 
     Args:
         pictures: (n, S, S, 3).
-        captions: n texts.
+        captions: n texts of one line or several.
     """
     columns = min(COLUMNS, len(pictures))
     rows = math.ceil(len(pictures) / columns)
     with style():
-        figure = Figure(figsize=(columns * SIDE, rows * (SIDE + 0.2)))
+        lines = max(caption.count("\n") for caption in captions) + 1
+        figure = Figure(figsize=(columns * SIDE, rows * (SIDE + 0.07 + 0.13 * lines)))
         places = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes in places:
             axes.set_axis_off()
         for axes, picture, caption in zip(places, pictures, captions, strict=False):
             axes.imshow(picture, interpolation="nearest")
-            axes.set_title(short(caption, LETTERS), fontsize=7)
+            said = [short(line, LETTERS) for line in caption.split("\n")]
+            axes.set_title("\n".join(said), fontsize=7)
     return figure
