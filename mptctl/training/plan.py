@@ -51,7 +51,7 @@ class RunPlan:
         val: of the validation part; None where there is none.
         val_samples: its samples, and those of old classes among them.
         total_steps: optimizer steps of the whole run.
-        notes: warnings of classes with few pictures.
+        notes: warnings of classes with few pictures, and that the run may end sooner.
         bias_control: moves k; None where it stays, or moves by itself.
     """
 
@@ -127,11 +127,14 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     train = UnreadLoader(load_plan("train", train=True, rank=group.rank, world_size=group.size))
     held_out = split.indices("val", request.num_classes)
     val = UnreadLoader(load_plan("val", train=False)) if len(held_out) else None
-    if recipe.optim.patience is not None and val is None:
-        raise UsageError(
-            f"optim.patience {recipe.optim.patience}: looks at the validation part, and this split has none; "
-            "split with --val-fraction above 0, or set it to null"
-        )
+    notes, patience = few_pictures(names, counts), recipe.optim.patience
+    if patience is not None:
+        if val is None:
+            raise UsageError(
+                f"optim.patience {patience}: looks at the validation part, and this split has none; split with "
+                "--val-fraction above 0, or set it to null"
+            )
+        notes.append(f"ends sooner after {patience} epochs without a lower validation error (optim.patience)")
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
     samples_old = int((split.labels[held_out] < split.classes.num_old).sum())
     epochs = math.ceil(total_steps / train.steps_per_epoch)
@@ -141,7 +144,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         val=val,
         val_samples=(len(held_out), samples_old),
         total_steps=total_steps,
-        notes=few_pictures(names, counts),
+        notes=notes,
         bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
     )
 

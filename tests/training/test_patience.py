@@ -47,7 +47,9 @@ def test_epochs_are_counted_from_the_first_one_with_the_lowest_error() -> None:
 
 def test_a_run_out_of_patience_ends_and_resuming_it_trains_nothing(digits: Split, tmp_path: Path) -> None:
     request = RunRequest(short_recipe(*STALLS), digits, tmp_path / "run")
-    ended = train(request, Log())
+    log = Log()
+    ended = train(request, log)
+    assert "ends sooner after 2 epochs without a lower validation error (optim.patience)" in log.notes
     lines = read_metrics(RunDir(request.folder).metrics)
     epochs = [each for each in lines if each.event == "epoch"]
     assert lines[-1].event == "done"
