@@ -131,8 +131,8 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     if patience is not None:
         if val is None:
             raise UsageError(
-                f"optim.patience {patience}: looks at the validation part, and this split has none; split with "
-                "--val-fraction above 0, or set it to null"
+                f"optim.patience {patience}: looks at the validation part, and this split has none; split "
+                "with --val-fraction above 0, or set it to null"
             )
         notes.append(f"ends sooner after {patience} epochs without a lower validation error (optim.patience)")
     total_steps = recipe.optim.total_steps(train.steps_per_epoch)
