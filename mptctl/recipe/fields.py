@@ -19,6 +19,8 @@ SCALES: dict[HeadName, float] = {"linear": 1.0, "cosine": 30.0, "linear-margin":
 class ModelRecipe(Group):
     """The network that is trained, and how much of it."""
 
+    LATER = frozenset({"freeze", "drop_path"})
+
     arch: str = Field(
         "resnet18",
         description="a classifier of torchvision by name, timm:NAME, or characters-net or digits-net",

@@ -47,16 +47,16 @@ def keys_of_network(arch: str) -> dict[str, Any]:
     return picture_keys(config.to_dict()) if config is not None else {}
 
 
-def network_words(recipe: Recipe) -> str | None:
-    """Say what of a recipe's pictures is the network's, and what is not; None without a config."""
+def network_notes(recipe: Recipe) -> list[str]:
+    """Say what of a recipe's pictures is the network's, and what is not; nothing without a config."""
     known = keys_of_network(recipe.model.arch)
     if not known:
-        return None
+        return []
     theirs = DataRecipe.model_validate(known)
     taken = [key for key in known if getattr(recipe.data, key) == getattr(theirs, key)]
     others = [f"data.{key} ({_shown(getattr(theirs, key))} there)" for key in known if key not in taken]
     said = f"pictures as the config of {recipe.model.arch} has them: {', '.join(taken) or 'nothing'}"
-    return f"{said}; not {', '.join(others)}" if others else said
+    return [f"{said}; not {', '.join(others)}" if others else said]
 
 
 def _shown(value: object) -> str:

@@ -10,6 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.files import Model
 from mptctl.files.explained import nearest
 from mptctl.recipe import load_recipe, preset_names
+from mptctl.recipe.criterion import ALL_KEYS
 from mptctl.recipe.reading import LISTS, preset_folder
 from mptctl.studies.study_file import load_study, study_names
 
@@ -63,7 +64,7 @@ def _preset_entry(name: str) -> CatalogEntry:
     # The comment that its file begins with says what it is.
     with open(preset_folder() / f"{name}.yaml", encoding="utf-8") as file:
         description = file.readline().removeprefix("#").strip()
-    content = load_recipe(name).model_dump(mode="json")
+    content = load_recipe(name).model_dump(mode="json", context=ALL_KEYS)
     return CatalogEntry(name=name, kind="preset", description=description, content=content)
 
 

@@ -13,7 +13,6 @@ from mptctl.models.ownership import is_run
 from mptctl.models.run_folder import RunDir
 from mptctl.names import Part, Role
 from mptctl.recipe.picture_words import evaluation_words, training_words
-from mptctl.recipe.timm_pictures import network_words
 from mptctl.training.assemble import RunTeachers, build_meta, build_student, build_teachers, keep_answers
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.estimate import Estimate, estimate_run
@@ -108,7 +107,7 @@ def dry_run(request: RunRequest) -> DryRun:
         device=str(device),
         loader=plan.train.reason,
         estimate=_estimate(request, plan, teachers, from_step, device),
-        notes=[*notes, *([seen] if (seen := network_words(recipe)) else [])],
+        notes=notes,
     )
 
 

@@ -19,6 +19,7 @@ from mptctl.methods.class_weights import class_weights
 from mptctl.methods.method import Method
 from mptctl.methods.table import method_from_recipe
 from mptctl.names import Part, Role
+from mptctl.recipe.timm_pictures import network_notes
 from mptctl.training.bias_control import BiasControl, bias_control
 from mptctl.training.distributed import ProcessGroup
 from mptctl.training.request import RunRequest, refuse_too_short
@@ -51,7 +52,8 @@ class RunPlan:
         val: of the validation part; None where there is none.
         val_samples: its samples, and those of old classes among them.
         total_steps: optimizer steps of the whole run.
-        notes: warnings of classes with few pictures, and that the run may end sooner.
+        notes: warnings of classes with few pictures, what of the pictures is a network's config, and that the
+            run may end sooner.
         bias_control: moves k; None where it stays, or moves by itself.
     """
 
@@ -144,7 +146,7 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
         val=val,
         val_samples=(len(held_out), samples_old),
         total_steps=total_steps,
-        notes=notes,
+        notes=[*notes, *network_notes(recipe)],
         bias_control=bias_control(recipe.method, samples_old, epochs, known_old=request.old is not None),
     )
 

@@ -87,6 +87,15 @@ def test_without_the_new_keys_cache_keys_are_what_they_were(preset: str, digest:
     assert len({digest, *(in_key(change) for change in changes)}) == 4
 
 
+# The same of whole recipes, as checkpoints hold them.
+@pytest.mark.parametrize(
+    ("preset", "digest"),
+    [("cifar10", "983162867f1ea717"), ("imagenet", "a98dfa97d3c80ec9"), ("characters", "eadc627582ce459f")],
+)
+def test_without_later_keys_recipes_are_written_as_they_were(preset: str, digest: str) -> None:
+    assert hashlib.sha256(load_recipe(preset).model_dump_json().encode()).hexdigest()[:16] == digest
+
+
 def test_the_crop_of_evaluation_is_timms_and_said_once(tmp_path: Path) -> None:
     assert [DataRecipe(image_size=224, eval_crop=part).resized_side for part in (0.875, 0.95, 1.0)] == [
         256,
