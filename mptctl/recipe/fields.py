@@ -233,8 +233,8 @@ class Recipe(Group):
             )
         if self.model.train == "head" and self.optim.layer_decay is not None:
             raise ValueError(
-                "optim.layer_decay: with model.train head only the classifier is trained; leave it out, and "
-                "set optim.lr"
+                "optim.layer_decay: with model.train head only the classifier is trained; set it to null, or "
+                "model.train to all"
             )
         weights = self.criterion.class_weights
         if self.data.sampling != "none" and isinstance(weights, str):
