@@ -25,6 +25,12 @@ def test_the_cosine_spans_the_runs_own_length() -> None:
     assert learning_rate(cosine, 39, 10, 40) == pytest.approx(0.2 * 0.5 * (1 - 0.996917333733), rel=1e-6)
 
 
+def test_a_cosine_with_a_least_rate_ends_there() -> None:
+    cosine = recipe(lr=0.1, lr_for_batch=64, batch_size=128, schedule="cosine", min_lr=0.05)
+    rates = [learning_rate(cosine, step, 10, 40) for step in (0, 20, 40)]
+    assert rates == pytest.approx([0.2, 0.125, 0.05])
+
+
 def test_the_step_schedule_drops_every_thirty_epochs() -> None:
     step = recipe(lr=0.1, schedule="step", step_epochs=30)
     rates = [learning_rate(step, epoch * 5, 5, 450) for epoch in (0, 29, 30, 59, 60, 89)]
