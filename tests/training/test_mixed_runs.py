@@ -1,4 +1,4 @@
-"""Runs that mix pictures, repeat rare ones and weigh classes: resumed, cached, and refused where it cannot be."""
+"""Runs that transform and mix pictures, repeat rare ones, weigh classes: resumed, cached, refused where impossible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from mptctl.training.train import train
 from tests.common import CPU, Log, assert_same_run, digits_with_teachers, short_recipe, train_until_killed
 
 MIXED = ("data.mixup=0.4", "data.cutmix=1", "data.mix_probability=0.9")
-ALL = (*MIXED, "data.sampling=sqrt", "optim.accumulate=2")
+STEPS = "data.transforms=[rand-augment, {name: random-erasing, p: 0.5, value: random}]"
+ALL = (*MIXED, "data.sampling=sqrt", "optim.accumulate=2", STEPS)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +70,12 @@ def test_what_teachers_said_of_mixed_pictures_is_kept_and_shared_by_runs_with_th
     for name, value in plain.items():
         assert torch.equal(value, first[name]), name
         assert torch.equal(value, second[name]), name
-    for change in ("data.mixup=0.2", "data.mix_probability=0.5", "data.sampling=none"):
+    for change in (
+        "data.mixup=0.2",
+        "data.mix_probability=0.5",
+        "data.sampling=none",
+        "data.transforms=[rand-augment]",
+    ):
         before = folders()
         weights(f"with {change}", *ALL, change, "optim.max_steps=1", *kept)
         assert len(folders() - before) == 1, change
