@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mptctl.recipe.data import DataRecipe
-from mptctl.recipe.transforms import RandomErasing, Step
+from mptctl.recipe.transforms import RandomErasing
 
 
 def evaluation_words(data: DataRecipe) -> str:
@@ -28,7 +28,7 @@ def training_words(data: DataRecipe) -> str:
     pixels: list[str] = []
     erasing: list[str] = []
     for step in data.transforms:
-        (erasing if isinstance(step, RandomErasing) else pixels).append(_words(step))
+        (erasing if isinstance(step, RandomErasing) else pixels).append(repr(step))
     return ", ".join([f"{crop}{mirrored}", *pixels, _normalised(data), *erasing, *_drawn(data)])
 
 
@@ -51,17 +51,6 @@ def _drawn(data: DataRecipe) -> list[str]:
 def _resized(data: DataRecipe, resize: int) -> str:
     size = data.image_size
     return f"shorter side to {resize} pixels ({data.interpolation}), centre crop of {size} x {size}"
-
-
-def _words(step: Step) -> str:
-    """A step's name, and of its parameters those that are not torchvision's defaults."""
-    defaults = type(step).model_fields
-    said = [
-        f"{key} {value}"
-        for key, value in step.model_dump(mode="json").items()
-        if getattr(step, key) != defaults[key].default
-    ]
-    return f"{step.name} ({', '.join(said)})" if said else step.name
 
 
 def _normalised(data: DataRecipe) -> str:

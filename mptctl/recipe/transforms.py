@@ -20,6 +20,13 @@ class _Named(Group):
 
     name: str
 
+    def __repr__(self) -> str:
+        """Its name, and of its parameters those that are not the defaults."""
+        fields = type(self).model_fields
+        values = self.model_dump(mode="json")
+        said = [f"{key} {values[key]}" for key in fields if getattr(self, key) != fields[key].default]
+        return f"{self.name} ({', '.join(said)})" if said else self.name
+
 
 class _Sometimes(_Named):
     """A step that a part of the pictures goes through."""
