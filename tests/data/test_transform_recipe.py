@@ -13,6 +13,7 @@ from torchvision.transforms import v2
 
 from mptctl.data.pictures import resize_and_crop
 from mptctl.errors import UsageError
+from mptctl.models.export_meta import Preprocessing
 from mptctl.recipe import SPEED, DataRecipe, keys_of, load_recipe
 from mptctl.recipe.picture_words import evaluation_words, training_words
 from mptctl.recipe.transforms import RandAugment, RandomErasing
@@ -134,3 +135,12 @@ def test_words_say_steps_interpolation_and_crop() -> None:
     assert "224 x 224 (bicubic), half of them mirrored, rand-augment (magnitude 5), grayscale, mean" in said
     assert said.endswith("random-erasing (p 0.25, value random)")
     assert evaluation_words(data).startswith("shorter side to 235 pixels (bicubic), centre crop of 224 x 224")
+
+
+def test_an_export_says_how_its_pictures_are_resized() -> None:
+    seen = {"resize": 40, "crop": 32, "mean": (0.5, 0.5, 0.5), "std": (0.2, 0.2, 0.2), "inside": False}
+    before, now = (Preprocessing.model_validate(seen | more) for more in ({}, {"interpolation": "bicubic"}))
+    assert [DataRecipe(**each.recipe_keys()).interpolation for each in (before, now)] == [
+        "bilinear",
+        "bicubic",
+    ]

@@ -180,11 +180,19 @@ class Loader(ABC):
         """
         if transforms is None or pictures.device.type != "cpu":
             return partial(self.prepare, pictures, transforms)
-        pieces = [
-            self.pool.submit(self.prepare, pictures[rows], transforms[rows])
-            for rows in self.pieces(len(pictures))
-        ]
-        return lambda: torch.cat([piece.result() for piece in pieces])
+        whole, ready = transforms, torch.empty(pictures.shape, dtype=torch.float32)
+
+        def fill(rows: slice) -> None:
+            ready[rows] = self.prepare(pictures[rows], whole[rows])
+
+        pieces = [self.pool.submit(fill, rows) for rows in self.pieces(len(pictures))]
+
+        def finish() -> Tensor:
+            for piece in pieces:
+                piece.result()
+            return ready
+
+        return finish
 
     def pieces(self, rows: int) -> list[slice]:
         """Parts of a batch for the threads."""
