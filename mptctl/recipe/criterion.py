@@ -95,6 +95,9 @@ class CriterionRecipe(Group):
         "YAML file of class names and weights, taken as they are",
     )
 
+    def __hash__(self) -> int:  # a mapping of weights has none of its own
+        return hash(self.model_dump_json())
+
     @field_validator("class_weights", mode="before")
     @classmethod
     def _refuse_other_words(cls, said: object) -> object:
