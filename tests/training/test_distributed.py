@@ -36,11 +36,13 @@ def finished(processes: list[Forked]) -> list[str]:
     return [out for out, _ in said]
 
 
-@pytest.mark.parametrize("pieces", [1, 3])
-def test_two_workers_give_the_run_of_one_but_for_batch_statistics(digits: Split, pieces: int) -> None:
+@pytest.mark.parametrize(("pieces", "more"), [(1, ()), (3, ()), (2, ("data.cutmix=1", "data.sampling=sqrt"))])
+def test_two_workers_give_the_run_of_one_but_for_batch_statistics(
+    digits: Split, pieces: int, more: tuple[str, ...]
+) -> None:
     """With a frozen body there are no batch statistics, and only the order of sums differs."""
     root = digits.run_root
-    keys = ["--set", "model.train=head", "--set", "optim.epochs=2"]
+    keys = [word for key in ("model.train=head", "optim.epochs=2", *more) for word in ("--set", key)]
     words = ("train-ref", "--run-root", root, *FLAGS, "--name", "two", *keys)
     printed = finished(workers(2, *words, "--set", f"optim.accumulate={pieces}"))
     assert "".join(printed).count("best.pt") == 1
