@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.bench.published_loop import PublishedLoop
+from mptctl.data.loading.mixed import Mixing
 from mptctl.data.loading.part import Batch
 from mptctl.errors import UsageError
 from mptctl.machine.device import autocast, place
@@ -91,7 +92,11 @@ def _random_batch(recipe: Recipe, num_classes: int, device: torch.device) -> Bat
     images = torch.randn(count, 3, size, size, device=device)
     if recipe.runtime.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
-    return Batch(images, torch.randint(0, num_classes, (count,), device=device), torch.arange(count))
+    labels = torch.randint(0, num_classes, (count,), device=device)
+    mixing = None
+    if recipe.data.mixes:  # two labels a picture; a loader mixes the pictures themselves
+        mixing = Mixing((labels + 1) % num_classes, torch.rand(count, device=device))
+    return Batch(images, labels, torch.arange(count), mixing=mixing)
 
 
 def _build_student(recipe: Recipe, num_classes: int, device: torch.device) -> nn.Module:

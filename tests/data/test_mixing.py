@@ -83,7 +83,7 @@ def test_a_pair_is_mixed_as_torchvision_mixes_a_batch_of_two(key: str) -> None:
     pairs = pairs_of(30, **{key: 1.0})
     pictures = torch.randn(60, SIZE, SIZE, 3)
     labels = torch.arange(60) % 7
-    mixed = mix_pictures(pictures, pairs)
+    mixed = mix_pictures(pictures.clone(), pairs)
     own, (others, weight) = mix_labels(labels, pairs)
     for i in range(30):
         two = slice(2 * i, 2 * i + 2)

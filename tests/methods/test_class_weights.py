@@ -43,7 +43,9 @@ def test_a_file_is_read_into_the_recipe_and_taken_as_it_is(tmp_path: Path) -> No
     recipe = load_recipe("digits", [f"criterion.class_weights={file}"])
     assert recipe.criterion.class_weights == {"cat": 4.0, "ant": 0.5, "bee": 1.0, "007": 2.0}
     assert weights_of(recipe.criterion.class_weights) == [0.5, 1.0, 4.0]
-    assert len({recipe, load_recipe("digits", [f"criterion.class_weights={file}"]), load_recipe("digits")}) == 2
+    assert (
+        len({recipe, load_recipe("digits", [f"criterion.class_weights={file}"]), load_recipe("digits")}) == 2
+    )
     file.unlink()
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     assert load_recipe(str(tmp_path / "recipe.yaml")) == recipe

@@ -26,9 +26,10 @@ class Mixing(NamedTuple):
 
 
 def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
-    """(2p, S, S, 3) normalised pictures, two of a pair side by side -> the same, mixed.
+    """(2p, S, S, 3) normalised pictures, two of a pair side by side, mixed where they lie.
 
-    Each pixel is w x + (1 - w) y of a picture x and its partner y, with two roundings, whatever the batch.
+    Each pixel becomes w x + (1 - w) y of a picture x and its partner y: two products and a sum, each rounded by
+    itself, so that no bit depends on the batch.
     """
     place = torch.arange(pictures.shape[1], device=pictures.device)
     kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
@@ -41,7 +42,8 @@ def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
     # A number for each value, since what a product repeats along its last axis is slow.
     w = (outside * kept[:, None, None])[..., None].expand(-1, -1, -1, 3).reshape(len(kept), 1, -1)
     both = pictures.reshape(len(kept), 2, -1)
-    return (both * w).add_(both.flip(1).mul_(1 - w)).reshape(pictures.shape)
+    others = both.flip(1).mul_(1 - w)
+    return both.mul_(w).add_(others).reshape(pictures.shape)
 
 
 def mix_labels(labels: Tensor, pairs: Pairs) -> tuple[Tensor, Mixing]:
