@@ -28,8 +28,8 @@ class Mixing(NamedTuple):
 def mix_pictures(pictures: Tensor, pairs: Pairs) -> Tensor:
     """(2p, S, S, 3) normalised pictures, two of a pair side by side, mixed where they lie.
 
-    Each pixel becomes w x + (1 - w) y of a picture x and its partner y: two products and a sum, each rounded by
-    itself, so that no bit depends on the batch.
+    Each pixel becomes w x + (1 - w) y of a picture x and its partner y: two products and a sum, each
+    rounded by itself, so that no bit depends on the batch.
     """
     place = torch.arange(pictures.shape[1], device=pictures.device)
     kept, boxes = torch.from_numpy(pairs.kept), torch.from_numpy(pairs.boxes)
