@@ -110,9 +110,9 @@ def plan_run(request: RunRequest, device: torch.device, group: ProcessGroup | No
     data = recipe.data
     if data.mixes and batch % (2 * group.size * pieces):
         raise UsageError(
-            f"optim.batch_size {batch}: pictures are mixed in pairs (data.mixup, data.cutmix), so that each "
-            f"of {pieces} pieces (optim.accumulate) on each of {group.size} workers needs an even number; "
-            f"take a multiple of {2 * group.size * pieces}"
+            f"optim.batch_size {batch}: data.mixup and data.cutmix mix pictures in pairs, which {group.size} "
+            f"workers with {pieces} pieces each (optim.accumulate) would part; take a multiple of "
+            f"{2 * group.size * pieces}"
         )
     if recipe.runtime.deterministic:
         # The hardware decoder rounds in its own way, and which pictures it gets is not in the plan.

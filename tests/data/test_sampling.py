@@ -76,6 +76,19 @@ def test_the_first_copy_sees_todays_view_and_others_see_their_own() -> None:
         assert 0.3 < (second.flip != today.flip).mean() < 0.7
 
 
+def test_the_first_copy_has_todays_transforms_and_others_have_their_own() -> None:
+    steps = [{"name": "trivial-augment"}, {"name": "random-erasing"}]
+    plan = EpochPlan(3, DataRecipe.model_validate({"transforms": steps}))
+    today, first, second = (plan.transforms(1, ROWS, copies) for copies in (None, 0 * ROWS, 0 * ROWS + 1))
+    assert today is not None
+    assert first is not None
+    assert second is not None
+    for mine, same, other in zip(today.operations, first.operations, second.operations, strict=True):
+        np.testing.assert_array_equal(mine.kinds, same.kinds)
+        np.testing.assert_array_equal(mine.amounts, same.amounts)
+        assert (mine.kinds != other.kinds).mean() > 0.5
+
+
 @given(seed=st.integers(0, 2**31 - 1), epoch=st.integers(0, 500), field=st.integers(0, 200))
 def test_copy_0_has_the_bits_of_a_row_without_copies(seed: int, epoch: int, field: int) -> None:
     rows = np.arange(50, dtype=np.int64)

@@ -12,6 +12,7 @@ from tests.kernels.test_accuracy import *  # noqa: F403
 from tests.kernels.test_compiled import *  # noqa: F403
 from tests.kernels.test_edges import *  # noqa: F403
 from tests.kernels.test_golden import *  # noqa: F403
+from tests.kernels.test_mixture import *  # noqa: F403
 from tests.kernels.test_pieces import *  # noqa: F403
 from tests.kernels.test_sums import *  # noqa: F403
 
