@@ -127,8 +127,8 @@ class LoadPlan:
             )
         if self.train and self.data.mixes and self.batch_size % (2 * self.world_size):
             raise UsageError(
-                f"optim.batch_size {self.batch_size}: data.mixup and data.cutmix mix pictures in pairs, which "
-                f"{self.world_size} workers would part; take a multiple of {2 * self.world_size}"
+                f"optim.batch_size {self.batch_size}: data.mixup and data.cutmix mix pictures in pairs, "
+                f"which {self.world_size} workers would part; take a multiple of {2 * self.world_size}"
             )
         if self.data.eval_resize is not None and self.data.eval_resize < self.data.image_size:
             raise UsageError(
