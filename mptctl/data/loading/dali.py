@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from mptctl.data.loading.base import Loader
-from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of
+from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_of, shows_edges
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pictures import decode_row
@@ -36,10 +36,8 @@ class DaliLoader(Loader):
         manifest = plan.split.manifest
         if manifest.is_array:
             return f"reads picture files, and {manifest.source} is one array; use auto"
-        if plan.data.interpolation != "bilinear":
-            return (
-                f"resizes bilinear, not {plan.data.interpolation} (data.interpolation); use auto or threaded"
-            )
+        if plan.data.interpolation == "bicubic" and shows_edges(plan):
+            return "resizes edges of pictures bicubic in its own way, and they are seen; use auto or threaded"
         if not has_package("nvidia.dali"):
             return "nvidia-dali is not installed; install it, or use auto or threaded"
         return None
@@ -49,8 +47,8 @@ class DaliLoader(Loader):
         """The same in few words."""
         if plan.split.manifest.is_array:
             return "DALI reads only files"
-        if plan.data.interpolation != "bilinear":
-            return f"DALI does not resize {plan.data.interpolation}"
+        if plan.data.interpolation == "bicubic" and shows_edges(plan):
+            return "DALI resizes edges bicubic in its own way"
         return None if has_package("nvidia.dali") else "DALI is not installed"
 
     @classmethod

@@ -60,6 +60,20 @@ class Shape(ABC):
             decoder: settings of DALI's decoders.
         """
 
+    def _resize(self, pictures: Any, target: Any, **region: Any) -> Any:
+        from nvidia.dali import fn, types
+
+        cubic = self.plan.data.interpolation == "bicubic"
+        # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
+        return fn.resize(
+            pictures,
+            size=target,
+            interp_type=types.INTERP_CUBIC if cubic else types.INTERP_LINEAR,
+            antialias=True,
+            subpixel_scale=False,
+            **region,
+        )
+
 
 class StoredCrops(Shape):
     """Training crops of the picture as stored, resized afterwards; only the crop is decoded."""
@@ -90,7 +104,7 @@ class StoredCrops(Shape):
             normalized_shape=False,
             **decoder,
         )
-        return _resize(pictures, given["target"])
+        return self._resize(pictures, given["target"])
 
 
 class CentreCrops(Shape):
@@ -115,7 +129,7 @@ class CentreCrops(Shape):
         """Decode, resize, crop."""
         from nvidia.dali import fn
 
-        pictures = _resize(fn.decoders.image(encoded, **decoder), given["target"])
+        pictures = self._resize(fn.decoders.image(encoded, **decoder), given["target"])
         return self._window(fn.slice(pictures, start=given["crop"], **self._cut), given)
 
     @property
@@ -163,7 +177,9 @@ class CentreCropsWithEdges(CentreCrops):
             fill_values=0,
         )
         region = {"roi_start": given["picture"], "roi_end": given["picture_end"], "dtype": types.FLOAT}
-        pictures = fn.slice(_resize(pictures, given["target"], **region), start=given["crop"], **self._cut)
+        pictures = fn.slice(
+            self._resize(pictures, given["target"], **region), start=given["crop"], **self._cut
+        )
         rows, columns = given["row_gain"], given["column_gain"]
         if self.plan.device.type == "cuda":  # DALI multiplies what is on one device
             rows, columns = rows.gpu(), columns.gpu()
@@ -174,7 +190,7 @@ def shape_of(plan: LoadPlan) -> Shape:
     """The shape of a plan's pipeline."""
     if plan.crops_as_stored:
         return StoredCrops(plan)
-    return CentreCropsWithEdges(plan) if _shows_edges(plan) else CentreCrops(plan)
+    return CentreCropsWithEdges(plan) if shows_edges(plan) else CentreCrops(plan)
 
 
 def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]) -> Any:
@@ -268,26 +284,15 @@ def decoder_settings(plan: LoadPlan) -> dict[str, Any]:
     return settings
 
 
-def _resize(pictures: Any, target: Any, **region: Any) -> Any:
-    from nvidia.dali import fn, types
-
-    # torchvision's scale is that of the rounded size, hence no sub-pixel scale.
-    return fn.resize(
-        pictures,
-        size=target,
-        interp_type=types.INTERP_LINEAR,
-        antialias=True,
-        subpixel_scale=False,
-        **region,
-    )
-
-
-def _shows_edges(plan: LoadPlan) -> bool:
+def shows_edges(plan: LoadPlan) -> bool:
     """Tell whether edges of pictures that were made smaller are seen, and so have to be right."""
+    if plan.crops_as_stored:
+        return False
     manifest = plan.split.manifest
     shorter = np.minimum(manifest.heights[plan.indices], manifest.widths[plan.indices])
     size = plan.data.image_size
-    return plan.resize - size < 2 and bool((shorter > size).any())
+    reach = 2 if plan.data.interpolation == "bilinear" else 4  # pixels, on both sides together
+    return plan.resize - size < reach and bool((shorter > size).any())
 
 
 def fitted_size(

@@ -15,6 +15,7 @@ from torchvision.transforms import v2
 from mptctl.data.loading.base import Loader
 from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split
+from mptctl.errors import UsageError
 from tests.common import IN_MEMORY, KINDS, MakeLoader, levels, make_folder
 
 CROP = {"augment": "random-resized-crop"}
@@ -76,6 +77,36 @@ def test_random_resized_crops_are_the_same_but_for_the_outermost_pixels(
     assert other_index == index
     assert (other - images).abs()[..., 1:-1, 1:-1].max() <= 1.001
     assert (other - images).abs().mean() < 0.5
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"image_size": 90, **CROP}, {"image_size": 224, "eval_crop": 0.9, "part": "test", "train": False}],
+    ids=str,
+)
+def test_bicubic_pictures_are_the_same_but_for_rounding_and_the_edges_of_crops(
+    real_split: Split, loader_of: MakeLoader, setting: dict[str, object]
+) -> None:
+    """torchvision rounds between rows and columns, DALI does not: where a filter overshoots, that is seen."""
+    setting = {**setting, "interpolation": "bicubic"}
+    images, _, index = one_epoch(loader_of(real_split, "threaded", **setting))
+    other, _, other_index = one_epoch(loader_of(real_split, "dali", **setting))
+    assert other_index == index
+    apart = (other - images).abs()[..., 2:-2, 2:-2]
+    assert apart.mean() < 0.4
+    assert (apart > 1.001).float().mean() < 0.001
+
+
+@pytest.mark.parametrize("kind", ["resident", "threaded"])
+def test_bicubic_evaluation_is_torchvisions(split: Split, loader_of: MakeLoader, kind: str) -> None:
+    loader = loader_of(split, kind, part="test", train=False, interpolation="bicubic", eval_crop=0.9)
+    images, _, index = one_epoch(loader)
+    eyes = v2.Compose([v2.Resize(35, v2.InterpolationMode.BICUBIC), v2.CenterCrop(32), v2.PILToTensor()])
+    for image, i in zip(images, index, strict=True):
+        expected = eyes(Image.open(split.manifest.file(i)).convert("RGB"))
+        assert (image - expected).abs().mean() < 0.4
+    with pytest.raises(UsageError, match="resizes edges of pictures bicubic in its own way"):
+        loader_of(split, "dali", interpolation="bicubic")
 
 
 @pytest.mark.parametrize(("size", "resize"), [(32, None), (32, 36), (32, 33), (100, None), (100, 140)])
