@@ -82,8 +82,10 @@ class Session:
         run_root: folder of the split and of all run folders.
         device: where models compute: auto, cpu, cuda or cuda:N.
         progress: told how far each pass is.
+        data_root: folder of the split's pictures now; None: where they were when it was made.
     """
 
     run_root: Path = Path("runs")
     device: str = "auto"
     progress: Progress = tell_nobody
+    data_root: Path | None = None

@@ -54,6 +54,7 @@ def adjust(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     overwrite: opt.Overwrite = False,
     device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
@@ -80,4 +81,4 @@ def adjust(
     budget = budget_of_flags(max_nfr, max_er_increase, confidence)
     refuse_without_budget(max_nfr, noise_floor=noise_floor)
     request = AdjustRequest(new, old, budget, temperature, name, overwrite, noise_floor)
-    adjust_and_show(request, Session(run_root, device), figure, as_json)
+    adjust_and_show(request, Session(run_root, device, data_root=data_root), figure, as_json)

@@ -36,6 +36,7 @@ def chain(
             rich_help_panel="More output",
         ),
     ] = None,
+    data_root: opt.MovedData = None,
     device: opt.ModelDevice = "auto",
 ) -> None:
     """Follow updates of updates, sample by sample.
@@ -68,7 +69,7 @@ def chain(
     from mptctl.report.media.progress_bars import showing_progress
     from mptctl.studies.chain import report_chains
 
-    with showing_progress(Session(device=device)) as session:
+    with showing_progress(Session(device=device, data_root=data_root)) as session:
         report = report_chains(runs, session)
     for path in write_chain(report, markdown, figure):
         typer.echo(f"wrote {path}", err=True)

@@ -70,6 +70,7 @@ def compare(
     markdown: Annotated[Path | None, _file("--markdown", "a Markdown table")] = None,
     report: Annotated[Path | None, _file("--report", "one HTML page", ".html")] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     device: opt.ModelDevice = "auto",
 ) -> None:
     """Compare updates over seeds: flips, errors, cost.
@@ -104,7 +105,7 @@ def compare(
     outputs.file("--markdown", markdown, MARKDOWN)
     outputs.file("--report", report, HTML)
     outputs.check([file for folder in folders for file in _inputs(folder)], prints=as_json)
-    with showing_progress(Session(run_root, device)) as session:
+    with showing_progress(Session(run_root, device, data_root=data_root)) as session:
         comparison = compare_runs(
             folders,
             session,

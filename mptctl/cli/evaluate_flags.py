@@ -214,7 +214,8 @@ class OutputFlags:
         typer.Option(
             "--data-root",
             metavar="DIR",
-            help="Folder of the pictures, if the ids of predictions files are paths below it.",
+            help="Folder of the pictures: of a run's split, where they have moved since; of predictions files, "
+            "if their ids are paths below it.",
             rich_help_panel=OUTPUT,
         ),
     ] = None

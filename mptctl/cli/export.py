@@ -45,6 +45,7 @@ def export(
         typer.Option("--quantize", help="ONNX: round the numbers, and count what that flips."),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     as_json: opt.Json = False,
 ) -> None:
     """Write a model as ONNX, torch.export or safetensors.
@@ -76,7 +77,7 @@ def export(
     outputs.file("--out", file, export_kind(format_))
     outputs.file("--out", sidecar(file), DESCRIPTION)
     outputs.check(read_for_models([run], run_root), prints=as_json)
-    with showing_progress(Session(run_root)) as session:
+    with showing_progress(Session(run_root, data_root=data_root)) as session:
         report = export_run(request, session)
     if as_json:
         typer.echo(report.model_dump_json())

@@ -85,6 +85,7 @@ def fewshot(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     overwrite: opt.Overwrite = False,
     device: opt.ModelDevice = "auto",
     as_json: opt.Json = False,
@@ -118,7 +119,7 @@ def fewshot(
         raise UsageError("--out: is the figure of --analysis; give that as well")
     if not analysis and len(runs) > 1:
         raise UsageError(f"{', '.join(runs)}: name one run, or give --analysis")
-    session = Session(run_root, device)
+    session = Session(run_root, device, data_root=data_root)
     if analysis:
         _analyse(runs, session, out or run_root / FIGURE, asked, as_json=as_json)
     elif add is not None and name is not None:
@@ -139,7 +140,7 @@ def _episodes(
     from mptctl.inference.named_models import named_checkpoints
 
     chosen = None if classes is None else read_names(classes, "--classes")
-    checkpoints, split = named_checkpoints([run], session.run_root)
+    checkpoints, split = named_checkpoints([run], session)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.few_shot import EpisodeRequest, few_shot
     from mptctl.report.media.progress_bars import showing_progress
@@ -188,7 +189,7 @@ def _analyse(
     outputs = Outputs()
     outputs.figure("--out", path)
     outputs.check(read_for_models(runs, session.run_root), prints=as_json)
-    checkpoints, split = named_checkpoints(runs, session.run_root)
+    checkpoints, split = named_checkpoints(runs, session)
     from mptctl.inference.discriminability import DiscriminabilityReport, discriminability
     from mptctl.inference.few_shot import EpisodeRequest
     from mptctl.report.figures.few_shot import draw_discriminability

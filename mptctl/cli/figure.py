@@ -27,6 +27,7 @@ def embedding(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     device: opt.Device = None,
 ) -> None:
     """Draw test pictures as models with a 2-dimensional embedding see them, over the regions of their
@@ -48,7 +49,8 @@ def embedding(
     outputs = Outputs()
     outputs.figure("--out", path)
     outputs.check(read_for_models(runs, run_root))
-    checkpoints, split = named_checkpoints(runs, run_root)
+    session = Session(run_root, device or "auto", data_root=data_root)
+    checkpoints, split = named_checkpoints(runs, session)
     # Here, because they take seconds to import, and that a model is not there is to be said at once.
     from mptctl.inference.embedding import embed
     from mptctl.report.documents.class_names import class_name
@@ -56,7 +58,7 @@ def embedding(
     from mptctl.report.media.progress_bars import showing_progress
     from mptctl.report.media.svg import save_figure
 
-    with showing_progress(Session(run_root, device or "auto")) as session:
+    with showing_progress(session) as session:
         found = embed(checkpoints, split, session)
     # A panel has the name of the run's folder, where that says which one it is.
     short = {name: Path(name).name for name in found}

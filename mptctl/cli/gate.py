@@ -22,6 +22,7 @@ def init(
     old: Annotated[str, typer.Argument(metavar="OLD", help="The model in production, as evaluate takes it.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="A replacement that may be released.")],
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="Where it is written; what is there is kept.")
     ] = Path("gate.yaml"),
@@ -37,4 +38,4 @@ def init(
     """
     from mptctl.cli.runners.gate_init import write_gate_file
 
-    write_gate_file(old, new, compared, out, Session(run_root, device))
+    write_gate_file(old, new, compared, out, Session(run_root, device, data_root=data_root))

@@ -64,6 +64,7 @@ def import_(
     """
     import json
 
+    from mptctl.data.held_split import hold_manifest
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
 
@@ -108,6 +109,8 @@ def import_(
         overwrite=overwrite,
         log=lambda text: typer.echo(text, err=True),
     )
+    if split is not None:
+        hold_manifest(split, folder)
     with progress_bars() as progress:
         found = look_at_imported(path, run_root, progress)
     for line in [*said.notes, *found.lines, *([found.warning] if found.warning else [])]:

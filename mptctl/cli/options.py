@@ -120,6 +120,14 @@ RayAddress = Annotated[
     ),
 ]
 DataRoot = Annotated[Path | None, typer.Option("--data-root", metavar="DIR", help="Folder of the data.")]
+MovedData = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-root",
+        metavar="DIR",
+        help="Where the split's pictures are now. (default: where split saw them)",
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check everything, say what would be done, write nothing.")
 ]

@@ -18,6 +18,7 @@ class TrainingFlags:
     """Flags that every verb that trains has."""
 
     run_root: opt.RunRoot = Path("runs")
+    data_root: opt.MovedData = None
     recipe: opt.RecipeName = None
     overrides: opt.Overrides = None
     name: opt.Name = None

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from mptctl.data.classes import ClassSplit, label_map
+from mptctl.data.held_split import holds_split
 from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
@@ -173,10 +174,8 @@ def own_split(paths: Iterable[Path], run_root: Path) -> Split | None:
     found: dict[str, Split] = {}
     for folder in dict.fromkeys(path.resolve().parent for path in paths):
         file = folder / SPLIT_NAME
-        # Run folders hold a copy of the run root's split; only beside a split of its own lies its manifest.
-        if not file.is_file() or not (folder / "environment.json").is_file():
-            continue
-        if (folder / parse_split_file(file.read_bytes(), file).manifest).is_file():
+        # Run folders hold the run root's split, but for those to which `fewshot --add` added classes.
+        if holds_split(folder) and parse_split_file(file.read_bytes(), file).extends is not None:
             split = replace(load_split(folder), run_root=run_root)
             found[split.fingerprint] = split
     if len(found) > 1:

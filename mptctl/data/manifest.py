@@ -149,7 +149,8 @@ class Manifest:
                 now = os.stat(path)
             except OSError as error:
                 raise DataError(
-                    f"{path}: gone since split ({error.strerror}); restore it, or run split --overwrite"
+                    f"{path}: gone since split ({error.strerror}); restore it, name the folder that pictures "
+                    "have moved to with --data-root, or run split --overwrite"
                 ) from error
             if now.st_size != self.sizes[i] or now.st_mtime_ns != self.mtimes[i]:
                 raise DataError(

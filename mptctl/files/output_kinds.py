@@ -72,7 +72,7 @@ def figure_kind(path: Path) -> OutputKind:
 # Names of the files that mptctl keeps in folders of its own, as patterns.
 RUN_FILES = (
     "best.pt", "last.pt", "previous.pt", "nonfinite.pt", "recipe.yaml", "split.json", "metrics.jsonl",
-    "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest-*.npz",
+    "environment.json", "trackers.json", "answers.npz", "adjust.svg", "manifest.npz", "manifest-*.npz",
 )  # fmt: skip
 SEARCH_FILES = ("best.yaml", "trials.json", "tune.png", "tune.html")
 SPLIT_FILES = ("split.json", "manifest.npz", "manifest-*.npz")

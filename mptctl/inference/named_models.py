@@ -182,24 +182,25 @@ def _load(names: Mapping[str, str], session: Session, part: Part, renamed: froze
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {role: load_checkpoint(path) for role, path in paths.items()}
-    split = split_of(list(paths.values()), run_root)
+    split = split_of(list(paths.values()), session)
     if "old" in checkpoints and not renamed.intersection(checkpoints["old"].meta.class_names):
         _refuse_other_old_classes(checkpoints["old"], split)
     computed = predict(checkpoints, split, session, part=part, renamed=renamed)
     return _Loaded({role: (files | computed)[role] for role in names}, split, checkpoints)
 
 
-def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, Checkpoint], Split]:
+def named_checkpoints(names: Sequence[str], session: Session) -> tuple[dict[str, Checkpoint], Split]:
     """Models of ours by what a person calls them, and the split that they are tested on.
 
     Args:
         names: runs' names, run folders, or ``.pt`` files of ours.
-        run_root: where runs and the split are, as for `load_predictions`.
+        session: where runs, the split and its pictures are, as for `load_predictions`.
 
     Raises:
         CheckpointError: no such model, or a damaged one.
-        UsageError, DataError: there is no split, or a damaged one.
+        UsageError, DataError: there is no split, or a damaged one, or other pictures than its own.
     """
+    run_root = session.run_root
     _refuse_without_split(names, run_root)
     from mptctl.models.run_folder import find_checkpoint
 
@@ -207,12 +208,22 @@ def named_checkpoints(names: Sequence[str], run_root: Path) -> tuple[dict[str, C
     from mptctl.models.checkpoint import load_checkpoint
 
     checkpoints = {name: load_checkpoint(path) for name, path in paths.items()}
-    return checkpoints, split_of(list(paths.values()), run_root)
+    return checkpoints, split_of(list(paths.values()), session)
 
 
-def split_of(paths: list[Path], run_root: Path) -> Split:
-    """The split of the run root; where all runs lie in one other folder with a split, that split."""
+def split_of(paths: list[Path], session: Session) -> Split:
+    """The split of models: of the run root; of one other folder that all lie in; or the one that they hold.
+
+    Its pictures are where the session says.
+    """
+    from mptctl.data.held_split import relocate
+
+    return relocate(_split_of(paths, session.run_root), session.data_root)
+
+
+def _split_of(paths: list[Path], run_root: Path) -> Split:
     from mptctl.data.derived_splits import own_split
+    from mptctl.data.held_split import find_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
 
@@ -224,7 +235,7 @@ def split_of(paths: list[Path], run_root: Path) -> Split:
         (common,) = run_roots
         if common != run_root.resolve() and (common / SPLIT_NAME).is_file():
             return load_split(common)
-    return load_split(run_root)
+    return find_split(run_root, [path.resolve().parent for path in paths])
 
 
 def _doubts(checkpoints: Mapping[str, Checkpoint], split: Split) -> tuple[list[str], list[str]]:
@@ -306,12 +317,13 @@ def _refuse_foreign(names: Iterable[str], run_root: Path) -> None:
 def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     """Refuse at once, before torch is imported, where there is no split or the only one cannot be read.
 
-    A split is looked for in the run root, and beside each run folder that is named by its path or by that of
-    a checkpoint in it. Of several splits `split_of` chooses later, when it knows the checkpoints.
+    A split is looked for in the run root, and in and beside each run folder that is named by its path or by
+    that of a checkpoint in it. Of several splits `split_of` chooses later, when it knows the checkpoints.
 
     Raises:
         UsageError, DataError: there is none, or it is damaged.
     """
+    from mptctl.data.held_split import holds_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
 
@@ -326,7 +338,8 @@ def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     if_checkpoints = {path.parent.parent for path in named}
     roots = {Path(os.path.realpath(run_root)), *if_run_folders, *if_checkpoints}
     with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
-    if not with_split:
+    below = {Path(os.path.realpath(run_root / name)) for name in names}
+    if not with_split and not any(map(holds_split, below | set(named))):
         load_split(run_root)
     elif len(with_split) == 1:
         load_split(with_split[0])

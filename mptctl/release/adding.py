@@ -91,7 +91,7 @@ def add_classes(request: AddRequest, session: Session) -> AddReport:
             samples.
         StorageError: the folder cannot be written.
     """
-    checkpoints, split = named_checkpoints([request.run], session.run_root)
+    checkpoints, split = named_checkpoints([request.run], session)
     checkpoint = checkpoints[request.run]
     refuse_unfit(checkpoint, split)
     run = RunDir(run_folder(split.run_root, request.name))

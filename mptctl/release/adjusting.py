@@ -76,7 +76,7 @@ def adjust(request: AdjustRequest, session: Session) -> Adjusted:
     checkpoints = [path]
     if request.old is not None and not _names_predictions(request.old):
         checkpoints.append(find_checkpoint(request.old, session.run_root))
-    split = split_of(checkpoints, session.run_root)
+    split = split_of(checkpoints, session)
     checkpoint = load_checkpoint(path)
     refuse_unfit(checkpoint, split)
     _refuse_second_choice(request, checkpoint)

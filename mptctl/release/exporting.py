@@ -111,7 +111,7 @@ def export(request: ExportRequest, session: Session) -> ExportReport:
         StorageError: it cannot be written.
     """
     refuse_contradictions(request)
-    checkpoints, split = named_checkpoints([request.run], session.run_root)
+    checkpoints, split = named_checkpoints([request.run], session)
     checkpoint = checkpoints[request.run]
     if checkpoint.meta.recipe.model.arch in PROGRAMS:
         raise UsageError(f"{checkpoint.path}: is a program already; export the run that it was made from")

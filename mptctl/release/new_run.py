@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from mptctl.data.held_split import hold_manifest
 from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.machine.device import choose_device
@@ -46,7 +47,7 @@ def write_run(
     split: Split,
     first_line: MetricsLine | None = None,
 ) -> list[str]:
-    """Write a run folder whole; one of a split of its own holds that split's manifest as well.
+    """Write a run folder whole, with its split.
 
     Args:
         run: the folder.
@@ -65,8 +66,7 @@ def write_run(
     with run.locked(existing):
         notes = left_alone(run.empty()) if existing == "replace" else []
         run.write_start(meta.recipe.to_yaml(), split.file.model_dump_json(indent=2), choose_device("cpu"))
-        if split.file.extends is not None:
-            split.manifest.save(run.path / split.file.manifest)
+        hold_manifest(split, run.path)
         if first_line is not None:
             append_metrics(run.metrics, first_line)
         save_checkpoint(run.best, meta, model.state_dict())

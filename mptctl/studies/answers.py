@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mptctl.data.held_split import find_split, relocate
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import CheckpointError, StorageError
@@ -63,14 +64,14 @@ def run_answers(folder: Path, session: Session = Session(), *, split: Split | No
         return _counted_again(kept, checkpoint)
     own = split_above(folder)
     if split is None:
-        split = own or load_split(folder.parent)
+        split = own or find_split(folder.parent, [folder])
     trained_on = checkpoint.meta.split_fingerprint
     if trained_on not in (None, split.fingerprint):
         raise CheckpointError(
             f"{best}: was trained on the split {str(trained_on)[:12]}, {split.run_root} has "
             f"{split.fingerprint[:12]}; compare runs of one split"
         )
-    answers = _ask(folder, checkpoint, split, session)
+    answers = _ask(folder, checkpoint, relocate(split, session.data_root), session)
     if own is not None and own.fingerprint == split.fingerprint:
         _keep_if_it_can_be_written(answers)
     return answers

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from mptctl.data.held_split import hold_manifest
 from mptctl.errors import Stopped
 from mptctl.machine.device import choose_device
 from mptctl.machine.signals import StopRequest, stop_on_signals
@@ -116,3 +117,4 @@ def _write_start(request: RunRequest, run: Run) -> None:
             return  # nothing is trained any more, and what computed the run stays written down
     split_json = request.split.file.model_dump_json(indent=2)
     folder.write_start(request.recipe.to_yaml(), split_json, context.device)
+    hold_manifest(request.split, folder.path)

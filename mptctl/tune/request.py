@@ -42,6 +42,7 @@ class TuneRequest:
         max_concurrent: most processes at once; None: as many as fit.
         lockstep: trials that a process trains step by step in turn.
         resume, overwrite: what to do with a search that is in the folder.
+        data_root: folder of the pictures now; None: where they were when the split was made.
     """
 
     recipe: Recipe
@@ -61,6 +62,7 @@ class TuneRequest:
     lockstep: int = 1
     resume: bool = False
     overwrite: bool = False
+    data_root: Path | None = None
 
     @property
     def existing(self) -> Existing:

@@ -159,6 +159,7 @@ def _run_trials(
     plan = TrialPlan(
         recipe=request.recipe,
         run_root=request.split.run_root.resolve(),
+        data_root=None if request.data_root is None else request.data_root.resolve(),
         folder=(request.folder / "trials").resolve(),
         old=request.old.resolve(),
         refs=tuple(path.resolve() for path in request.refs),

@@ -10,7 +10,7 @@ from typing import Any
 
 from ray import tune
 
-from mptctl.data.split import load_split
+from mptctl.data.held_split import find_split, relocate
 from mptctl.errors import MptctlError, one_line
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
@@ -35,7 +35,8 @@ class TrialPlan:
 
     Attributes:
         recipe: the common recipe.
-        run_root: where the split is.
+        run_root: where the split is, if no teacher holds it.
+        data_root: as of `TuneRequest`.
         folder: where trials have their run folders.
         old, refs: checkpoints of the teachers.
         cpus: threads that a trial may use.
@@ -47,6 +48,7 @@ class TrialPlan:
 
     recipe: Recipe
     run_root: Path
+    data_root: Path | None
     folder: Path
     old: Path
     refs: tuple[Path, ...]
@@ -68,7 +70,8 @@ class TrialPlan:
         recipe = change_recipe(
             recipe_of(self.recipe, settings), {**runtime, "data.threads": self.cpus}, f"of trial {name}"
         )
-        split = load_split(self.run_root)
+        teachers = [path.parent for path in (self.old, *self.refs)]
+        split = relocate(find_split(self.run_root, teachers), self.data_root)
         return RunRequest(recipe, split, self.folder / name, self.old, self.refs).continued()
 
     def figures(self, line: MetricsLine) -> tuple[Rate, Rate]:

@@ -94,7 +94,9 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
     try:
         with (
             interruptible(stop),
-            showing_progress(Session(flags.run_root, flags.device)) as session,
+            showing_progress(
+                Session(flags.run_root, flags.device, data_root=flags.output.data_root)
+            ) as session,
             workspace(memory, session.progress if watched else None),
         ):
             updates = load_updates(given, news, session, part="test", renamed=request.question.renamed)

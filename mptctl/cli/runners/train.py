@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ import typer
 from mptctl.cli.messages import next_command
 from mptctl.cli.runners.budget import adjusted_afterwards, refuse_without_budget, warn_of_chance
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags
-from mptctl.data.split import Split, load_split
+from mptctl.data.held_split import find_split, relocate
+from mptctl.data.split import Split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.machine.facts import rank
 from mptctl.methods.rows import ROWS, distance_of, mpt_method
@@ -75,28 +77,43 @@ class Inputs:
         return plan.model_copy(update={"recipe": self.recipe_name, "not_said": left})
 
 
-def read_inputs(flags: TrainingFlags, run: str | None = None, member: str = "") -> Inputs:
+def read_inputs(
+    flags: TrainingFlags, run: str | None = None, member: str = "", teachers: Sequence[str] = ()
+) -> Inputs:
     """Read the split and the recipe, which is its own for a run that goes on, unless another one is named.
+
+    The split is the run root's; where that has none, the one that the run or its teachers hold.
 
     Args:
         flags: as they were given.
         run: name of the run where ``--name`` gives none; None for a verb whose folder is no run.
         member: the folder in it that holds the recipe, where the run is an ensemble.
+        teachers: of the run, by name or path.
 
     Raises:
         UsageError: flags that contradict each other, no split, or a recipe that is not valid.
     """
     if flags.resume and flags.overwrite:
         raise UsageError("--resume and --overwrite: contradict each other; give one of them")
-    split = load_split(flags.run_root)
-    overrides = flags.overrides or ()
-    if flags.resume and flags.recipe is None and run is not None:
-        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member / "recipe.yaml"
+    folders = [folder for name in teachers for folder in _folders_of(name, flags.run_root)]
+    overrides, own = flags.overrides or (), None
+    if flags.resume and run is not None:
+        own = run_folder(flags.run_root, run if flags.name is None else flags.name) / member
+        folders.insert(0, own)
+    split = relocate(find_split(flags.run_root, folders), flags.data_root)
+    if own is not None and flags.recipe is None:
+        own /= "recipe.yaml"
         if own.is_file():
             return Inputs(flags, split, load_recipe(str(own), overrides, of_run=True), str(own), resumes=True)
     base = DEFAULT_PRESET[split.file.source]
     name = flags.recipe or base
     return Inputs(flags, split, load_recipe(name, overrides, base=base), name)
+
+
+def _folders_of(name: str, run_root: Path) -> list[Path]:
+    """Run folders that may be meant by the name of a run or an ensemble, or by a path."""
+    paths = [run_root / name, Path(name).expanduser()]
+    return [folder for path in paths for folder in (path, path / "0", path.parent)]
 
 
 @dataclass(frozen=True)
@@ -156,7 +173,7 @@ def train_mpt_update(
     flags: TrainingFlags, update: UpdateFlags, distance: Distance | None, bias: BudgetOrK
 ) -> None:
     """Train the update with margin preserving training; a distance of None is the recipe's."""
-    inputs = read_inputs(flags, method_with(distance))
+    inputs = read_inputs(flags, method_with(distance), teachers=[update.old, *(update.ref or [DEFAULT_REF])])
     method = method_with(distance, inputs.recipe)
     if bias.max_nfr is not None and bias.k is not None:
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
@@ -179,7 +196,7 @@ def train_mpt_update(
 
 def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float | None) -> None:
     """Train the update with a rival method, or plainly."""
-    inputs = read_inputs(flags, method)
+    inputs = read_inputs(flags, method, teachers=[update.old, *(update.ref or [])])
     row = ROWS[validate_method({"name": method}).name]
     if k is not None and not row.bias:
         raise UsageError(f"--k {k:g}: {method} has no k; leave it out, or use train-mpt or mpt-nodistill")
@@ -287,7 +304,7 @@ def _train(
     from mptctl.report.trackers.logged_run import observed
     from mptctl.training.train import train
 
-    session = Session(inputs.split.run_root, request.recipe.runtime.device)
+    session = Session(inputs.split.run_root, request.recipe.runtime.device, data_root=inputs.flags.data_root)
     if adjusts is not None and rank() == 0:
         warn_of_chance(adjusts.budget, adjusts.old, adjusts.noise_floor, session)
     result = train(request, observed(request, trackers))

@@ -47,8 +47,8 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     if tuning.trials is not None and tuning.search == "grid":
         raise UsageError("--trials: a grid has as many trials as its values; give --search random or optuna")
     axes, budget = _axes(tuning), _budget(tuning)
-    inputs = read_inputs(flags)
     refs = tuning.ref or ["ref"]
+    inputs = read_inputs(flags, teachers=[tuning.old, *refs])
     run_folder(flags.run_root, flags.name or "tune")
     _check_outputs(flags, [tuning.old, *refs])
     keys = method_keys(method_with(None, inputs.recipe))
@@ -74,11 +74,12 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
         lockstep=tuning.lockstep,
         resume=flags.resume,
         overwrite=flags.overwrite,
+        data_root=flags.data_root,
     )
     if flags.dry_run:
         _say_what_would_be_done(inputs, request)
         return
-    session = Session(flags.run_root, recipe.runtime.device)
+    session = Session(flags.run_root, recipe.runtime.device, data_root=flags.data_root)
     warn_of_chance(budget, tuning.old, tuning.noise_floor, session)
     _search_and_print(request, flags.as_json)
 

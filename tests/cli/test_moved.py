@@ -1,0 +1,133 @@
+"""Runs that were copied without their run root, and pictures that were moved: nothing is split again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from mptctl.data.held_split import SAMPLE, find_split, relocate
+from mptctl.data.split import load_split, make_split
+from mptctl.errors import DataError, UsageError
+from tests.common import CommandLine
+from tests.forked import mptctl_process
+
+SHORT = (
+    *("--recipe", "digits", "--set", "optim.epochs=1", "--set", "optim.batch_size=8"),
+    *("--set", "runtime.device=cpu", "--set", "runtime.threads=1", "--set", "data.loader=threaded"),
+)
+
+
+@pytest.fixture(scope="module")
+def moved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs and their pictures, copied to a colleague; where they were made is gone."""
+    here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
+    shutil.copytree(folder, here / "pictures")
+
+    def run(*words: object) -> None:
+        done = mptctl_process(*words)
+        assert done.returncode == 0, done.stderr
+
+    root = ("--run-root", here / "runs")
+    run("split", "imagefolder", "--data-root", here / "pictures", "--val-fraction", "0.2", *root)
+    run("train-old", *root, *SHORT)
+    run("train-ref", *root, *SHORT)
+    for name in ("old", "ref"):
+        shutil.copytree(here / "runs" / name, there / name)
+    shutil.copytree(here / "pictures", there / "pictures", copy_function=shutil.copyfile)  # with new times
+    shutil.rmtree(here)
+    return there
+
+
+def test_a_colleague_evaluates_two_runs_with_pictures_elsewhere(
+    moved: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("evaluate", moved / "old", moved / "ref")
+    gone = mptctl(*words)
+    assert (gone.returncode, gone.stderr.count("\n")) == (4, 1)
+    assert "--data-root" in gone.stderr
+    done = mptctl(*words, "--data-root", moved / "pictures", "--json")
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "runs" / "split.json").exists()
+
+
+def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
+    moved: Path, tmp_path: Path, mptctl: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    old, ref, where = moved / "old", moved / "ref", ("--data-root", moved / "pictures")
+    for words in (
+        ("export", ref, "--format", "onnx", "--out", tmp_path / "ref.onnx"),
+        ("adjust", "--new", ref, "--temperature", "--name", "tempered"),
+        ("fewshot", old, "--way", "2", "--query", "1", "--episodes", "3"),
+        ("evaluate", ref, "--temperature", "fit"),
+        ("gate", "init", old, ref, "--out", tmp_path / "gate.yaml"),
+        ("compare", ref, "--old", old),
+        ("train-mpt", "--old", old, "--ref", ref, "--name", "update", *SHORT),
+    ):
+        done = mptctl(*words, *where)
+        assert done.returncode == 0, (words, done.stderr)
+    # The update was trained in a run root without a split: it holds one, whose pictures are where they are now.
+    done = mptctl("evaluate", old, "update", "--json")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_root_with_a_split_keeps_it(folder: Path, moved: Path, tmp_path: Path) -> None:
+    own = make_split("imagefolder", run_root=tmp_path, data_root=folder, val_fraction=0.0)
+    assert find_split(tmp_path, [moved / "old"]).fingerprint == own.fingerprint
+    (tmp_path / "other").mkdir()
+    held = find_split(tmp_path / "other", [moved / "old", moved / "ref"])
+    assert held.fingerprint == load_split(moved / "old").fingerprint != own.fingerprint
+    assert held.run_root == tmp_path / "other"
+
+
+def test_runs_of_different_splits_are_refused(folder: Path, moved: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    make_split("imagefolder", run_root=other, data_root=folder, val_fraction=0.5)
+    shutil.copy(moved / "old" / "environment.json", other)
+    with pytest.raises(UsageError, match="hold different splits"):
+        find_split(tmp_path, [moved / "old", other])
+
+
+def test_other_pictures_than_the_splits_are_named(folder: Path, own_folder: Path, tmp_path: Path) -> None:
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=folder)
+    assert relocate(split, own_folder).fingerprint == split.fingerprint
+    first, second, *_ = sorted(own_folder.rglob("*.jpg"))
+    first.unlink()
+    second.write_bytes(second.read_bytes() + b"x")
+    with pytest.raises(
+        DataError, match=rf"2 of \d+ pictures are not those .*{first.name}: No such file.*bytes, not"
+    ):
+        relocate(split, own_folder)
+    with pytest.raises(DataError, match="not a folder"):
+        relocate(split, own_folder / "nothing")
+
+
+def test_pixels_of_some_are_looked_at(folder: Path, own_folder: Path, tmp_path: Path) -> None:
+    split = make_split("imagefolder", run_root=tmp_path / "runs", data_root=folder)
+    assert len(split.manifest) > SAMPLE
+    last = Path(relocate(split, own_folder).manifest.file(len(split.manifest) - 1))
+    size = last.stat().st_size
+    Image.new("RGB", (9, 7)).save(last, "JPEG")
+    last.write_bytes(last.read_bytes() + bytes(size - last.stat().st_size))
+    with pytest.raises(DataError, match=rf"{last.name}: 9 x 7 pixels, not \d+ x \d+: is another picture"):
+        relocate(split, own_folder)
+
+
+def test_embedded_pictures_lie_in_no_folder(digits_root: Path) -> None:
+    with pytest.raises(UsageError, match="digits lie in no folder"):
+        relocate(load_split(digits_root), digits_root)
+
+
+def test_a_run_shares_its_manifest_with_the_run_root(
+    digits_root: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    split = make_split("digits", run_root=tmp_path)
+    done = mptctl("train-old", "--run-root", tmp_path, *SHORT[2:], "--set", "optim.max_steps=1")
+    assert done.returncode == 0, done.stderr
+    name = split.file.manifest
+    assert os.path.samefile(tmp_path / name, tmp_path / "old" / name)
