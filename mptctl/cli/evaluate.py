@@ -17,7 +17,7 @@ MODEL = f"run name, run folder, .pt or .onnx, or predictions ({SUFFIXES}: file, 
 # Flags for one model alone, for one new model, and for any number of models.
 ALONE = {field.name for field in fields(AloneFlags)}
 OF_ONE_UPDATE = {field.name for field in fields(OutputFlags)}
-ALWAYS = {"old", "news", "run_root", "as_json", "report", "device", "full"}
+ALWAYS = {"old", "news", "run_root", "data_root", "as_json", "report", "device", "full"}
 
 
 @prints(

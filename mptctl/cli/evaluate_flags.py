@@ -209,16 +209,6 @@ class OutputFlags:
             rich_help_panel=OUTPUT,
         ),
     ] = None
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-root",
-            metavar="DIR",
-            help="Folder of the pictures: of a run's split, where they have moved since; of predictions files, "
-            "if their ids are paths below it.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
     sort: Annotated[SortKey, typer.Option("--sort", help="Order of the classes.", rich_help_panel=TABLES)] = (
         "flips"
     )
@@ -265,6 +255,15 @@ class EvaluateFlags:
     """All flags of `evaluate`."""
 
     run_root: opt.RunRoot = Path("runs")
+    data_root: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-root",
+            metavar="DIR",
+            help="Folder of the pictures: of a run's split, where they have moved since; of predictions files, "
+            "if their ids are paths below it.",
+        ),
+    ] = None
     limits: LimitFlags
     compared: ComparedFlags
     min_slice: Annotated[

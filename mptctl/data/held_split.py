@@ -65,9 +65,12 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
             f"{', '.join(map(str, held))}: hold different splits, and {run_root} none; name the --run-root "
             "of the split that they are to be used with"
         )
-    for split in held.values():
-        return replace(split, run_root=run_root)
-    return load_split(run_root)
+    if not held:
+        return load_split(run_root)
+    # Of runs before and after a move, one that knows where the pictures are.
+    roots = {folder: split.manifest.root for folder, split in held.items()}
+    here = [folder for folder, root in roots.items() if root is None or os.path.isdir(root)]
+    return replace(held[(here or list(held))[0]], run_root=run_root)
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:

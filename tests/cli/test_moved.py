@@ -12,8 +12,9 @@ from PIL import Image
 from mptctl.data.held_split import SAMPLE, find_split, relocate
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
-from tests.common import CommandLine
-from tests.forked import mptctl_process
+from mptctl.training.request import RunRequest
+from mptctl.training.train import train
+from tests.common import CommandLine, Log, short_recipe
 
 SHORT = (
     *("--recipe", "digits", "--set", "optim.epochs=1", "--set", "optim.batch_size=8"),
@@ -27,14 +28,10 @@ def moved(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     here, there = tmp_path_factory.mktemp("here"), tmp_path_factory.mktemp("there")
     shutil.copytree(folder, here / "pictures")
 
-    def run(*words: object) -> None:
-        done = mptctl_process(*words)
-        assert done.returncode == 0, done.stderr
-
-    root = ("--run-root", here / "runs")
-    run("split", "imagefolder", "--data-root", here / "pictures", "--val-fraction", "0.2", *root)
-    run("train-old", *root, *SHORT)
-    run("train-ref", *root, *SHORT)
+    split = make_split("imagefolder", run_root=here / "runs", data_root=here / "pictures", val_fraction=0.2)
+    recipe = short_recipe("optim.epochs=1", "optim.batch_size=8", "data.loader=threaded")
+    for name in ("old", "ref"):
+        train(RunRequest(recipe, split, here / "runs" / name, only_old_classes=name == "old"), Log())
     for name in ("old", "ref"):
         shutil.copytree(here / "runs" / name, there / name)
     shutil.copytree(here / "pictures", there / "pictures", copy_function=shutil.copyfile)  # with new times
@@ -61,10 +58,10 @@ def test_every_command_that_reads_pictures_takes_them_from_where_they_are(
     monkeypatch.chdir(tmp_path)
     old, ref, where = moved / "old", moved / "ref", ("--data-root", moved / "pictures")
     for words in (
-        ("export", ref, "--format", "onnx", "--out", tmp_path / "ref.onnx"),
-        ("adjust", "--new", ref, "--temperature", "--name", "tempered"),
+        ("export", ref, "--format", "pt2", "--out", tmp_path / "ref.pt2"),
+        ("adjust", ref, "--old", old, "--max-er-increase", "100", "--name", "shifted"),
         ("fewshot", old, "--way", "2", "--query", "1", "--episodes", "3"),
-        ("evaluate", ref, "--temperature", "fit"),
+        ("evaluate", ref),
         ("gate", "init", old, ref, "--out", tmp_path / "gate.yaml"),
         ("compare", ref, "--old", old),
         ("train-mpt", "--old", old, "--ref", ref, "--name", "update", *SHORT),

@@ -94,9 +94,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
     try:
         with (
             interruptible(stop),
-            showing_progress(
-                Session(flags.run_root, flags.device, data_root=flags.output.data_root)
-            ) as session,
+            showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session,
             workspace(memory, session.progress if watched else None),
         ):
             updates = load_updates(given, news, session, part="test", renamed=request.question.renamed)
@@ -236,7 +234,7 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
         logged = report.model_copy(update={"worst_flips": report.worst_flips[:LOGGED_FLIPS]})
         log_comparison(logged, request.trackers, new, flags.run_root)
     shown = report.model_copy(update={"worst_flips": report.worst_flips[: flags.output.gallery]})
-    files, data_root = request.files, flags.output.data_root
+    files, data_root = request.files, flags.data_root
     for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:

@@ -43,7 +43,7 @@ def evaluate_one(model: str, flags: EvaluateFlags) -> None:
     outputs.file("--report", report, HTML)
     outputs.check(read_for_models([model, validation], flags.run_root), prints=flags.as_json)
     held_out = None
-    with showing_progress(Session(flags.run_root, flags.device, data_root=flags.output.data_root)) as session:
+    with showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session:
         found = load_predictions({"model": model}, session, part="test")
         if fit:
             of_validation = load_predictions({"model": validation or model}, session, part="val")
