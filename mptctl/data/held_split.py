@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, Manifest
-from mptctl.data.split import Split, load_split
+from mptctl.data.split import Split, load_split, remove_other_manifests
 from mptctl.data.split_file import SPLIT_NAME, manifest_name, parse_split_file
 from mptctl.errors import DataError, UsageError, some
 from mptctl.files import link_or_copy
@@ -31,6 +31,7 @@ def hold_manifest(split: Split, folder: Path) -> None:
         link_or_copy(split.run_root / name, folder / name)
     except OSError:  # not there: of a split that a run holds, or whose pictures have moved
         split.manifest.save(folder / name)
+    remove_other_manifests(folder, name)
 
 
 def holds_split(folder: Path) -> bool:

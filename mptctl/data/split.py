@@ -216,11 +216,16 @@ def save_split(split: Split) -> None:
         split.manifest.save(root / name)
         with replacing(root / SPLIT_NAME) as stream:
             stream.write((split.file.model_dump_json(indent=2) + "\n").encode())
-        for path in root.glob("manifest*.npz"):
-            if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
-                path.unlink(missing_ok=True)
+        remove_other_manifests(root, name)
         for kind in ("manifest", SPLIT_NAME):
             remove_partial_files(root, kind)
+
+
+def remove_other_manifests(folder: Path, name: str) -> None:
+    """Remove the manifests in a folder but the one of a name."""
+    for path in folder.glob("manifest*.npz"):
+        if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
+            path.unlink(missing_ok=True)
 
 
 def build_split(
