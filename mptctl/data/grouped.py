@@ -1,0 +1,143 @@
+"""Parts held out by groups: pictures of one patient, product or video lie in one part."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.data.manifest import BAD, PART_CODES
+from mptctl.data.plan import random_keys
+from mptctl.errors import DataError, some
+
+# Passes over all groups after the first one: each takes in or puts back what brings classes nearer.
+_PASSES = 4
+
+
+def hold_out_groups(
+    labels: NDArray[np.int32], groups: NDArray[np.str_], fraction: float, seed: int, field: int
+) -> NDArray[np.bool_]:
+    """Choose whole groups so that each class is held out to about a fraction, and none as a whole.
+
+    Groups are looked at in an order that is drawn, and one is taken where it brings the shares of its classes
+    nearer to the fraction, summed over classes. Where each group is of one class, a class ends within half of
+    its largest group of what was asked.
+
+    Args:
+        labels: (n,) class of each picture.
+        groups: (n,) name of its group; a picture without one is a group of its own.
+        fraction: of each class, from 0 to below 1.
+        seed, field: of the draw, which depends on these and a group's name alone; see `random_keys`.
+
+    Returns:
+        (n,) whether a picture is held out.
+    """
+    if not fraction or not len(labels):
+        return np.zeros(len(labels), dtype=np.bool_)
+    names, group = np.unique(_without_gaps(groups), return_inverse=True)
+    pairs, counts = np.unique(
+        group.astype(np.int64) * (int(labels.max()) + 1) + labels, return_counts=True
+    )  # a row for each class of each group
+    of_pair, label_of_pair = np.divmod(pairs, int(labels.max()) + 1)
+    starts = np.searchsorted(of_pair, np.arange(len(names) + 1)).tolist()
+    total = np.bincount(labels).astype(np.float64)
+    wanted, sizes = (fraction * total).tolist(), total.tolist()
+    held = [0.0] * len(sizes)
+    taken = np.zeros(len(names), dtype=np.bool_)
+    classes, members = label_of_pair.tolist(), counts.tolist()
+    order = np.argsort(random_keys(seed, 0, _numbers_of(names), field), kind="stable").tolist()
+    for _ in range(1 + _PASSES):
+        changed = False
+        for each in order:
+            sign = -1 if taken[each] else 1
+            gain, fits = 0.0, True
+            for pair in range(starts[each], starts[each + 1]):
+                label = classes[pair]
+                after = held[label] + sign * members[pair]
+                fits &= after < sizes[label]
+                gain += (abs(held[label] - wanted[label]) - abs(after - wanted[label])) / sizes[label]
+            if fits and gain > 1e-12:
+                changed, taken[each] = True, sign > 0
+                for pair in range(starts[each], starts[each + 1]):
+                    held[classes[pair]] += sign * members[pair]
+        if not changed:
+            break
+    return taken[group]
+
+
+def refuse_torn_groups(
+    parts: NDArray[np.uint8], groups: NDArray[np.str_], column: str, *, quarantine: bool
+) -> NDArray[np.bool_]:
+    """Find groups that a source itself has put into several parts.
+
+    Args:
+        parts: (n,) TRAIN, VAL, TEST or BAD.
+        groups: (n,) name of each picture's group.
+        column: what the groups are called.
+        quarantine: give back what to keep out, in place of a refusal.
+
+    Returns:
+        (n,) pictures of such groups in all parts but the last one that the group is in; all False without
+        any.
+
+    Raises:
+        DataError: there are such groups, which are named.
+    """
+    named = _without_gaps(groups)
+    _, group = np.unique(named, return_inverse=True)
+    used = parts != BAD
+    first = np.full(int(group.max(initial=-1)) + 1, BAD, dtype=np.uint8)
+    last = np.zeros(len(first), dtype=np.uint8)
+    np.minimum.at(first, group[used], parts[used])
+    np.maximum.at(last, group[used], parts[used])
+    torn = used & (first[group] != last[group])
+    if torn.any() and not quarantine:
+        words = {code: part for part, code in PART_CODES.items()}
+        rows = np.flatnonzero(torn)
+        _, one_of_each = np.unique(group[rows], return_index=True)
+        names = [
+            f"{groups[row]} in {words[int(first[group[row]])]} and {words[int(last[group[row]])]}"
+            for row in rows[one_of_each].tolist()
+        ]
+        raise DataError(
+            f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); put "
+            "each into one, or keep the copies in the earlier part out with --on-bad quarantine"
+        )
+    return torn & (parts != last[group])
+
+
+def shares_sentence(
+    held: NDArray[np.int64], all_rows: NDArray[np.int64], names: Sequence[str], asked: float, column: str
+) -> str:
+    """Say how near to what was asked a part came that is held out by groups.
+
+    Args:
+        held, all_rows: (C,) pictures of each class that are held out, and of those to choose from.
+        names: of the classes.
+        asked: the fraction.
+        column: what the groups are called.
+    """
+    shares = held / np.maximum(all_rows, 1)
+    least, most = int(np.argmin(shares)), int(np.argmax(shares))
+    return (
+        f"held out by {column}: {100 * held.sum() / max(all_rows.sum(), 1):.1f} % of the training pictures, "
+        f"{100 * asked:g} % asked; by class {100 * shares[least]:.1f} % ({names[least]}) to "
+        f"{100 * shares[most]:.1f} % ({names[most]})"
+    )
+
+
+def _without_gaps(groups: NDArray[np.str_]) -> NDArray[np.str_]:
+    """The same with a name of its own for each picture that has none."""
+    if not (empty := np.flatnonzero(groups == "")).size:
+        return groups
+    named = groups.astype(object)
+    named[empty] = [f"\0{row}" for row in empty.tolist()]
+    return named.astype(np.str_)
+
+
+def _numbers_of(names: NDArray[np.str_]) -> NDArray[np.int64]:
+    """A number for each name, whichever other names there are."""
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names.tolist()]
+    return np.frombuffer(b"".join(digests), dtype=np.int64)
