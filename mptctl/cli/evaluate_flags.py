@@ -260,8 +260,8 @@ class EvaluateFlags:
         typer.Option(
             "--data-root",
             metavar="DIR",
-            help="Folder of the pictures: of a run's split, where they have moved since; of predictions files, "
-            "if their ids are paths below it.",
+            help="Folder of the pictures: of a run's split, where they have moved since; of predictions "
+            "files, if their ids are paths below it.",
         ),
     ] = None
     limits: LimitFlags

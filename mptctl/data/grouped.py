@@ -102,8 +102,8 @@ def refuse_torn_groups(
             for row in rows[one_of_each].tolist()
         ]
         raise DataError(
-            f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); put "
-            "each into one, or keep the copies in the earlier part out with --on-bad quarantine"
+            f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); "
+            "put each into one, or keep the copies in the earlier part out with --on-bad quarantine"
         )
     return torn & (parts != last[group])
 

@@ -36,7 +36,6 @@ class TrialPlan:
     Attributes:
         recipe: the common recipe.
         run_root: where the split is, if no teacher holds it.
-        data_root: as of `TuneRequest`.
         folder: where trials have their run folders.
         old, refs: checkpoints of the teachers.
         cpus: threads that a trial may use.
@@ -44,11 +43,11 @@ class TrialPlan:
         reference: validation error of the reference.
         samples_old: validation samples of old classes.
         max_er_increase: a fraction; None where the choice is bound by its NFR.
+        data_root: as of `TuneRequest`.
     """
 
     recipe: Recipe
     run_root: Path
-    data_root: Path | None
     folder: Path
     old: Path
     refs: tuple[Path, ...]
@@ -57,6 +56,7 @@ class TrialPlan:
     reference: Rate
     samples_old: int
     max_er_increase: float | None
+    data_root: Path | None = None
 
     def settings(self, config: dict[str, Any]) -> list[TrialSettings]:
         """Complete settings of the trials that one process trains, from what Ray gives it."""

@@ -282,7 +282,7 @@ def test_what_can_be_said_at_once_is_said_without_importing_torch(tmp_path: Path
 def test_a_fault_that_nobody_foresaw_is_one_line_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def fail(root: Path) -> None:
+    def fail(root: Path, folders: list[Path]) -> None:
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("mptctl.cli.runners.train.find_split", fail)
@@ -317,7 +317,7 @@ def test_a_fault_that_nobody_foresaw_is_one_line_too(
 def test_memory_that_runs_out_is_7_with_advice(
     error: Exception, monkeypatch: pytest.MonkeyPatch, mptctl: CommandLine, tmp_path: Path
 ) -> None:
-    def fail(root: Path) -> None:
+    def fail(root: Path, folders: list[Path]) -> None:
         raise error
 
     monkeypatch.setattr("mptctl.cli.runners.train.find_split", fail)
