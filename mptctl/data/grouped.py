@@ -105,7 +105,8 @@ def refuse_torn_groups(
             f"--group {column}: {len(names):,} groups lie in several parts of the source ({some(names)}); "
             "put each into one, or keep the copies in the earlier part out with --on-bad quarantine"
         )
-    return torn & (parts != last[group])
+    earlier: NDArray[np.bool_] = torn & (parts != last[group])
+    return earlier
 
 
 def shares_sentence(
