@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,13 +25,14 @@ from mptctl.models.run_folder import RunDir
 from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM
 from mptctl.recipe import Recipe
+from mptctl.recipe.timm_pictures import picture_keys
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 # Name that transformers gives a network of timm that it wraps, and prefix of the names of its weights.
 WRAPPER, WRAPPED = "timm_wrapper", "timm_model."
 # No config is longer: a thousand class names are 30 kB.
 CONFIG_BYTES = 10**7
-# As evaluation resizes pictures (torchvision's default).
+# As evaluation resizes pictures where a config does not say how, or says what there is not here.
 OURS = "bilinear"
 
 
@@ -138,17 +138,13 @@ def _pictures(said: dict[str, Any], config: Path) -> tuple[dict[str, Any], list[
     if not isinstance(cfg, dict):
         return {}, [f"{config.name} does not say how it sees pictures: the recipe's data group does"]
     try:
-        size = int(cfg["input_size"][-1])
-        data: dict[str, Any] = {"image_size": size}
-        for key in ("mean", "std"):
-            if key in cfg:
-                data[key] = [float(value) for value in cfg[key]]
-        # As timm's own evaluation: the whole of which the crop is this part.
-        data["eval_resize"] = math.floor(size / float(cfg.get("crop_pct") or 1.0))
+        known = {"interpolation": OURS, "eval_crop": 1.0}
+        data: dict[str, Any] = known | {"image_size": int(cfg["input_size"][-1])} | picture_keys(cfg)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError) as error:
         raise CheckpointError(f"{config}: its pretrained_cfg is damaged; fetch the model again") from error
     way = cfg.get("interpolation", OURS)
-    notes = [f"was evaluated on pictures resized {way}; here they are resized {OURS}"] if way != OURS else []
+    here = data["interpolation"]
+    notes = [f"was evaluated on pictures resized {way}; here they are resized {here}"] if way != here else []
     return data, notes
 
 

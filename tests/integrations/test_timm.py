@@ -39,7 +39,8 @@ def publish(folder: Path, name: str, size: int, **said: Any) -> Any:
     wrapped = "timm_model." if said.get("model_type") == "timm_wrapper" else ""
     state = {f"{wrapped}{key}": tensor.contiguous() for key, tensor in model.state_dict().items()}
     save_file(state, str(folder / "model.safetensors"))
-    seen = {"input_size": [3, size, size], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "crop_pct": 0.9}
+    seen = {"input_size": [3, size, size], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
+    seen |= {"crop_pct": 0.9, "interpolation": "bicubic"}
     config = {"architecture": name, "num_classes": 10, "label_names": CLASSES, "pretrained_cfg": seen, **said}
     (folder / "config.json").write_text(json.dumps(config))
     return model.eval()
@@ -57,7 +58,9 @@ def test_an_imported_net_answers_as_timm(name: str, mptctl: CommandLine, tmp_pat
     data = checkpoint.meta.recipe.data
     assert checkpoint.meta.class_names == tuple(CLASSES)
     assert checkpoint.meta.recipe.model.arch == f"timm:{name}"
-    assert (data.image_size, data.eval_resize, data.mean) == (size, int(size / 0.9), (0.5, 0.4, 0.3))
+    assert (data.image_size, data.resized_side, data.mean) == (size, int(size / 0.9), (0.5, 0.4, 0.3))
+    assert (data.interpolation, data.eval_crop) == ("bicubic", 0.9)
+    assert "here they are resized" not in out.stderr
     images = torch.randn(4, 3, size, size)
     with torch.no_grad():
         assert torch.equal(load_model(checkpoint).eval()(images), model(images))
@@ -98,7 +101,7 @@ def test_the_dry_run_says_what_the_networks_config_decided(mptctl: CommandLine, 
         "pictures as the config of timm:resnet10t has them: mean, interpolation, eval_crop; "
         "not data.std (0.229 0.224 0.225 there)" in said["notes"]
     )
-    assert "(bilinear)" in said["seen_in_evaluation"] or "(bicubic)" in said["seen_in_evaluation"]
+    assert f"({timm.get_pretrained_cfg('resnet10t').interpolation})" in said["seen_in_evaluation"]
 
 
 def test_what_transformers_wraps_of_timm_is_taken(mptctl: CommandLine, tmp_path: Path) -> None:
