@@ -44,6 +44,7 @@ Quantization = Literal["int8", "fp16"]
 Order = Literal["given", "random"]
 Verify = Literal["header", "decode"]
 OnBad = Literal["fail", "quarantine"]
+OnDuplicates = Literal["keep", "quarantine"]
 # Forms of a copy of pictures.
 PackForm = Literal["folder", "shards"]
 # Combination of values in tune, and key by which a table of classes is sorted.

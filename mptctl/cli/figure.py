@@ -89,6 +89,7 @@ def augment(
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),
+    data_root: opt.MovedData = None,
 ) -> None:
     """Draw training pictures as the model sees them: cut, transformed and mixed as the recipe says.
 
@@ -100,6 +101,7 @@ def augment(
         mptctl figure augment --set data.transforms="[{name: rand-augment}, {name: random-erasing, p: 0.25}]"
     """
     from mptctl.cli.outputs import Outputs
+    from mptctl.data.held_split import relocate
     from mptctl.data.split import load_split
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
 
@@ -107,7 +109,7 @@ def augment(
     outputs = Outputs()
     outputs.figure("--out", path)
     outputs.check([])
-    split = load_split(run_root)
+    split = relocate(load_split(run_root), data_root)
     base = DEFAULT_PRESET[split.file.source]
     chosen = load_recipe(recipe or base, overrides or [], base=base)
     from mptctl.data.sheet import training_sheet

@@ -11,7 +11,7 @@ from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
 from mptctl.errors import UsageError, visible
-from mptctl.names import OnBad, Order, Source, Verify
+from mptctl.names import OnBad, OnDuplicates, Order, Source, Verify
 
 
 @prints({"--json": "mptctl.data.split_summary:SplitSummary"})
@@ -69,6 +69,13 @@ def split(
     on_bad: Annotated[
         OnBad, typer.Option("--on-bad", help="Refuse bad files, or keep them out of every part.")
     ] = "fail",
+    on_duplicates: Annotated[
+        OnDuplicates,
+        typer.Option(
+            "--on-duplicates",
+            help="Keep identical pictures, or keep out the training copies of those across parts or labels.",
+        ),
+    ] = "keep",
     class_labels: Annotated[
         Path | None,
         typer.Option(
@@ -101,7 +108,7 @@ def split(
     from mptctl.data.image_folder import BadPictures
     from mptctl.data.split import make_split
     from mptctl.data.split_file import SPLIT_NAME
-    from mptctl.data.split_summary import summarise
+    from mptctl.data.split_summary import identical_pictures, summarise
     from mptctl.files import read_names
     from mptctl.models.lock import held_below
     from mptctl.report.media.progress_bars import progress_bars
@@ -126,6 +133,7 @@ def split(
                 val_fraction=val_fraction,
                 verify=verify,
                 on_bad=on_bad,
+                on_duplicates=on_duplicates,
                 overwrite=overwrite,
                 download=download,
                 progress=progress,
@@ -142,6 +150,8 @@ def split(
     summary = summary.model_copy(update={"notes": [*summary.notes, *notes]})
     for problem in summary.quarantined:
         typer.echo(f"kept out: {visible(problem)}", err=True)
+    for line in identical_pictures(summary.duplicates):
+        typer.echo(visible(line), err=True)
     if source == "imagefolder" and made.manifest.root is not None:
         from mptctl.data.image_folder import parts_of
         from mptctl.data.picture_kinds import passed_over_in_classes

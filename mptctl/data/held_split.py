@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, Manifest
-from mptctl.data.split import Split, load_split, remove_other_manifests
-from mptctl.data.split_file import SPLIT_NAME, manifest_name, parse_split_file
+from mptctl.data.split import Split, load_split
+from mptctl.data.split_file import SPLIT_NAME, manifest_name, parse_split_file, remove_other_manifests
 from mptctl.errors import DataError, UsageError, some
 from mptctl.files import link_or_copy
 

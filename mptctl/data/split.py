@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
+from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
+from mptctl.data.holding_out import hold_out, refuse_empty_classes
 from mptctl.data.image_folder import parts_of
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest, load_manifest
-from mptctl.data.plan import VALIDATION_FIELD, random_keys
+from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
-    MANIFEST_PATTERN,
     REPAIR,
     SPLIT_NAME,
     SplitFile,
@@ -29,10 +28,11 @@ from mptctl.data.split_file import (
     parse_split_file,
     refuse_edited,
     refuse_foreign_split,
+    remove_other_manifests,
 )
 from mptctl.errors import DataError, UsageError
 from mptctl.files import locked_folder, remove_partial_files, replacing
-from mptctl.names import OnBad, Order, Part, Progress, Source, Verify, tell_nobody
+from mptctl.names import OnBad, OnDuplicates, Order, Part, Progress, Source, Verify, tell_nobody
 from mptctl.recipe import differences
 
 # Below the run root: decoded and drawn pictures, and what teachers said.
@@ -117,6 +117,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     val_fraction: float | None = None,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
+    on_duplicates: OnDuplicates = "keep",
     overwrite: bool = False,
     download: bool = False,
     progress: Progress = tell_nobody,
@@ -136,6 +137,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
             0.1, of characters 0.2, and 0 where the source has a validation part of its own.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
+        on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
         overwrite: replace an existing split.
         download: fetch CIFAR where it is not there.
         progress: told how many files are checked.
@@ -169,7 +171,21 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         seed=seed,
         cache_dir=run_root / CACHE_NAME,
     )
-    split = build_split(manifest, request, run_root, verify=verify, quarantined=quarantined)
+    array = None
+    if manifest.is_array and source not in EMBEDDED:
+        array = load_array(manifest, seed=seed, cache_dir=run_root / CACHE_NAME)
+    identical = None
+    if source not in EMBEDDED:
+        identical = find_identical(manifest, verify=verify, array=array, progress=progress)
+    split = build_split(
+        manifest,
+        request,
+        run_root,
+        verify=verify,
+        quarantined=quarantined,
+        identical=identical,
+        on_duplicates=on_duplicates,
+    )
     save_split(split)
     return split
 
@@ -221,13 +237,6 @@ def save_split(split: Split) -> None:
             remove_partial_files(root, kind)
 
 
-def remove_other_manifests(folder: Path, name: str) -> None:
-    """Remove the manifests in a folder but the one of a name."""
-    for path in folder.glob("manifest*.npz"):
-        if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
-            path.unlink(missing_ok=True)
-
-
 def build_split(
     manifest: Manifest,
     request: SplitRequest,
@@ -235,6 +244,8 @@ def build_split(
     *,
     verify: Verify = "header",
     quarantined: Sequence[str] = (),
+    identical: NDArray[np.int64] | None = None,
+    on_duplicates: OnDuplicates = "keep",
 ) -> Split:
     """Divide a manifest as a request says, and write nothing.
 
@@ -244,6 +255,8 @@ def build_split(
         run_root: the folder that the split belongs to.
         verify: how the files were checked.
         quarantined: one line for each file that is kept out.
+        identical: as of `find_identical`; None: nobody looked.
+        on_duplicates: as of `make_split`.
 
     Raises:
         UsageError: classes that the source does not have. DataError: a class is left without training
@@ -257,9 +270,17 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    manifest = replace(manifest, parts=hold_out(manifest, request.val_fraction, request.seed))
-    _refuse_empty_classes(manifest)
-    return split_of(manifest, classes, request, run_root, verify=verify, quarantined=quarantined)
+    parts, duplicates = hold_out(manifest, request.val_fraction, request.seed), None
+    if identical is not None:
+        duplicates = describe(identical, manifest, parts, verify)
+        if on_duplicates == "quarantine":
+            parts, copies = keep_out_copies(identical, manifest, parts)
+            quarantined = [*quarantined, *copies]
+    manifest = replace(manifest, parts=parts)
+    refuse_empty_classes(manifest)
+    return split_of(
+        manifest, classes, request, run_root, verify=verify, quarantined=quarantined, duplicates=duplicates
+    )
 
 
 def split_of(
@@ -270,6 +291,7 @@ def split_of(
     *,
     verify: Verify,
     quarantined: Sequence[str],
+    duplicates: Duplicates | None = None,
 ) -> Split:
     """Make the split of a manifest whose parts and classes are decided; arguments as of `build_split`."""
     file = SplitFile(
@@ -278,6 +300,7 @@ def split_of(
         num_old=classes.num_old,
         counts=counts_of(manifest, classes.names),
         quarantined=list(quarantined),
+        duplicates=duplicates,
         verify=verify,
         manifest=manifest_name(manifest),
         manifest_fingerprint=manifest.fingerprint,
@@ -285,44 +308,6 @@ def split_of(
         request_digest=digest_of(request),
     )
     return _with_labels(file, manifest, run_root)
-
-
-def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
-    """Move a part of each class's training rows to the validation part.
-
-    The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at
-    most one other row.
-
-    Args:
-        manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.
-        val_fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
-        seed: of the draw.
-
-    Returns:
-        (M,) part of each row.
-    """
-    parts = manifest.parts.copy()
-    rows = np.flatnonzero(parts == TRAIN)
-    keys = random_keys(seed, 0, rows, VALIDATION_FIELD)
-    ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
-    labels = manifest.labels[ordered]
-    starts = np.searchsorted(labels, labels)
-    sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    held = np.floor(sizes * val_fraction + 0.5)
-    parts[ordered[np.arange(len(ordered)) - starts < held]] = VAL
-    return parts
-
-
-def _refuse_empty_classes(manifest: Manifest) -> None:
-    """Raise DataError where a class has no training picture left; the first such class is named."""
-    seen = np.bincount(manifest.labels[manifest.parts == TRAIN], minlength=len(manifest.class_names))
-    empty = [manifest.class_names[i] for i in np.flatnonzero(seen == 0)]
-    if empty:
-        kept_out = int(np.count_nonzero(manifest.parts == BAD))
-        raise DataError(
-            f"no training picture is left of {len(empty)} classes, {empty[0]} first "
-            f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
-        )
 
 
 def load_split(run_root: Path) -> Split:

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
+from mptctl.data.duplicates import Duplicates
 from mptctl.data.manifest import BAD, PART_CODES, Manifest
 from mptctl.errors import DataError, UsageError
 from mptctl.files import Model
@@ -76,6 +77,9 @@ class SplitFile(Model):
     num_old: int = Field(description="how many of them are old")
     counts: dict[Part, int] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    duplicates: Duplicates | None = Field(
+        None, description="identical pictures; null where there are none, and in splits of earlier versions"
+    )
     verify: Verify = Field(description="how the files were checked: header, or decode")
     manifest: str = Field(
         FIRST_MANIFEST_NAME,
@@ -160,6 +164,13 @@ def digest_of(request: SplitRequest) -> str:
 def manifest_name(manifest: Manifest) -> str:
     """Name of a manifest's file."""
     return f"manifest-{manifest.digest[:16]}.npz"
+
+
+def remove_other_manifests(folder: Path, name: str) -> None:
+    """Remove the manifests in a folder but the one of a name."""
+    for path in folder.glob("manifest*.npz"):
+        if path.name != name and re.fullmatch(MANIFEST_PATTERN, path.name):
+            path.unlink(missing_ok=True)
 
 
 def counts_of(manifest: Manifest, class_names: Sequence[str]) -> dict[Part, int]:

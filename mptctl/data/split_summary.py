@@ -7,11 +7,15 @@ import math
 import numpy as np
 from pydantic import Field
 
+from mptctl.data.duplicates import Duplicates
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import some
 from mptctl.files import Model
 from mptctl.names import Order, Part
+
+# Sets of identical pictures that are listed on the terminal.
+LISTED = 50
 
 
 class PartCounts(Model):
@@ -38,6 +42,7 @@ class SplitSummary(Model):
     class_labels: dict[str, str] | None = Field(None, description="names for people by class id")
     parts: dict[Part, PartCounts] = Field(description="pictures in each part")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
+    duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
     notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
     fingerprint: str = Field(description="digest that checkpoints of this split carry")
 
@@ -68,7 +73,13 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         class_labels=split.file.class_labels,
         parts=parts,
         quarantined=split.file.quarantined,
-        notes=[*_folders(split), *_held_out_nothing(split), *_lacking(split)],
+        duplicates=split.file.duplicates,
+        notes=[
+            *_folders(split),
+            *_identical(split.file.duplicates),
+            *_held_out_nothing(split),
+            *_lacking(split),
+        ],
         fingerprint=split.fingerprint,
     )
 
@@ -86,6 +97,32 @@ def _folders(split: Split) -> list[str]:
             held_out = "part of " if part == "val" and folder == "train" else ""
             found.append(f"{held_out}{folder}/ is {what}")
     return found
+
+
+def identical_pictures(found: Duplicates | None) -> list[str]:
+    """A line for each set of identical pictures across parts or labels, for the first `LISTED` of them."""
+    if found is None:
+        return []
+    lines = [
+        f"identical: {', '.join(f'{each.id} ({each.part}, {each.label})' for each in pictures)}"
+        for pictures in found.listed[:LISTED]
+    ]
+    more = len(found.listed) - len(lines)
+    return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
+
+
+def _identical(found: Duplicates | None) -> list[str]:
+    """How many pictures are identical; a warning where they are so across parts or labels."""
+    if found is None:
+        return []
+    said = f"{found.pictures:,} pictures are identical to others"
+    if not found.listed:
+        return [f"{said}, none across parts or labels"]
+    sets = "set" if found.across_parts == 1 else "sets"
+    return [
+        f"warning: {said}: {found.across_parts:,} {sets} across parts, {found.across_labels:,} across "
+        "labels; --on-duplicates quarantine keeps training copies out"
+    ]
 
 
 def _held_out_nothing(split: Split) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mptctl.data.grouped import hold_out_groups, refuse_torn_groups, shares_sentence
+from mptctl.data.holding_out import hold_out_groups, refuse_torn_groups, shares_sentence
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
 from mptctl.errors import DataError
 

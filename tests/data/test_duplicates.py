@@ -1,0 +1,143 @@
+"""Identical pictures: every planted one is found, none that differs is, and training copies can be kept out."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from mptctl.data.duplicates import describe, find_identical, training_copies
+from mptctl.data.image_folder import scan_folder
+from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
+from mptctl.data.split import load_split, make_split
+from tests.common import CommandLine
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=12),
+    st.sampled_from([0, 5000]),
+)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_planted_duplicates_are_all_found(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, copies: list[tuple[int, int]], longer: int
+) -> None:
+    """Also of files longer than the piece from the middle that is compared first."""
+    root = tmp_path_factory.mktemp("planted")
+    shutil.copytree(folder, root, dirs_exist_ok=True)
+    files = sorted(root.rglob("*.jpg"))
+    for number, file in enumerate(files):  # none is another's twin
+        file.write_bytes(file.read_bytes() + f"{number:04d}".encode() + bytes(longer))
+    for source, target in copies:
+        files[target].write_bytes(files[source].read_bytes())
+    manifest, _ = scan_folder(root)
+    found = find_identical(manifest)
+    contents = [manifest.read(row) for row in range(len(manifest))]
+    expected: dict[bytes, set[int]] = {}
+    for row, content in enumerate(contents):
+        expected.setdefault(content, set()).add(row)
+    sets = {frozenset(np.flatnonzero(found == number).tolist()) for number in np.unique(found[found >= 0])}
+    assert sets == {frozenset(rows) for rows in expected.values() if len(rows) > 1}
+
+
+def test_files_that_differ_at_their_ends_alone_are_not_identical(own_folder: Path) -> None:
+    first, second = sorted((own_folder / "train" / "class0").glob("*.jpg"))[:2]
+    content = first.read_bytes()
+    for path, mark in ((first, b"a"), (second, b"b")):
+        path.write_bytes(content + bytes(9000) + mark)
+    manifest, _ = scan_folder(own_folder)
+    assert (find_identical(manifest) == -1).all()
+
+
+def test_pixels_are_compared_where_all_is_decoded(own_folder: Path) -> None:
+    first = min((own_folder / "train" / "class0").glob("*.jpg"))
+    copy = own_folder / "val" / "class1" / "copy.png"
+    picture = Image.open(io.BytesIO(first.read_bytes()))
+    picture.save(copy)
+    manifest, _ = scan_folder(own_folder)
+    assert (find_identical(manifest) == -1).all()
+    found = find_identical(manifest, verify="decode")
+    twins = manifest.ids(np.flatnonzero(found >= 0)).tolist()
+    assert twins == [str(path.relative_to(own_folder)) for path in (first, copy)]
+    said = describe(found, manifest, manifest.parts, "decode")
+    assert said is not None
+    assert (said.sets, said.across_parts, said.across_labels, said.compared) == (1, 1, 1, "decoded pixels")
+
+
+def test_an_array_is_looked_at_too() -> None:
+    from mptctl.data.sources import load_array, read_source
+
+    manifest, _ = read_source("digits", None)
+    pictures = load_array(manifest, seed=0, cache_dir=Path())
+    pictures = pictures.copy()
+    pictures[700] = pictures[3]
+    found = find_identical(manifest, array=pictures)
+    assert found[700] == found[3] >= 0
+
+
+def test_the_copy_in_the_last_part_stays_and_contradictions_do_not_train() -> None:
+    identical = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4, -1])
+    parts = np.array([TRAIN, TEST, TRAIN, VAL, TRAIN, TRAIN, TRAIN, TRAIN, VAL, TEST, TRAIN], dtype=np.uint8)
+    labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
+    assert np.flatnonzero(training_copies(identical, labels, parts)).tolist() == [0, 2, 6, 7, 8]
+
+
+def plant(folder: Path) -> None:
+    """A picture of the test part in training too, and one of training with two labels."""
+    shutil.copy(folder / "val" / "class1" / "000.jpg", folder / "train" / "class1" / "twin.jpg")
+    shutil.copy(folder / "train" / "class2" / "000.jpg", folder / "train" / "class3" / "other.jpg")
+
+
+def test_split_says_and_lists_them(own_folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    plant(own_folder)
+    words = ("split", "imagefolder", "--data-root", own_folder, "--val-fraction", "0")
+    done = mptctl(*words, "--run-root", tmp_path / "one")
+    assert done.returncode == 0, done.stderr
+    assert (
+        "identical: train/class1/twin.jpg (train, class1), val/class1/000.jpg (test, class1)" in done.stderr
+    )
+    assert (
+        "identical: train/class2/000.jpg (train, class2), train/class3/other.jpg (train, class3)"
+        in done.stderr
+    )
+    assert "4 pictures are identical to others: 1 set across parts, 1 across labels" in " ".join(
+        done.stdout.split()
+    )
+    shown = json.loads(mptctl(*words, "--run-root", tmp_path / "one", "--json").stdout)
+    assert shown["duplicates"]["across_parts"] == shown["duplicates"]["across_labels"] == 1
+
+
+def test_training_copies_are_kept_out(own_folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    plant(own_folder)
+    words = (
+        "split",
+        "imagefolder",
+        "--data-root",
+        own_folder,
+        "--val-fraction",
+        "0",
+        "--run-root",
+        tmp_path / "runs",
+    )
+    done = mptctl(*words, "--on-duplicates", "quarantine")
+    assert done.returncode == 0, done.stderr
+    split = load_split(tmp_path / "runs")
+    out = np.flatnonzero(split.manifest.parts == BAD)
+    assert split.ids(out).tolist() == [
+        "train/class1/twin.jpg",
+        "train/class2/000.jpg",
+        "train/class3/other.jpg",
+    ]
+    assert done.stderr.count("kept out: ") == 3
+    assert "twin.jpg: identical to val/class1/000.jpg" in done.stderr
+
+
+def test_without_twins_nothing_is_said_and_the_split_is_what_it_was(folder: Path, tmp_path: Path) -> None:
+    split = make_split("imagefolder", run_root=tmp_path, data_root=folder)
+    assert split.file.duplicates is None
