@@ -98,7 +98,9 @@ def augment(
 
     Examples:
 
-        mptctl figure augment --set data.transforms="[{name: rand-augment}, {name: random-erasing, p: 0.25}]"
+        mptctl figure augment --recipe mine.yaml
+
+        mptctl figure augment --set "data.transforms=[rand-augment]" --epoch 1
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.data.held_split import relocate
