@@ -129,7 +129,7 @@ def test_a_small_batch_is_one_launch_whose_last_program_sees_what_all_have_writt
 def test_the_other_objectives_do_not_spill_either(settings: LossSettings, c: int) -> None:
     logits, old, ref = rows(c, torch.bfloat16), rows(501, torch.float16), rows(c, torch.float32)
     per_row = torch.empty(4096, device="meta")
-    _, compiled = machine_code.compile_launch(logits, old, ref, settings, 90, k_rows=per_row)
+    _, compiled = machine_code.compile_launch(logits, old, ref, settings, 90, per_row, row_weight=per_row)
     assert not compiled.spills, compiled
 
 
