@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -87,6 +88,12 @@ def split(
     download: Annotated[
         bool, typer.Option("--download", help="Fetch CIFAR where it is not in the data root.")
     ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", metavar="FILE", help="An HTML page: counts, sizes, and a few pictures of each class."
+        ),
+    ] = None,
     run_root: opt.RunRoot = Path("runs"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing split.")] = False,
     as_json: opt.Json = False,
@@ -104,12 +111,14 @@ def split(
 
         mptctl split imagefolder --data-root ~/imagenet --on-bad quarantine
     """
+    from mptctl.cli.outputs import Outputs
     from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
     from mptctl.data.split import make_split
     from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import identical_pictures, summarise
     from mptctl.files import read_names
+    from mptctl.files.output_kinds import HTML
     from mptctl.models.lock import held_below
     from mptctl.report.media.progress_bars import progress_bars
 
@@ -118,6 +127,9 @@ def split(
             f"--overwrite: {held[0]} is being written, and its split may not be replaced meanwhile; wait for "
             "it, or use another --run-root"
         )
+    outputs = Outputs()
+    outputs.file("--report", report, HTML)
+    outputs.check([each for each in (old_classes, class_labels) if each is not None], prints=as_json)
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:
@@ -158,4 +170,11 @@ def split(
 
         for line in passed_over_in_classes(made.manifest.root, parts_of(made.manifest.root)).lines():
             typer.echo(visible(line), err=True)
+    if report is not None:
+        from mptctl.files import writing
+        from mptctl.report.documents.split_page import split_page
+
+        with writing(report) as stream:
+            stream.write(split_page(made, summary, sys.argv).encode())
+        typer.echo(f"wrote {report}", err=True)
     show(summary, "split:split_document", as_json=as_json)

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mptctl.data.duplicates import Duplicates
+from mptctl.data.manifest import BAD
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import some
@@ -26,6 +27,23 @@ class PartCounts(Model):
     all: int = Field(description="all pictures")
 
 
+class ClassCounts(Model):
+    """Pictures of one class in each part."""
+
+    label: str = Field(description="the class")
+    train: int = Field(description="pictures for training")
+    val: int = Field(description="for validation")
+    test: int = Field(description="for the test")
+
+
+class PictureSizes(Model):
+    """Sizes of pictures, width and height in pixels, ordered by area."""
+
+    smallest: tuple[int, int] = Field(description="of the smallest picture")
+    median: tuple[int, int] = Field(description="of the one in the middle")
+    largest: tuple[int, int] = Field(description="of the largest picture")
+
+
 class SplitSummary(Model):
     """The object that ``mptctl split --json`` prints."""
 
@@ -41,6 +59,9 @@ class SplitSummary(Model):
     new_classes: list[str] = Field(description="new classes, in the order of the logits that follow")
     class_labels: dict[str, str] | None = Field(None, description="names for people by class id")
     parts: dict[Part, PartCounts] = Field(description="pictures in each part")
+    by_class: list[ClassCounts] = Field([], description="pictures of each class, in the order of the logits")
+    imbalance: float = Field(1.0, description="training pictures of the largest class over the smallest's")
+    sizes: PictureSizes | None = Field(None, description="sizes of all pictures of all parts")
     quarantined: list[str] = Field(description="pictures that are kept out, each with what is wrong with it")
     duplicates: Duplicates | None = Field(None, description="identical pictures; null where there are none")
     notes: list[str] = Field([], description="which folder is which part, and classes that a part lacks")
@@ -59,6 +80,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
     for part in ("train", "val", "test"):
         everything, old = len(split.indices(part)), len(split.indices(part, classes.num_old))
         parts[part] = PartCounts(old=old, new=everything - old, all=everything)
+    by_class = _by_class(split)
     return SplitSummary(
         path=str(split.run_root / SPLIT_NAME),
         kept=kept,
@@ -72,6 +94,9 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         new_classes=list(classes.new),
         class_labels=split.file.class_labels,
         parts=parts,
+        by_class=by_class,
+        imbalance=max(each.train for each in by_class) / min(each.train for each in by_class),
+        sizes=_sizes(split),
         quarantined=split.file.quarantined,
         duplicates=split.file.duplicates,
         notes=[
@@ -82,6 +107,27 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         ],
         fingerprint=split.fingerprint,
     )
+
+
+def _by_class(split: Split) -> list[ClassCounts]:
+    names = split.classes.names
+    parts: tuple[Part, ...] = ("train", "val", "test")
+    counts = [np.bincount(split.labels[split.indices(part)], minlength=len(names)).tolist() for part in parts]
+    return [
+        ClassCounts(label=label, train=train, val=val, test=test)
+        for label, train, val, test in zip(names, *counts, strict=True)
+    ]
+
+
+def _sizes(split: Split) -> PictureSizes:
+    manifest = split.manifest
+    used = np.flatnonzero((manifest.parts != BAD) & (split.labels >= 0))
+    widths, heights = manifest.widths[used].astype(np.int64), manifest.heights[used].astype(np.int64)
+    order = np.argsort(widths * heights, kind="stable")
+    smallest, median, largest = (
+        (int(widths[row]), int(heights[row])) for row in order[[0, len(order) // 2, -1]]
+    )
+    return PictureSizes(smallest=smallest, median=median, largest=largest)
 
 
 def _folders(split: Split) -> list[str]:

@@ -28,6 +28,7 @@ from mptctl.studies.study_report import StudyReport, StudyRow
 from tests.report.browser import SCHEMES, WIDTHS, axe, browser, opened
 from tests.report.examples import HOSTILE, with_everything
 from tests.report.rendered import calibration_page, comparison_page, study_page, tune_page
+from tests.report.test_split_page import page_of_uneven_split
 from tests.report.test_tune_report import report as search
 from tests.report.test_tune_report import trial
 from tests.studies.made_runs import made_seed
@@ -240,10 +241,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "compare": comparison_page(odd, made),
         "study": study_page(study, PROVENANCE),
         "calibration": calibration_page(measure_calibration(model), PROVENANCE),
+        "split": page_of_uneven_split(tmp_path_factory.mktemp("uneven")),
     }
 
 
-@pytest.mark.parametrize("name", ["tune", "compare", "study", "calibration"])
+@pytest.mark.parametrize("name", ["tune", "compare", "study", "calibration", "split"])
 def test_pages_of_tables_have_no_violation_either(
     chrome: Any, tmp_path: Path, tables: dict[str, str], name: str
 ) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mptctl.data.split_summary import SplitSummary
 from mptctl.errors import some
 from mptctl.report.documents.class_names import class_name
-from mptctl.report.media.document import Column, Document, Note, Table, notes
+from mptctl.report.media.document import Cell, Column, Document, Note, Table, notes
 
-# Classes that are named one by one.
+# Classes that are named one by one, and rows of the table of classes in a terminal: so many of each end.
 SHOWN_CLASSES = 5
 
 
@@ -28,11 +28,67 @@ def split_document(summary: SplitSummary) -> Document:
     out = len(summary.quarantined)
     after = [f"kept out: {out:,} {'picture' if out == 1 else 'pictures'} that cannot be used"] if out else []
     titles = ("pictures", "old classes", "new classes", "all")
+    sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
     return Document(
         [
             *(Note(text, whole=True) for text in said),
             Table([Column(title) for title in titles], rows),
-            *notes([*after, *summary.notes]),
+            *([class_table(summary, SHOWN_CLASSES)] if summary.imbalance > 1 else []),
+            *notes([*sentences, *after, *summary.notes]),
             Note(f"fingerprint {summary.fingerprint}", whole=True),
         ]
     )
+
+
+def class_table(summary: SplitSummary, of_each_end: int | None = None) -> Table:
+    """Pictures of each class in each part, the class with the most for training first.
+
+    Args:
+        summary: of the split.
+        of_each_end: so many of the largest and of the smallest classes; None: all.
+    """
+    ordered = sorted(summary.by_class, key=lambda each: -each.train)
+    shown = ordered
+    if of_each_end is not None and len(ordered) > 2 * of_each_end:
+        shown = [*ordered[:of_each_end], *ordered[-of_each_end:]]
+    rows: list[list[Cell | str]] = [
+        [
+            class_name(summary.class_labels or {}, each.label),
+            *(Cell(f"{count:,}", sort=count) for count in (each.train, each.val, each.test)),
+        ]
+        for each in shown
+    ]
+    left_out = len(ordered) - len(shown)
+    return Table(
+        [Column("class", words=True), Column("train"), Column("val"), Column("test")],
+        rows,
+        title="Pictures of each class",
+        legend=f"{left_out:,} classes between these are not shown." if left_out else "",
+    )
+
+
+def _classes_sentence(summary: SplitSummary) -> list[str]:
+    counts = [each.train for each in summary.by_class]
+    if not counts:
+        return []
+    if summary.imbalance == 1:
+        return [f"training pictures a class: {counts[0]:,} each"]
+    return [
+        f"training pictures a class: {min(counts):,} to {max(counts):,}, the largest class "
+        f"{summary.imbalance:.3g} times the smallest"
+    ]
+
+
+def _sizes_sentence(summary: SplitSummary) -> list[str]:
+    sizes = summary.sizes
+    if sizes is None:
+        return []
+    if sizes.smallest == sizes.largest:
+        return [f"sizes: {_size(sizes.smallest)} each"]
+    return [
+        f"sizes: {_size(sizes.smallest)} to {_size(sizes.largest)}, half of them up to {_size(sizes.median)}"
+    ]
+
+
+def _size(size: tuple[int, int]) -> str:
+    return f"{size[0]:,} x {size[1]:,}"

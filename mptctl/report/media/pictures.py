@@ -49,15 +49,15 @@ def pictures_below(root: Path) -> PictureReader:
     return read
 
 
-def data_url(picture: NDArray[np.uint8]) -> str:
-    """A picture (H, W, 3) as a PNG in a data URL, no side longer than `LARGEST` pixels."""
+def data_url(picture: NDArray[np.uint8], largest: int = LARGEST, form: str = "PNG") -> str:
+    """A picture (H, W, 3) as a PNG or JPEG in a data URL, no side longer than some pixels."""
     from PIL import Image
 
     image = Image.fromarray(picture)
-    image.thumbnail((LARGEST, LARGEST))
+    image.thumbnail((largest, largest))
     file = io.BytesIO()
-    image.save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    image.save(file, form)
+    return f"data:image/{form.lower()};base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def can_draw(console: Console) -> bool:

@@ -1,0 +1,89 @@
+"""The page of a split: what a person looks at before training, with a few pictures of each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mptctl.data.split import Split
+from mptctl.data.split_summary import SplitSummary, identical_pictures
+from mptctl.errors import DataError
+from mptctl.report.documents.class_names import class_name
+from mptctl.report.documents.split import class_table, split_document
+from mptctl.report.media.document import Column, Note, Table
+from mptctl.report.media.page import render_page
+from mptctl.report.media.pictures import data_url
+from mptctl.report.media.provenance import provenance
+
+# Pictures of a class, classes that have some, and longest side of a picture: then a page has about 2 MB.
+PER_CLASS, CLASSES, SIDE = 4, 100, 96
+
+
+class ShownClass(NamedTuple):
+    """A class of the page: its name, its counts in words, and pictures as data URLs with their ids."""
+
+    name: str
+    counts: str
+    pictures: list[tuple[str, str]]
+
+
+def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
+    """The page as text.
+
+    Args:
+        split: the split.
+        summary: of it.
+        argv: command line that asked for it.
+    """
+    document = split_document(summary)
+    sentences = [part.text for part in document.parts if isinstance(part, Note)]
+    parts = next(part for part in document.parts if isinstance(part, Table))
+    identical = identical_pictures(summary.duplicates)
+    return render_page(
+        "split",
+        provenance=provenance(argv, []),
+        title=sentences[0].rpartition(": ")[2],
+        path=summary.path,
+        sentences=sentences[1:],
+        parts=Table(parts.columns, parts.rows, title="Pictures in each part"),
+        classes=class_table(summary),
+        identical=Table(
+            [Column("set", words=True)],
+            [[line.removeprefix("identical: ")] for line in identical],
+            title="Identical pictures across parts or labels",
+        ),
+        shown=_shown(split, summary),
+        left_out=max(0, len(summary.by_class) - CLASSES),
+    )
+
+
+def _shown(split: Split, summary: SplitSummary) -> list[ShownClass]:
+    """Classes with a few training pictures, the largest first; of many the largest and the smallest ones."""
+    order = sorted(range(len(summary.by_class)), key=lambda label: -summary.by_class[label].train)
+    if len(order) > CLASSES:
+        order = [*order[: CLASSES // 2], *order[-CLASSES // 2 :]]
+    training = split.indices("train")
+    by_label = training[np.argsort(split.labels[training], kind="stable")]
+    starts = np.searchsorted(split.labels[by_label], np.arange(len(summary.by_class) + 1))
+    return [
+        ShownClass(
+            name=class_name(summary.class_labels or {}, summary.by_class[label].label),
+            counts=f"{summary.by_class[label].train:,} for training",
+            pictures=_pictures(split, by_label[starts[label] : starts[label + 1]].tolist()),
+        )
+        for label in order
+    ]
+
+
+def _pictures(split: Split, rows: list[int]) -> list[tuple[str, str]]:
+    """Some of a class's pictures, from all over it; one that cannot be read any more is left out."""
+    found = []
+    for place in np.linspace(0, len(rows) - 1, min(PER_CLASS, len(rows))).astype(int).tolist():
+        try:
+            url = data_url(split.picture(rows[place]), SIDE, "JPEG")
+        except DataError:
+            continue
+        found.append((url, str(split.ids(np.array([rows[place]]))[0])))
+    return found
