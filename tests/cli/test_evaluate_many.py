@@ -116,7 +116,6 @@ def test_a_note_on_one_of_them_says_on_which(evaluate: Call) -> None:
         ("--append-history h.jsonl", "--append-history: is for one NEW"),
         ("--save-predictions out", "--save-predictions: is for one NEW"),
         ("--gallery 3", "--gallery: is for one NEW"),
-        ("--data-root .", "--data-root: is for one NEW"),
         ("--log tensorboard", "--log: is for one NEW"),
         ("--full", "--full: is for one NEW"),
         ("--rows 3", "--rows: is for one NEW"),
