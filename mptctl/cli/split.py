@@ -64,6 +64,22 @@ def split(
             "test/ beside val/ none)",
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="COLUMN",
+            help="Column of --metadata: pictures of one group, such as a patient, lie in one part.",
+        ),
+    ] = None,
+    metadata: Annotated[
+        Path | None,
+        typer.Option(
+            "--metadata",
+            metavar="FILE",
+            help="Columns of the pictures by `id`, in a form that predictions have.",
+        ),
+    ] = None,
     verify: Annotated[
         Verify, typer.Option("--verify", help="Look at each file's header and ends, or decode it all.")
     ] = "header",
@@ -129,7 +145,9 @@ def split(
         )
     outputs = Outputs()
     outputs.file("--report", report, HTML)
-    outputs.check([each for each in (old_classes, class_labels) if each is not None], prints=as_json)
+    outputs.check(
+        [each for each in (old_classes, class_labels, metadata) if each is not None], prints=as_json
+    )
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:
@@ -143,6 +161,8 @@ def split(
                 order=order,
                 seed=seed,
                 val_fraction=val_fraction,
+                group=group,
+                metadata=metadata,
                 verify=verify,
                 on_bad=on_bad,
                 on_duplicates=on_duplicates,

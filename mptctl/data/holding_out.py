@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest
 from mptctl.data.plan import VALIDATION_FIELD, random_keys
+from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, some
+from mptctl.names import OnBad
 
 # Passes over all groups after the first one: each takes in or puts back what brings classes nearer.
 _PASSES = 4
@@ -52,6 +54,36 @@ def refuse_empty_classes(manifest: Manifest) -> None:
             f"no training picture is left of {len(empty)} classes, {empty[0]} first "
             f"({kept_out} pictures kept out); add pictures or lower --val-fraction"
         )
+
+
+def hold_out_by_groups(
+    manifest: Manifest, groups: NDArray[np.str_], request: SplitRequest, on_bad: OnBad
+) -> tuple[NDArray[np.uint8], list[str]]:
+    """As `hold_out`, by whole groups; none is in two parts.
+
+    Args:
+        manifest: as of `hold_out`.
+        groups: (M,) name of each picture's group.
+        request: with fraction, seed and the name of the column.
+        on_bad: ``quarantine`` keeps pictures of a group that the source itself has in several parts out of
+            all but the last of these.
+
+    Returns:
+        (M,) part of each row, and a line for each picture that is kept out.
+
+    Raises:
+        DataError: the source has a group in several parts, and nothing is to be kept out.
+    """
+    parts, column = manifest.parts.copy(), str(request.group)
+    torn = np.flatnonzero(refuse_torn_groups(parts, groups, column, quarantine=on_bad == "quarantine"))
+    parts[torn] = BAD
+    rows = np.flatnonzero(parts == TRAIN)
+    held = hold_out_groups(
+        manifest.labels[rows], groups[rows], request.val_fraction, request.seed, VALIDATION_FIELD
+    )
+    parts[rows[held]] = VAL
+    lines = [f"{manifest.where(row)}: {column} {groups[row]} is in a later part too" for row in torn.tolist()]
+    return parts, lines
 
 
 def hold_out_groups(

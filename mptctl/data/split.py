@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
-from mptctl.data.holding_out import hold_out, refuse_empty_classes
+from mptctl.data.group_column import read_groups
+from mptctl.data.holding_out import hold_out, hold_out_by_groups, refuse_empty_classes
 from mptctl.data.image_folder import parts_of
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.sources import EMBEDDED, load_array, read_source
@@ -115,6 +116,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     order: Order = "given",
     seed: int = 0,
     val_fraction: float | None = None,
+    group: str | None = None,
+    metadata: Path | None = None,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     on_duplicates: OnDuplicates = "keep",
@@ -135,6 +138,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default:
             0.1, of characters 0.2, and 0 where the source has a validation part of its own.
+        group, metadata: column of a file whose groups lie in one part each; see `read_groups`.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
@@ -157,7 +161,10 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         order=order,
         seed=seed,
         val_fraction=_part_held_out(source, root, val_fraction),
+        group=group,
     )
+    if group is not None and metadata is None:
+        raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     if (run_root / SPLIT_NAME).exists() and not overwrite:
         return _load_same(run_root, request)
     refuse_foreign_split(run_root / SPLIT_NAME)
@@ -185,6 +192,8 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         quarantined=quarantined,
         identical=identical,
         on_duplicates=on_duplicates,
+        groups=None if group is None or metadata is None else read_groups(metadata, group, manifest),
+        on_bad=on_bad,
     )
     save_split(split)
     return split
@@ -237,7 +246,7 @@ def save_split(split: Split) -> None:
             remove_partial_files(root, kind)
 
 
-def build_split(
+def build_split(  # noqa: PLR0913  # one for each thing that was found out about the pictures
     manifest: Manifest,
     request: SplitRequest,
     run_root: Path,
@@ -246,6 +255,8 @@ def build_split(
     quarantined: Sequence[str] = (),
     identical: NDArray[np.int64] | None = None,
     on_duplicates: OnDuplicates = "keep",
+    groups: NDArray[np.str_] | None = None,
+    on_bad: OnBad = "fail",
 ) -> Split:
     """Divide a manifest as a request says, and write nothing.
 
@@ -257,6 +268,8 @@ def build_split(
         quarantined: one line for each file that is kept out.
         identical: as of `find_identical`; None: nobody looked.
         on_duplicates: as of `make_split`.
+        groups: (M,) name of each picture's group; None: each is one by itself.
+        on_bad: what becomes of groups that the source has in several parts.
 
     Raises:
         UsageError: classes that the source does not have. DataError: a class is left without training
@@ -270,7 +283,12 @@ def build_split(
         order=request.order,
         seed=request.seed,
     )
-    parts, duplicates = hold_out(manifest, request.val_fraction, request.seed), None
+    duplicates = None
+    if groups is None:
+        parts = hold_out(manifest, request.val_fraction, request.seed)
+    else:
+        parts, torn = hold_out_by_groups(manifest, groups, request, on_bad)
+        quarantined = [*quarantined, *torn]
     if identical is not None:
         duplicates = describe(identical, manifest, parts, verify)
         if on_duplicates == "quarantine":

@@ -64,6 +64,9 @@ class SplitRequest(Model):
     order: Order = Field(description="order of the classes before they are divided")
     seed: int = Field(description="seed of the random order and of the validation part")
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
+    group: str | None = Field(
+        None, description="column whose groups lie in one part each; null without groups"
+    )
 
 
 class SplitFile(Model):

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from mptctl.data.duplicates import Duplicates
+from mptctl.data.holding_out import shares_sentence
 from mptctl.data.manifest import BAD
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME
@@ -101,6 +102,7 @@ def summarise(split: Split, *, kept: bool) -> SplitSummary:
         duplicates=split.file.duplicates,
         notes=[
             *_folders(split),
+            *_by_groups(split, by_class),
             *_identical(split.file.duplicates),
             *_held_out_nothing(split),
             *_lacking(split),
@@ -155,6 +157,16 @@ def identical_pictures(found: Duplicates | None) -> list[str]:
     ]
     more = len(found.listed) - len(lines)
     return [*lines, f"{more:,} more sets stand in {SPLIT_NAME}, under duplicates"] if more else lines
+
+
+def _by_groups(split: Split, by_class: list[ClassCounts]) -> list[str]:
+    """How near to what was asked a validation part came that is held out by groups."""
+    request = split.file.request
+    if request.group is None or not request.val_fraction:
+        return []
+    held = np.array([each.val for each in by_class])
+    rest = np.array([each.train for each in by_class])
+    return [shares_sentence(held, held + rest, split.classes.names, request.val_fraction, request.group)]
 
 
 def _identical(found: Duplicates | None) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from mptctl.data.holding_out import hold_out_groups, refuse_torn_groups, shares_sentence
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
+from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError
+from tests.common import CommandLine
 
 ROWS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=1, max_size=200)
 
@@ -76,3 +81,80 @@ def test_what_was_reached_is_said() -> None:
     assert said == (
         "held out by video: 13.3 % of the training pictures, 10 % asked; by class 10.0 % (cat) to 15.0 % (dog)"
     )
+
+
+def write_groups(path: Path, split_folder: Path, group_of: Callable[[int], str]) -> list[str]:
+    """A table of the group of each picture of a folder, in the order of its ids; gives the ids."""
+    ids = sorted(str(each.relative_to(split_folder)) for each in split_folder.rglob("*.jpg"))
+    lines = [f"{name},{group_of(number)}" for number, name in enumerate(ids)]
+    path.write_text("id,patient\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return ids
+
+
+@given(st.lists(st.integers(0, 14), min_size=56, max_size=56), st.floats(0.05, 0.6), st.integers(0, 2))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_group_of_a_split_is_in_two_parts(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, numbers: list[int], fraction: float, seed: int
+) -> None:
+    root = tmp_path_factory.mktemp("grouped")
+    ids = write_groups(root / "groups.csv", folder, lambda number: f"p{numbers[number]}")
+    keys = {"run_root": root, "data_root": folder, "val_fraction": fraction, "seed": seed}
+    try:
+        split = make_split(
+            "imagefolder",
+            group="patient",
+            metadata=root / "groups.csv",
+            on_bad="quarantine",
+            **keys,  # type: ignore[arg-type]
+        )
+    except DataError:
+        reject()  # all training pictures of a class are of groups of the test part
+    group_of = dict(zip(ids, numbers, strict=True))
+    of_part = [
+        {group_of[name] for name in split.ids(split.indices(part)).tolist()}
+        for part in ("train", "val", "test")
+    ]
+    assert not of_part[0] & of_part[1]
+    assert not of_part[2] & (of_part[0] | of_part[1])
+    assert load_split(root).fingerprint == split.fingerprint
+
+
+def test_the_command_says_how_near_it_came(folder: Path, tmp_path: Path, mptctl: CommandLine) -> None:
+    table, words = (
+        tmp_path / "groups.csv",
+        ("split", "imagefolder", "--data-root", folder, "--group", "patient"),
+    )
+    ids = write_groups(table, folder, lambda number: f"p{number // 2}")
+    done = mptctl(*words, "--run-root", tmp_path / "one", "--val-fraction", "0.2", "--metadata", table)
+    assert done.returncode == 0, done.stderr
+    assert "held out by patient: 20.0 % of the training pictures, 20 % asked; by class 20.0 %" in " ".join(
+        done.stdout.split()
+    )
+    again = mptctl(*words, "--run-root", tmp_path / "one", "--val-fraction", "0.3", "--metadata", table)
+    assert (again.returncode, "val_fraction: 0.2 -> 0.3" in again.stderr) == (2, True)
+    for arguments, code, said in (
+        ((), 2, "name the file that has this column with --metadata FILE"),
+        (("--metadata", tmp_path / "nothing.csv"), 4, "nothing.csv"),
+    ):
+        refused = mptctl(*words, "--run-root", tmp_path / "two", *arguments)
+        assert (refused.returncode, refused.stderr.count("\n")) == (code, 1)
+        assert said in refused.stderr
+    table.write_text(f"id,patients\n{ids[0]},a\n", encoding="utf-8")
+    refused = mptctl(*words, "--run-root", tmp_path / "two", "--metadata", table)
+    assert (refused.returncode, "nearest: patients" in refused.stderr) == (4, True)
+    table.write_text(f"id,patient\n{ids[0]},a\n", encoding="utf-8")
+    refused = mptctl(*words, "--run-root", tmp_path / "two", "--metadata", table)
+    assert (refused.returncode, "lacks 55 of 56 pictures" in refused.stderr) == (4, True)
+
+
+def test_groups_in_training_and_test_are_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    write_groups(tmp_path / "groups.csv", folder, lambda number: f"p{number % 20}")
+    words = ("split", "imagefolder", "--data-root", folder, "--run-root", tmp_path / "runs")
+    done = mptctl(*words, "--group", "patient", "--metadata", tmp_path / "groups.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
+    assert (
+        "--group patient: 16 groups lie in several parts of the source (p0 in train and test" in done.stderr
+    )
+    assert not (tmp_path / "runs" / "split.json").exists()
