@@ -45,7 +45,7 @@ def test_classes_are_counted_in_each_part_and_the_largest_stands_first(tmp_path:
     assert sizes is not None
     assert (sizes.smallest, sizes.largest) == ((30, 20), (41, 22))
     said = [part.text for part in split_document(summary).parts if isinstance(part, Note)]
-    assert "training pictures a class: 2 to 11, the largest class 5.5 times the smallest" in said
+    assert "a class has 2 to 11 training pictures, the largest 5.5 times the smallest" in said
     assert any(text.startswith("sizes: 30 x 20 to 41 x 22, half of them up to") for text in said)
     assert len([part for part in split_document(summary).parts if isinstance(part, Table)]) == 2
 

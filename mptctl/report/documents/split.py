@@ -72,9 +72,9 @@ def _classes_sentence(summary: SplitSummary) -> list[str]:
     if not counts:
         return []
     if summary.imbalance == 1:
-        return [f"training pictures a class: {counts[0]:,} each"]
+        return [f"each class has {counts[0]:,} training pictures"]
     return [
-        f"training pictures a class: {min(counts):,} to {max(counts):,}, the largest class "
+        f"a class has {min(counts):,} to {max(counts):,} training pictures, the largest "
         f"{summary.imbalance:.3g} times the smallest"
     ]
 
