@@ -130,7 +130,7 @@ def split(
     from mptctl.cli.outputs import Outputs
     from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
-    from mptctl.data.split import make_split
+    from mptctl.data.split import load_split, make_split
     from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import identical_pictures, summarise
     from mptctl.files import read_names
@@ -149,6 +149,7 @@ def split(
         [each for each in (old_classes, class_labels, metadata) if each is not None], prints=as_json
     )
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
+    was = load_split(run_root).file.request.data_root if kept and data_root is not None else None
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:
         with progress_bars() as progress:
@@ -174,6 +175,8 @@ def split(
         for problem in error.problems:
             typer.echo(visible(problem), err=True)
         raise
+    if was is not None and was != made.file.request.data_root:
+        typer.echo(f"{run_root / SPLIT_NAME}: its pictures are in {made.manifest.root} from now on", err=True)
     notes: list[str] = []
     if class_labels is not None:
         labels, notes = read_class_labels(class_labels, made.classes.names)

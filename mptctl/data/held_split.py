@@ -7,17 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mptctl.data.manifest import BAD, Manifest
+from mptctl.data.moved import move
 from mptctl.data.split import Split, load_split
 from mptctl.data.split_file import SPLIT_NAME, manifest_name, parse_split_file, remove_other_manifests
-from mptctl.errors import DataError, UsageError, some
+from mptctl.errors import UsageError
 from mptctl.files import link_or_copy
-
-# Pictures that are decoded where a folder is said to hold those of a split.
-SAMPLE = 16
 
 
 def hold_manifest(split: Split, folder: Path) -> None:
@@ -90,57 +84,7 @@ def relocate(split: Split, data_root: Path | None) -> Split:
     root = data_root.expanduser().resolve()
     if split.manifest.root is None:
         raise UsageError(f"--data-root {data_root}: {split.file.source} lie in no folder; leave it out")
-    if not root.is_dir():
-        raise DataError(f"{root}: not a folder; name the one that holds the pictures of {split.run_root}")
-    manifest = replace(split.manifest, root=root)
-    if not manifest.is_array:
-        manifest = replace(manifest, mtimes=_times_of_same_sizes(manifest))
-        _decode_some(manifest)
+    manifest = move(split.manifest, root)
     request = split.file.request.model_copy(update={"data_root": str(root)})
     file = split.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
     return replace(split, file=file, manifest=manifest)
-
-
-def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
-    """The times of change of a manifest's files; DataError where one is gone or has another size."""
-    times, wrong = manifest.mtimes.copy(), []
-    used = np.flatnonzero(manifest.parts != BAD).tolist()
-    # Not `relative_path`, which takes longer than the look at the file.
-    names, offsets, sizes = (
-        manifest.path_bytes.tobytes(),
-        manifest.path_offsets.tolist(),
-        manifest.sizes.tolist(),
-    )
-    folder = os.open(str(manifest.root), os.O_RDONLY)
-    try:
-        for row in used:
-            try:
-                found = os.stat(names[offsets[row] : offsets[row + 1]], dir_fd=folder)
-            except OSError as error:
-                wrong.append(f"{manifest.relative_path(row)}: {error.strerror}")
-                continue
-            if found.st_size != sizes[row]:
-                wrong.append(f"{manifest.relative_path(row)}: {found.st_size} bytes, not {sizes[row]}")
-            times[row] = found.st_mtime_ns
-    finally:
-        os.close(folder)
-    if wrong:
-        raise DataError(
-            f"{manifest.root}: {len(wrong):,} of {len(used):,} pictures are not those of the split "
-            f"({some(wrong, separator='; ')}); name the folder that holds them, or run split on this one"
-        )
-    return times
-
-
-def _decode_some(manifest: Manifest) -> None:
-    """Decode pictures from all over a manifest; DataError where one has become another."""
-    from mptctl.data.pictures import decode_row  # which imports torch
-
-    used = np.flatnonzero(manifest.parts != BAD)
-    for row in used[np.linspace(0, len(used) - 1, min(SAMPLE, len(used))).astype(np.int64)].tolist():
-        found = tuple(decode_row(manifest, row).shape[:2])
-        if found != (manifest.heights[row], manifest.widths[row]):
-            raise DataError(
-                f"{manifest.where(row)}: {found[1]} x {found[0]} pixels, not {manifest.widths[row]} x "
-                f"{manifest.heights[row]}: is another picture than the split's; run split on this folder"
-            )

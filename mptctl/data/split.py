@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +15,9 @@ from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
 from mptctl.data.group_column import read_groups
 from mptctl.data.holding_out import hold_out, hold_out_by_groups, refuse_empty_classes
-from mptctl.data.image_folder import parts_of
+from mptctl.data.image_folder import list_pictures, parts_of
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
+from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
     REPAIR,
@@ -220,15 +222,33 @@ def _part_held_out(source: Source, root: Path | None, asked: float | None) -> fl
 
 
 def _load_same(run_root: Path, request: SplitRequest) -> Split:
-    """Read the split of a run root; UsageError where it is of another request."""
+    """Read the split of a run root; UsageError where it is of another request.
+
+    Where its pictures have moved, and nothing else is asked otherwise, it says from now on where they are.
+    """
     existing = load_split(run_root)
-    changed = [f"{key}: {was} -> {now}" for key, was, now in differences(existing.file.request, request)]
+    found = differences(existing.file.request, request)
+    if [key for key, _, _ in found] == ["data_root"] and request.data_root is not None:
+        with suppress(DataError):
+            return _moved(existing, request, Path(request.data_root))
+    changed = [f"{key}: {was} -> {now}" for key, was, now in found]
     if changed:
         raise UsageError(
             f"{run_root / SPLIT_NAME}: holds another split ({'; '.join(changed)}); "
             "replace it with --overwrite, or choose another --run-root"
         )
     return existing
+
+
+def _moved(split: Split, request: SplitRequest, root: Path) -> Split:
+    """Write a split anew whose pictures, no more and no fewer, are in another folder; DataError where not."""
+    if split.file.source == "imagefolder" and len(list_pictures(root).paths) != len(split.manifest):
+        raise DataError(f"{root}: holds other pictures")
+    manifest = move(split.manifest, root)
+    file = split.file.model_copy(update={"request": request, "manifest": manifest_name(manifest)})
+    moved = replace(split, file=file, manifest=manifest)
+    save_split(moved)
+    return moved
 
 
 def save_split(split: Split) -> None:

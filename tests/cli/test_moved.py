@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from mptctl.data.held_split import SAMPLE, find_split, relocate
+from mptctl.data.held_split import find_split, relocate
+from mptctl.data.moved import SAMPLE
 from mptctl.data.split import load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.training.request import RunRequest
@@ -128,3 +129,21 @@ def test_a_run_shares_its_manifest_with_the_run_root(
     assert done.returncode == 0, done.stderr
     name = split.file.manifest
     assert os.path.samefile(tmp_path / name, tmp_path / "old" / name)
+
+
+def test_split_says_from_then_on_where_the_same_pictures_are(
+    own_folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    first = make_split("imagefolder", run_root=tmp_path / "runs", data_root=own_folder)
+    moved = Path(shutil.move(own_folder, tmp_path / "elsewhere"))
+    words = ("split", "imagefolder", "--run-root", tmp_path / "runs", "--data-root", moved)
+    done = mptctl(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"its pictures are in {moved} from now on" in " ".join(done.stderr.split())
+    now = load_split(tmp_path / "runs")
+    assert (now.fingerprint, now.file.request.data_root) == (first.fingerprint, str(moved))
+    now.manifest.check_unchanged(now.indices("train"))
+    # One picture more is another folder.
+    shutil.copy(now.manifest.file(0), moved / "train" / "class0" / "more.jpg")
+    refused = mptctl(*words[:-1], Path(shutil.move(moved, tmp_path / "third")))
+    assert (refused.returncode, "holds another split (data_root: " in refused.stderr) == (2, True)
