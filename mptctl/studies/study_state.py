@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from mptctl.data.split import Split, load_split, make_split
+from mptctl.data.held_split import relocate
+from mptctl.data.split import Split, load_split, make_split, save_split
 from mptctl.data.split_file import SPLIT_NAME
-from mptctl.errors import CheckpointError
+from mptctl.errors import CheckpointError, DataError
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.lock import wait_until_free
 from mptctl.models.run_folder import RunDir
@@ -25,7 +27,7 @@ DYING_SECONDS = 5.0
 
 
 def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path | None) -> Split | None:
-    """A split of a seed, where there is one.
+    """A split of a seed, where there is one, with its pictures where they are now.
 
     Args:
         wanted: what the study says of it.
@@ -44,6 +46,9 @@ def existing_split(wanted: StudySplit, folder: Path, seed: int, data_root: Path 
     root = data_root or wanted.data_root
     if root is not None and split.file.request.data_root is not None:
         asked["data_root"] = str(Path(root).expanduser().resolve())
+        if asked["data_root"] != split.file.request.data_root:
+            with suppress(DataError):  # no: other pictures, as is said below
+                split = relocate(split, Path(root))
     there = split.file.request.model_dump() | {"old_names": None}
     lines = [f"{key}: {there[key]} -> {value}" for key, value in asked.items() if there[key] != value]
     if split.file.request.old_names is not None:
@@ -80,6 +85,8 @@ def make_splits(
             place = place_of(seed, stage, flat=flat)
             root = data_root if data_root is not None else wanted.data_root
             existing = existing_split(wanted, run_root / place, seed, data_root)
+            if existing is not None and existing.file != load_split(run_root / place).file:
+                save_split(existing)  # the processes of runs read it there
             splits[place] = existing or make_split(
                 wanted.source,
                 run_root=run_root / place,

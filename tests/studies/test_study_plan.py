@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.split import Split, make_split
+from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.names import Session
 from mptctl.studies.answers import run_answers
@@ -283,3 +283,18 @@ def test_updates_on_the_same_batches_with_the_same_old_model_go_together() -> No
         "1/mpt-kl",
     ]
     assert not go_together(runs["1/old"], runs["1/ref"])
+
+
+def test_a_study_goes_on_where_its_pictures_have_moved(own_folder: Path, tmp_path: Path) -> None:
+    wanted = {"": StudySplit(source="imagefolder", val_fraction=0.2)}
+    root = tmp_path / "study"
+    before = make_splits(wanted, root, [1], own_folder)
+    moved = Path(shutil.move(own_folder, tmp_path / "elsewhere"))
+    after = make_splits(wanted, root, [1], moved)
+    assert list(after) == list(before)
+    (place,) = after
+    assert load_split(root / place).file.request.data_root == str(moved)
+    assert load_split(root / place).fingerprint == before[place].fingerprint
+    min(moved.rglob("*.jpg")).unlink()
+    with pytest.raises(CheckpointError, match=r"is another split than the study's \(data_root: "):
+        make_splits(wanted, root, [1], Path(shutil.move(moved, tmp_path / "third")))
