@@ -107,7 +107,9 @@ def split(
     report: Annotated[
         Path | None,
         typer.Option(
-            "--report", metavar="FILE", help="An HTML page: counts, sizes, and a few pictures of each class."
+            "--report",
+            metavar="FILE",
+            help="An HTML page: counts, sizes, pictures of each class, and some as a model sees them.",
         ),
     ] = None,
     run_root: opt.RunRoot = Path("runs"),

@@ -10,6 +10,8 @@ import numpy as np
 from mptctl.data.split import Split
 from mptctl.data.split_summary import SplitSummary, identical_pictures
 from mptctl.errors import DataError
+from mptctl.recipe import DEFAULT_PRESET, load_recipe
+from mptctl.recipe.picture_words import training_words
 from mptctl.report.documents.class_names import class_name
 from mptctl.report.documents.split import class_table, split_document
 from mptctl.report.media.document import Column, Note, Table
@@ -19,6 +21,8 @@ from mptctl.report.media.provenance import provenance
 
 # Pictures of a class, classes that have some, and longest side of a picture: then a page has about 2 MB.
 PER_CLASS, CLASSES, SIDE = 4, 100, 96
+# Pictures as a model sees them in training, and their longest side.
+SEEN, SEEN_SIDE = 16, 128
 
 
 class ShownClass(NamedTuple):
@@ -41,6 +45,7 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
     sentences = [part.text for part in document.parts if isinstance(part, Note)]
     parts = next(part for part in document.parts if isinstance(part, Table))
     identical = identical_pictures(summary.duplicates)
+    preset = DEFAULT_PRESET[split.file.source]
     return render_page(
         "split",
         provenance=provenance(argv, []),
@@ -56,7 +61,26 @@ def split_page(split: Split, summary: SplitSummary, argv: Sequence[str]) -> str:
         ),
         shown=_shown(split, summary),
         left_out=max(0, len(summary.by_class) - CLASSES),
+        preset=preset,
+        seen_words=training_words(load_recipe(preset).data),
+        seen=_seen(split, preset),
     )
+
+
+def _seen(split: Split, preset: str) -> list[tuple[str, str]]:
+    """The first training pictures of an epoch by a preset, with their classes; none if one is damaged."""
+    from mptctl.data.sheet import training_sheet  # which needs torch
+
+    count = min(SEEN, len(split.indices("train")))
+    if count < 2:
+        return []
+    try:
+        sheet = training_sheet(split, load_recipe(preset), count, 0)
+    except DataError:
+        return []
+    urls = [data_url(picture, SEEN_SIDE, "JPEG") for picture in sheet.pictures]
+    names = [", ".join(class_name(split.file.class_labels or {}, each) for each in of) for of in sheet.labels]
+    return list(zip(urls, names, strict=True))
 
 
 def _shown(split: Split, summary: SplitSummary) -> list[ShownClass]:
