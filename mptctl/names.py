@@ -34,6 +34,8 @@ METHOD_NAMES: tuple[str, ...] = get_args(MethodName)
 Gate = Literal["none", "student-wrong"]
 Init = Literal["fresh", "old", "ref"]
 KSchedule = Literal["constant", "linear-to-zero", "linear-from-zero"]
+# Order in which a network takes the channels of a picture.
+Channels = Literal["rgb", "bgr"]
 # Forms in which a model leaves.
 ExportFormat = Literal["onnx", "pt2", "safetensors"]
 # Of these, the ones that are read back as models.

@@ -194,7 +194,7 @@ def _training_steps(recipe: Recipe, device: torch.device) -> Stream:
     """Training steps of the recipe's model on one batch that stays where it is."""
     size = recipe.data.image_size
     count = recipe.optim.batch_size if device.type == "cuda" else min(recipe.optim.batch_size, 16)
-    model = build_model(recipe.model.model_copy(update={"pretrained": None}), 1000, size).to(device)
+    model = build_model(recipe.model, 1000, size).to(device)
     model = model.to(memory_format=torch.channels_last)
     images = torch.randn(count, 3, size, size, device=device).to(memory_format=torch.channels_last)
     target = torch.zeros(count, dtype=torch.int64, device=device)

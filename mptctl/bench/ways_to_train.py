@@ -59,12 +59,7 @@ def ways_to_train(
     Raises:
         UsageError: a method without teachers, or a model that cannot be built.
     """
-    recipe = recipe.model_copy(
-        update={
-            "model": recipe.model.model_copy(update={"pretrained": None}),
-            "optim": recipe.optim.model_copy(update={"lr": 0.0}),
-        }
-    )
+    recipe = recipe.model_copy(update={"optim": recipe.optim.model_copy(update={"lr": 0.0})})
     margin = recipe.model.true_class_margin
     method = method_from_recipe(recipe.method, num_classes // 2, recipe.criterion, margin)
     if not method.teachers:

@@ -10,6 +10,7 @@ import typer
 
 from mptctl.cli import options as opt
 from mptctl.errors import UsageError
+from mptctl.names import Channels
 
 
 def import_(
@@ -37,6 +38,10 @@ def import_(
             help="Class names, one a line, in the order of the logits. (default: what the model says)",
         ),
     ] = None,
+    channels: Annotated[
+        Channels,
+        typer.Option("--channels", help="Order in which the model takes the channels of a picture."),
+    ] = "rgb",
     name: Annotated[
         str, typer.Option("--name", metavar="RUN", help="Run folder below the run root.")
     ] = "old",
@@ -47,10 +52,11 @@ def import_(
 ) -> None:
     """Bring in a model that was trained elsewhere.
 
-    Writes a run folder that serves as old model or as reference. Pictures are prepared as the recipe's data
-    group says (image_size, mean, std; --set changes them). Prints what was taken over and, where there is a
-    split, the error on its validation part; an error at chance level brings a warning. Without a split,
-    --recipe is needed. An ONNX model can be evaluated and can teach, but is never trained.
+    Writes a run folder that serves as old model or as reference. Head and stem are those of the weights;
+    pictures are prepared as the recipe's data group says (--set changes it). Where there is a split, prints
+    the error on its validation part; a warning follows if another common way to prepare pictures has a clearly
+    lower error, or if the error is at chance level. Without a split, --recipe is needed. An ONNX model can be
+    evaluated and can teach, but is never trained.
 
     Examples:
 
@@ -78,14 +84,15 @@ def import_(
         )
     # After the split, whose absence is to be said at once: what trains takes seconds to import.
     from mptctl.inference.imported import look_at_imported
-    from mptctl.models.importing import HubModel, find_described, import_model, read_class_names
+    from mptctl.models.importing import prepare_import, read_class_names, write_import
     from mptctl.models.ownership import refuse_own_inputs, run_folder
+    from mptctl.models.published import find_described
     from mptctl.recipe import DEFAULT_PRESET, load_recipe
     from mptctl.report.media.progress_bars import progress_bars
 
     folder = run_folder(run_root, name)
     refuse_own_inputs(folder, (weights,) if class_names is None else (weights, class_names))
-    said = find_described(weights.expanduser()) if arch is None else HubModel(weights, arch, None)
+    said = find_described(weights.expanduser(), arch)
     if said is None:
         raise UsageError(
             f"{weights}: nothing says which network these weights are of; name it with --arch, such as "
@@ -95,24 +102,30 @@ def import_(
     if names is None:
         raise UsageError(f"{weights}: does not name its classes; give --class-names FILE, one a line")
     seen = [f"data.{key}={json.dumps(value)}" for key, value in said.data.items()]
+
+    def say(text: str) -> None:
+        typer.echo(f"{name}: {text}", err=True)
+
     preset = recipe or (DEFAULT_PRESET[split.file.source] if split else "")
     fixed = {"model.arch": said.arch, "model.pretrained": None, "method.name": "no-treatment"}
-    path = import_model(
+    checkpoint = prepare_import(
         said.weights,
         class_names=names,
         recipe=load_recipe(preset, [*seen, *(overrides or [])], fixed),
-        prefix=said.prefix,
         folder=folder,
         classes=split.classes.names if split else None,
         num_old=split.classes.num_old if split else 0,
-        split_json=split.file.model_dump_json(indent=2) if split else None,
+        channels=channels,
         overwrite=overwrite,
-        log=lambda text: typer.echo(text, err=True),
+        log=say,
     )
+    # Before anything is written: what cannot be measured leaves no run.
+    with progress_bars() as progress:
+        found = look_at_imported(checkpoint, channels, run_root, progress)
+    split_json = split.file.model_dump_json(indent=2) if split else None
+    path = write_import(checkpoint, split_json, overwrite=overwrite, log=say)
     if split is not None:
         hold_manifest(split, folder)
-    with progress_bars() as progress:
-        found = look_at_imported(path, run_root, progress)
     for line in [*said.notes, *found.lines, *([found.warning] if found.warning else [])]:
-        typer.echo(f"{name}: {line}", err=True)
+        say(line)
     typer.echo(str(path))

@@ -1,4 +1,4 @@
-"""A model that `import` took in: its classes, its pictures, and its error on the validation part."""
+"""A model that `import` takes in: its classes, its pictures, and its error on the validation part."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ import torch
 
 from mpt_kernels.correct import is_top1_correct
 from mptctl.data.classes import label_map
+from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import load_split
 from mptctl.data.split_file import SPLIT_NAME
 from mptctl.errors import DataError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
-from mptctl.inference.predict import compute_outputs
-from mptctl.models.checkpoint import load_checkpoint
-from mptctl.names import Progress, Session, tell_nobody
+from mptctl.inference.picture_check import BATCH, Samples, find_better_way
+from mptctl.inference.predict import compute_outputs, load_onto
+from mptctl.machine.device import choose_device
+from mptctl.models.checkpoint import Checkpoint
+from mptctl.names import Channels, Progress, Session, tell_nobody
 from mptctl.recipe.picture_words import evaluation_words
 
 
 @dataclass(frozen=True)
 class Imported:
-    """The model that was taken in.
+    """The model that is taken in.
 
     Attributes:
         lines: what it is and how well it does, for people.
         error: on the validation pictures of the classes that it knows; None where it could not be validated.
-        warning: where that error is no better than chance; None elsewhere.
+        warning: where pictures prepared otherwise have a clearly lower error, or else where that error is no
+            better than chance; None elsewhere.
     """
 
     lines: list[str]
@@ -36,21 +40,24 @@ class Imported:
     warning: str | None
 
 
-def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobody) -> Imported:
-    """Describe an imported model, and validate it where there is a split with a validation part.
+def look_at_imported(
+    checkpoint: Checkpoint, channels: Channels, run_root: Path, progress: Progress = tell_nobody
+) -> Imported:
+    """Describe a model from elsewhere, and validate it where there is a split with a validation part.
 
     The test part is not read.
 
     Args:
-        path: its checkpoint.
+        checkpoint: of the model, which need not be written yet.
+        channels: order in which it was said to take channels.
         run_root: where the split is, if there is one.
         progress: told how many pictures are decoded.
 
     Raises:
-        CheckpointError: it cannot be read.
+        CheckpointError: it does not take such pictures.
         DataError: the split is damaged.
+        NonFiniteError: its logits are NaN.
     """
-    checkpoint = load_checkpoint(path)
     data = checkpoint.meta.recipe.data
     names = checkpoint.meta.class_names
     seen = evaluation_words(data)
@@ -62,7 +69,8 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
     column_of = label_map(split.classes.names, names)
     # Of classes behind the last one that it knows, as of all new ones, no picture is decoded.
     num_classes = int(np.flatnonzero(column_of >= 0).max(initial=-1)) + 1
-    labels = split.labels[split.indices("val", num_classes)]
+    rows = split.indices("val", num_classes)
+    labels = split.labels[rows]
     columns = column_of[labels]
     known = columns >= 0
     if not known.any():
@@ -72,8 +80,12 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         )
         return Imported(lines, None, None)
     session = Session(run_root, checkpoint.meta.recipe.runtime.device, progress)
+    device = choose_device(session.device)
+    plan = LoadPlan(split, data, "val", BATCH, seed=0, train=False, device=device, num_classes=num_classes)
     try:
         found = compute_outputs({"model": checkpoint}, split, session, part="val", num_classes=num_classes)
+        samples = Samples(plan, rows[known], columns[known])
+        better = find_better_way(load_onto(checkpoint, device).eval(), samples, progress)
     except DataError as problem:
         lines.append(f"not validated: {problem}")
         return Imported(lines, None, None)
@@ -83,6 +95,16 @@ def look_at_imported(path: Path, run_root: Path, progress: Progress = tell_nobod
         f"validation error {100 * (error.value or 0.0):.2f} % ({error.count} of {error.of} pictures of the "
         "classes that it knows)"
     )
+    if better is not None:
+        was, now = (
+            f"{100 * (each.value or 0.0):.2f} % ({each.count} of {each.of})"
+            for each in (better.error_before, better.error)
+        )
+        warning = (
+            f"warning: pictures are most likely not prepared as this model was trained: it errs on {was} as it is "
+            f"told, and on {now} with {better.flags(data, channels)}; import it again with that and --overwrite"
+        )
+        return Imported(lines, error, warning)
     counts = np.bincount(labels[known]).tolist()
     if not is_at_chance(error, counts):
         return Imported(lines, error, None)

@@ -156,6 +156,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(path, meta, model, training, found)
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Tell whether a file of torch is a checkpoint of ours, sound or not.
+
+    Raises:
+        CheckpointError: it cannot be read.
+    """
+    content = load_safely(path)
+    return isinstance(content, dict) and content.get("format") == FORMAT
+
+
 def load_model(checkpoint: Checkpoint) -> nn.Module:
     """Rebuild the model of a checkpoint, on the CPU, with its weights.
 
@@ -165,10 +175,10 @@ def load_model(checkpoint: Checkpoint) -> nn.Module:
     recipe = checkpoint.meta.recipe
     if recipe.model.arch in PROGRAMS:
         return load_program(recipe.model.arch, checkpoint.model, str(checkpoint.path))
-    plain = recipe.model.model_copy(update={"pretrained": None})
+    sizes = len(checkpoint.meta.class_names), recipe.data.image_size
     try:
-        refuse_other_shapes(checkpoint.model, plain, len(checkpoint.meta.class_names), recipe.data.image_size)
-        model = build_model(plain, len(checkpoint.meta.class_names), recipe.data.image_size)
+        refuse_other_shapes(checkpoint.model, recipe.model, *sizes)
+        model = build_model(recipe.model, *sizes)
     except UsageError as error:
         raise CheckpointError(f"{checkpoint.path}: names a network that there is not: {error}") from error
     except CheckpointError as error:

@@ -6,20 +6,18 @@ torchvision takes about as long to import as torch, so only what needs one of it
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, pairwise
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, one_line, some
+from mptctl.machine.facts import has_package
 from mptctl.models.freezing import freeze, freeze_statistics
 from mptctl.models.heads import find_head, insert_embedding, use_scaled_head
 from mptctl.models.layers import insert_drop_block, set_drop_path, trim_convolutions
 from mptctl.models.programs import PROGRAMS
-from mptctl.models.state_dict import load_weights, read_state_dict
 from mptctl.models.timm_networks import TIMM, build_timm
 from mptctl.recipe import ModelRecipe
 
@@ -89,10 +87,10 @@ class SmallResNet(nn.Module):
 
 
 def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module:
-    """Make the network of a recipe with fresh or pretrained weights.
+    """Make the network of a recipe with fresh weights.
 
     Args:
-        recipe: architecture, stem, embedding, pretrained weights, and what is trained.
+        recipe: architecture, stem, embedding, and what is trained.
         num_classes: width of the classifier.
         image_size: side of the pictures, in pixels.
 
@@ -103,7 +101,6 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     Raises:
         UsageError: an unknown architecture, one that has no linear classifier, no such stem or nothing of
             what is to be frozen or dropped, or one that takes no pictures of this size.
-        CheckpointError: pretrained weights that do not fit.
     """
     model = _architecture(recipe.arch, num_classes, image_size, recipe.drop_path)
     if recipe.stem == "small":
@@ -117,8 +114,6 @@ def build_model(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Mo
     if recipe.dropblock:
         insert_drop_block(model, recipe.arch, recipe.dropblock, recipe.dropblock_size)
     trim_convolutions(model)
-    if recipe.pretrained is not None:
-        _load_pretrained(model, recipe, recipe.pretrained)
     if recipe.train == "head":
         head = {id(p) for p in find_head(model, recipe.arch)[1].parameters()}
         for parameter in model.parameters():
@@ -131,11 +126,11 @@ def outline(recipe: ModelRecipe, num_classes: int, image_size: int) -> nn.Module
     """The network that `build_model` would make, where it can be without numbers: names and shapes alone.
 
     Raises:
-        UsageError, CheckpointError: as `build_model`.
+        UsageError: as `build_model`.
     """
     try:
         with torch.device("meta"):
-            return build_model(recipe.model_copy(update={"pretrained": None}), num_classes, image_size)
+            return build_model(recipe, num_classes, image_size)
     except NotImplementedError:  # RegNet takes its widths out of a tensor
         return build_model(recipe, num_classes, image_size)
 
@@ -186,13 +181,7 @@ def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float
 
     names = models.list_models(module=models)
     if arch not in names:
-        close = difflib.get_close_matches(arch, [*names, *SMALL_NETS], n=1)
-        hint = (
-            f"did you mean {close[0]}?"
-            if close
-            else "use a classifier of torchvision, such as resnet18, or timm:NAME"
-        )
-        raise UsageError(f"model.arch {arch}: unknown; {hint}")
+        raise UsageError(f"model.arch {arch}: unknown; {_nearest_network(arch, [*names, *SMALL_NETS])}")
     settings: dict[str, object] = {"weights": None, "num_classes": num_classes}
     settings |= _sized(arch, image_size)
     if arch in ("googlenet", "inception_v3"):  # their auxiliary classifiers would return more than logits
@@ -208,12 +197,30 @@ def _architecture(arch: str, num_classes: int, image_size: int, drop_path: float
     return model
 
 
+def _nearest_network(arch: str, names: Sequence[str]) -> str:
+    """Say which network was meant, perhaps."""
+    if has_package("timm"):
+        import timm
+
+        if timm.is_model(arch.partition(".")[0]):
+            return f"did you mean {TIMM}{arch}?"
+    close = difflib.get_close_matches(arch, names, n=1)
+    if close:
+        return f"did you mean {close[0]}, or {TIMM}{arch} of the package timm?"
+    return f"use a classifier of torchvision, such as resnet18, or {TIMM}NAME"
+
+
 def _sized(arch: str, image_size: int) -> dict[str, object]:
     """The setting that builds a network for one size of picture; empty where it takes several."""
     for beginning, setting in SIZED.items():
         if arch.startswith(beginning):
             return {setting: (image_size, image_size) if setting == "input_size" else image_size}
     return {}
+
+
+def is_built_for_one_size(arch: str) -> bool:
+    """Tell whether a network of torchvision takes pictures of one size alone, which its weights have."""
+    return bool(_sized(arch, 0))
 
 
 def _can_be_built(arch: str, image_size: int) -> bool:
@@ -260,45 +267,3 @@ def _use_small_stem(model: nn.Module, arch: str) -> None:
     model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
     nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
     model.maxpool = nn.Identity()
-
-
-def _load_pretrained(model: nn.Module, recipe: ModelRecipe, pretrained: str) -> None:
-    """Load all weights, of the classifier those that fit; CheckpointError where others do not."""
-    if pretrained == "torchvision":
-        state = _torchvision_weights(recipe.arch)
-        where = f"torchvision's weights of {recipe.arch}"
-    else:
-        state = read_state_dict(Path(pretrained).expanduser())
-        where = pretrained
-    head = find_head(model, recipe.arch)[0]
-    own = model.state_dict()
-    body = {k: v for k, v in state.items() if k in own and v.shape == own[k].shape}
-    # The classifier may have other classes; everything else must fit.
-    missing = [k for k in own if k not in body and not k.startswith(head)]
-    if missing:
-        size = " and the data.image_size" if _sized(recipe.arch, 0) else ""
-        raise CheckpointError(
-            f"{where}: does not fit model.arch {recipe.arch}: missing or of another shape: {some(missing)}; "
-            f"name the architecture{size} that the file was made with"
-        )
-    load_weights(model, body, strict=False)
-
-
-def _torchvision_weights(arch: str) -> dict[str, Tensor]:
-    if arch.startswith(TIMM):
-        raise UsageError(
-            f"model.pretrained torchvision: has no weights for {arch}; name a file with a state dict"
-        )
-    from torchvision.models import get_model_weights
-
-    weights = get_model_weights(arch)
-    chosen = weights.DEFAULT if hasattr(weights, "DEFAULT") else None
-    if chosen is None:
-        raise UsageError(f"model.pretrained torchvision: there are no weights for {arch}")
-    path = Path(torch.hub.get_dir()) / "checkpoints" / os.path.basename(chosen.url)
-    if not path.is_file():
-        raise UsageError(
-            f"model.pretrained torchvision: {path} is not there and nothing is downloaded in training; "
-            f"fetch {chosen.url} into that folder, or name a local file"
-        )
-    return read_state_dict(path)

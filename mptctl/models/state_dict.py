@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import pickletools
 import re
@@ -94,7 +95,9 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about kinds of pickles, which are refused below
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            # Of checkpoints of timm's training: it holds plain values, and nothing in it is run.
+            with torch.serialization.safe_globals([argparse.Namespace]):
+                content = torch.load(path, map_location="cpu", weights_only=True)
         odd = _odd_tensor(content)
     except MemoryError:
         raise
@@ -107,6 +110,11 @@ def load_safely(path: Path, advice: Callable[[Path], str] = lambda path: "") -> 
             raise CheckpointError(
                 f"{path}: refused: it holds {some(sorted(names))}, which is not weights and could run code; "
                 "save a plain state dict of tensors instead"
+            ) from None
+        if "TorchScript" in message:
+            raise CheckpointError(
+                f"{path}: is a TorchScript program, whose loader would run what is in it; save the model's "
+                "state_dict() with torch.save, or export the model to ONNX"
             ) from None
         if is_archive and "central directory" in message:
             raise CheckpointError(f"{path}: incomplete: the archive ends too early{advice(path)}") from None

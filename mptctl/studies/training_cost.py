@@ -108,13 +108,12 @@ def count_model(meta: CheckpointMeta) -> tuple[int, int, int]:
 
     from mptctl.models.networks import build_model, set_training_mode
 
-    plain = meta.recipe.model.model_copy(update={"pretrained": None})
     size = meta.recipe.data.image_size
     with torch.device("meta"):
-        model = build_model(plain, len(meta.class_names), size)
+        model = build_model(meta.recipe.model, len(meta.class_names), size)
         pictures = torch.empty(COUNTED_ON, 3, size, size)
     # In training mode: in evaluation attention is computed by one kernel, of which nothing is counted.
-    set_training_mode(model, plain)
+    set_training_mode(model, meta.recipe.model)
     with FlopCounterMode(display=False) as counter:
         logits = model(pictures)
         forward = counter.get_total_flops()

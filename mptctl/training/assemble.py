@@ -18,6 +18,7 @@ from mptctl.methods.rows import ROWS
 from mptctl.models.checkpoint import CheckpointMeta, load_checkpoint
 from mptctl.models.finished import unfinished
 from mptctl.models.networks import build_model
+from mptctl.models.pretrained import begin_with_pretrained
 from mptctl.models.run_folder import RunDir
 from mptctl.models.warm_start import begin_with, refuse_other_network
 from mptctl.names import Progress, Role, tell_nobody
@@ -128,7 +129,8 @@ def assemble(
         num_old, precision = request.split.classes.num_old, request.recipe.runtime.precision
         parts.validator = Validator(val, num_old, teachers.validation, precision)
     meta = build_meta(request, teachers, plan)
-    folder, notes = RunDir(request.folder), [train.reason, *plan.notes, *teachers.notes]
+    folder = RunDir(request.folder)
+    notes = [train.reason, *plan.notes, *student.notes, *teachers.notes]
     # A run that trains nothing is validated all the same.
     state, resumed_from = RunState(validation_pending=plan.total_steps == 0), None
     if request.resume:
@@ -234,7 +236,7 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
     """
     recipe = request.recipe
     torch.manual_seed(recipe.runtime.seed)
-    model = _initial_model(request)
+    model, notes = _initial_model(request)
     model = place(model, device, channels_last=recipe.runtime.channels_last)
     if recipe.runtime.sync_batchnorm and group.size > 1:
         model = convert_sync_batchnorm(model, device)
@@ -254,21 +256,24 @@ def build_student(request: RunRequest, plan: RunPlan, device: torch.device, grou
         precision=recipe.runtime.precision,
         group=group,
         average=WeightAverage(model, recipe.optim.ema) if recipe.optim.ema else None,
+        notes=tuple(notes),
     )
 
 
-def _initial_model(request: RunRequest) -> nn.Module:
-    """The model before its first step, on the CPU."""
+def _initial_model(request: RunRequest) -> tuple[nn.Module, list[str]]:
+    """The model before its first step, on the CPU, and what it begins with."""
     recipe = request.recipe
+    names = request.split.classes.names[: request.num_classes]
     first = {"fresh": None, "old": request.old, "ref": next(iter(request.refs), None)}[recipe.method.init]
-    if first is None:
-        return build_model(recipe.model, request.num_classes, recipe.data.image_size)
-    source = load_checkpoint(first)
-    refuse_other_network(source, recipe)
-    plain = recipe.model.model_copy(update={"pretrained": None})  # all but unknown rows comes from that model
-    model = build_model(plain, request.num_classes, recipe.data.image_size)
-    begin_with(model, source, request.split.classes.names[: request.num_classes], recipe)
-    return model
+    source = None if first is None else load_checkpoint(first)
+    if source is not None:
+        refuse_other_network(source, recipe)
+    model = build_model(recipe.model, request.num_classes, recipe.data.image_size)
+    if source is not None:
+        begin_with(model, source, names, recipe)  # all but unknown rows comes from that model
+    elif recipe.model.pretrained is not None:
+        return model, begin_with_pretrained(model, recipe, recipe.model.pretrained, names)
+    return model, []
 
 
 def build_meta(request: RunRequest, teachers: RunTeachers, plan: RunPlan | None = None) -> CheckpointMeta:

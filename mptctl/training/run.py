@@ -78,6 +78,7 @@ class Student:
         precision: of the forward pass.
         group: over whose gradients the mean is taken.
         average: of its weights over the steps; None where none is kept.
+        notes: what the model began with.
     """
 
     model: nn.Module
@@ -91,6 +92,7 @@ class Student:
     precision: Precision = "fp32"
     group: ProcessGroup = field(default_factory=ProcessGroup)
     average: WeightAverage | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def evaluated(self) -> nn.Module:

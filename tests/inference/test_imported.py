@@ -64,7 +64,8 @@ def test_import_says_what_it_took_in_and_the_error_that_training_measured(
     shifted = mptctl(*words, "--run-root", digits.run_root, "--overwrite", "--set", "data.mean=[90,90,90]")
     assert shifted.returncode == 0
     assert "mean 90 90 90" in shifted.stderr
-    assert "warning: no better than" in shifted.stderr
+    assert "warning: pictures are most likely not prepared as this model was trained" in shifted.stderr
+    assert "--set 'data.mean=[" in shifted.stderr
 
 
 def test_without_a_validation_part_or_a_split_it_says_so(mptctl: CommandLine, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torchvision
 from mptctl.data.split import Split, load_split
 from mptctl.errors import CheckpointError, UsageError
 from mptctl.models.checkpoint import load_checkpoint
-from mptctl.models.importing import import_model, read_class_names
+from mptctl.models.importing import prepare_import, read_class_names, write_import
 from mptctl.recipe import load_recipe
 from tests.forked import mptctl_process
 
@@ -20,7 +20,7 @@ SIZE = ("data.image_size=32",)
 
 def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str = "resnet18") -> Path:
     """Import a model as the old one of a split."""
-    return import_model(
+    checkpoint = prepare_import(
         weights,
         class_names=read_class_names(classes),
         recipe=load_recipe("digits", SIZE, {"model.arch": arch}),
@@ -28,6 +28,7 @@ def take_in(weights: Path, classes: Path, folder: Path, split: Split, arch: str 
         classes=split.classes.names,
         num_old=split.classes.num_old,
     )
+    return write_import(checkpoint)
 
 
 def foreign(folder: Path, num_classes: int, names: list[str]) -> tuple[Path, Path]:

@@ -1,0 +1,133 @@
+"""Heads, stems and names of weights that another program saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+
+from mptctl.errors import CheckpointError
+from mptctl.models.checkpoint import load_model
+from mptctl.models.importing import prepare_import
+from mptctl.names import Channels
+from mptctl.recipe import load_recipe
+
+Change = Callable[[torchvision.models.ResNet], nn.Module | None]
+
+
+def production(change: Change, classes: int = 3) -> nn.Module:
+    """A ResNet-18 as somebody changed it, in evaluation mode."""
+    torch.manual_seed(2)
+    model = torchvision.models.resnet18(num_classes=classes)
+    return (change(model) or model).eval()
+
+
+def taken(
+    model: nn.Module, folder: Path, said: list[str] | None = None, channels: Channels = "rgb"
+) -> nn.Module:
+    """The model that `import` makes of it, by the preset for folders of pictures, which has an embedding."""
+    torch.save(model.state_dict(), folder / "weights.pt")
+    checkpoint = prepare_import(
+        folder / "weights.pt",
+        class_names=("a", "b", "c"),
+        recipe=load_recipe("imagenet", ("data.image_size=32",), {"model.arch": "resnet18"}),
+        folder=folder / "run",
+        channels=channels,
+        log=[].append if said is None else said.append,
+    )
+    return load_model(checkpoint).eval()
+
+
+class Wrapped(nn.Module):
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.net(images)
+        return logits
+
+
+def dropout_first(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Sequential(nn.Dropout(0.5), nn.Linear(512, 3))
+
+
+def linear_alone(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Sequential(nn.Linear(512, 3))
+
+
+def without_bias(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Sequential(nn.Linear(512, 3, bias=False))
+
+
+def embedding(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Sequential(nn.Linear(512, 6), nn.Linear(6, 3))
+
+
+def small_stem(model: torchvision.models.ResNet) -> None:
+    model.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+    model.maxpool = nn.Identity()
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda model: None, "model.embedding_dim=null"),
+        (dropout_first, "model.embedding_dim=null"),
+        (linear_alone, "model.embedding_dim=null"),
+        (without_bias, "model.embedding_dim=null"),
+        (embedding, "model.embedding_dim=6"),
+        (small_stem, 'model.stem="small" model.embedding_dim=null'),
+        (Wrapped, "model.embedding_dim=null"),
+    ],
+)
+def test_head_stem_and_names_are_those_of_the_weights(change: Change, line: str, tmp_path: Path) -> None:
+    model, said = production(change), []
+    mine = taken(model, tmp_path, said)
+    assert said == [f"as the weights have it: {line}"]
+    images = torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(mine(images), model(images), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_takes_bgr_answers_as_before_to_rgb(tmp_path: Path) -> None:
+    model = production(lambda model: None)
+    images = torch.randn(4, 3, 32, 32)
+    with torch.no_grad():
+        mine = taken(model, tmp_path, channels="bgr")(images)
+        torch.testing.assert_close(mine, model(images.flip(1)), rtol=1e-4, atol=1e-5)
+        assert not torch.allclose(mine, model(images), atol=1e-2), "the case shows nothing"
+
+
+def hidden_layer(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Sequential(nn.Linear(512, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+def no_head(model: torchvision.models.ResNet) -> None:
+    model.fc = nn.Identity()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            hidden_layer,
+            "fits --arch resnet18 but for its head: has fc.0.weight, fc.0.bias, fc.2.weight and 1 more",
+        ),
+        (no_head, "fits --arch resnet18 but for its head: has no fc.weight, fc.bias"),
+        (
+            lambda model: torchvision.models.resnet18(num_classes=4),
+            "answers 4 classes, --class-names names 3",
+        ),
+        (lambda model: torchvision.models.resnet34(num_classes=3), "does not fit --arch resnet18"),
+    ],
+)
+def test_weights_that_do_not_fit_say_where(change: Change, message: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=message) as end:
+        taken(production(change), tmp_path)
+    assert "\n" not in str(end.value)
+    assert not (tmp_path / "run").exists()
