@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from mptctl.errors import CheckpointError, UsageError, some
 from mptctl.models.heads import find_classifier, find_head
-from mptctl.models.networks import outline
 from mptctl.recipe import ModelRecipe
 
 
@@ -44,21 +43,14 @@ def named_as(model: nn.Module, arch: str, state: Mapping[str, Tensor]) -> dict[s
     return named | {weight: rows, bias: layer.get("bias", rows.new_zeros(len(rows)))}
 
 
-def recipe_of_weights(
-    state: Mapping[str, Tensor], recipe: ModelRecipe, num_classes: int, image_size: int
-) -> ModelRecipe:
+def recipe_of_weights(state: Mapping[str, Tensor], recipe: ModelRecipe, plain: nn.Module) -> ModelRecipe:
     """The recipe of an architecture with the head and the stem that weights of it have.
 
     Args:
         state: of the whole model.
         recipe: says which architecture, and of a head with a scale which of the two.
-        num_classes: width of the classifier.
-        image_size: side of the pictures, in pixels.
-
-    Raises:
-        UsageError: as `build_model`.
+        plain: the architecture as it is by default; its shapes alone are looked at.
     """
-    plain = outline(ModelRecipe.model_validate({"arch": recipe.arch}), num_classes, image_size)
     named = named_as(plain, recipe.arch, state)
     head = find_head(plain, recipe.arch)[0]
     kept: dict[str, object] = {"arch": recipe.arch}

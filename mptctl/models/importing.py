@@ -163,9 +163,10 @@ def _fitting_state(
         CheckpointError: they do not fit the recipe's architecture.
     """
     arch, size = recipe.model.arch, recipe.data.image_size
+    # By shapes first, since flags may ask for more than memory; an unknown network is said before its file is read.
+    plain = outline(ModelRecipe.model_validate({"arch": arch}), len(class_names), size)
     saved = read_state_dict(weights)
-    # By shapes first, since flags may ask for more than memory.
-    own = recipe_of_weights(saved, recipe.model, len(class_names), size)
+    own = recipe_of_weights(saved, recipe.model, plain)
     outlined = outline(own, len(class_names), size)
     state = named_as(outlined, arch, saved)
     refuse_other_weights(state, outlined, arch, weights, len(class_names))

@@ -33,7 +33,7 @@ class ModelRecipe(Group):
         None, description="width of a linear layer before the classifier"
     )
     pretrained: str | None = Field(
-        None, description="torchvision for its weights, or a file with a state dict"
+        None, description="torchvision for its weights; a file with weights, a published folder, or a run"
     )
     train: Literal["all", "head"] = Field("all", description="all weights, or the classifier alone")
     freeze: tuple[str, ...] = Field(
