@@ -54,9 +54,9 @@ def import_(
 
     Writes a run folder that serves as old model or as reference. Head and stem are those of the weights;
     pictures are prepared as the recipe's data group says (--set changes it). Where there is a split, prints
-    the error on its validation part; a warning follows if another common way to prepare pictures has a clearly
-    lower error, or if the error is at chance level. Without a split, --recipe is needed. An ONNX model can be
-    evaluated and can teach, but is never trained.
+    the error on its validation part; a warning follows if another common way to prepare pictures has a
+    clearly lower error, or if the error is at chance level. Without a split, --recipe is needed. An ONNX
+    model can be evaluated and can teach, but is never trained.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""Other ways to prepare pictures, tried on a model from elsewhere: does it err clearly less on one of them?"""
+"""The search for a common way to prepare pictures in which a model from elsewhere errs clearly less."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mptctl.names import Channels, Progress, tell_nobody
 from mptctl.recipe import DataRecipe, differences
 from mptctl.recipe.data import Interpolation
 
-# Mean and deviation: of torchvision, of timm's "inception", of grey levels as they are from 0 to 1 and to 255.
+# Mean and deviation: of torchvision, of timm's "inception", of levels from 0 to 1, and to 255.
 NORMALISATIONS = (
     ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     ((0.5,) * 3, (0.5,) * 3),
@@ -123,7 +123,7 @@ def find_better_way(model: nn.Module, samples: Samples, progress: Progress = tel
 
 
 def other_ways(way: Way) -> list[Way]:
-    """Common ways to prepare pictures: another normalisation and order of channels, crop, or interpolation."""
+    """Common ways to prepare pictures: other normalisation and order of channels, crop, or interpolation."""
     data = way.data
     norms = [(data.mean, data.std), *NORMALISATIONS]
     found = [

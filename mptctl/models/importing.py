@@ -74,7 +74,7 @@ def prepare_import(  # noqa: PLR0913  # one for each flag of `import`
     if recipe.model.arch == "onnx":
         if channels != "rgb":
             raise UsageError(
-                f"{weights}: --channels {channels}: an ONNX model is taken as it is; export one that takes RGB"
+                f"{weights}: --channels {channels}: an ONNX model is taken as it is; export it for RGB"
             )
         state = _asked_state(weights, class_names, recipe)
     else:
@@ -163,7 +163,8 @@ def _fitting_state(
         CheckpointError: they do not fit the recipe's architecture.
     """
     arch, size = recipe.model.arch, recipe.data.image_size
-    # By shapes first, since flags may ask for more than memory; an unknown network is said before its file is read.
+    # By shapes first, since flags may ask for more than memory. An unknown network is said before its file is
+    # read.
     plain = outline(ModelRecipe.model_validate({"arch": arch}), len(class_names), size)
     saved = read_state_dict(weights)
     own = recipe_of_weights(saved, recipe.model, plain)
