@@ -101,8 +101,8 @@ def look_at_imported(
             for each in (better.error_before, better.error)
         )
         warning = (
-            f"warning: pictures are most likely not prepared as this model was trained: it errs on {was} as it "
-            f"is told, and on {now} with {better.flags(data, channels)}; import it again with that and "
+            f"warning: pictures are most likely not prepared as this model was trained: it errs on {was} as "
+            f"it is told, and on {now} with {better.flags(data, channels)}; import it again with that and "
             "--overwrite"
         )
         return Imported(lines, error, warning)
