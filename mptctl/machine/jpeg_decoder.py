@@ -56,7 +56,9 @@ def jpeg_decoder() -> JpegDecoder:
 
 def _unturned(data: bytes) -> bytearray:
     """A JPEG that says first that it is not turned: torchcodec turns it as its first EXIF data say."""
-    return bytearray(data[:2] + _UPRIGHT + data[2:])
+    content = bytearray(data[:2] + _UPRIGHT)
+    content += memoryview(data)[2:]
+    return content
 
 
 def _smallest() -> bytes:
