@@ -28,9 +28,9 @@ def draw(path: Path, number: int) -> None:
 def mixed(tmp_path: Path) -> Path:
     """Two classes whose pictures are half PNG, half of the other kinds."""
     for number, kind in enumerate((*KINDS, *["png"] * len(KINDS))):
-        for name in ("cat", "dog"):
-            draw(tmp_path / "mixed" / "train" / name / f"{number}.{kind}", number)
-            draw(tmp_path / "mixed" / "val" / name / f"{number}.{kind}", 100 + number)
+        for place, name in enumerate(("cat", "dog")):
+            draw(tmp_path / "mixed" / "train" / name / f"{number}.{kind}", number + 1000 * place)
+            draw(tmp_path / "mixed" / "val" / name / f"{number}.{kind}", 100 + number + 1000 * place)
     return tmp_path / "mixed"
 
 
