@@ -83,7 +83,7 @@ def refuse_other_weights(
     own = model.state_dict()
     classifier, head = find_classifier(model, arch).name, find_head(model, arch)[0]
     rows = state.get(f"{classifier}.weight")
-    if rows is not None and len(rows) != num_classes:
+    if rows is not None and rows.ndim == 2:
         refuse_other_count(path, len(rows), num_classes)
     unlike = [name for name in own if name not in state or state[name].shape != own[name].shape]
     extra = [name for name in state if name not in own]

@@ -135,8 +135,8 @@ def _refuse_strangers(class_names: Sequence[str], classes: Sequence[str]) -> Non
     unknown = [name for name in class_names if name not in set(classes)]
     if unknown:
         raise CheckpointError(
-            f"class names: {some(unknown)} not among the split's classes; give --class-names FILE with the "
-            "names that split.json has"
+            f"--class-names: {some(unknown)} not among the split's classes; use their names as split.json "
+            "has them"
         )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pickle
 import shutil
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +91,7 @@ def test_row_04_a_pickle_that_runs_code(runs: Path, tmp_path: Path, mptctl: Comm
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("thing", [argparse.Namespace(lr=0.1), Path("x"), np.float64(0.3)])
+@pytest.mark.parametrize("thing", [types.SimpleNamespace(lr=0.1), Path("x"), np.float64(0.3)])
 def test_row_05_a_checkpoint_of_another_program(
     runs: Path, tmp_path: Path, mptctl: CommandLine, thing: object
 ) -> None:
@@ -99,7 +99,7 @@ def test_row_05_a_checkpoint_of_another_program(
     (tmp_path / "names.txt").write_text("0\n1\n")
     words = ("import", tmp_path / "x.pt", "--arch", "resnet18", "--class-names", tmp_path / "names.txt")
     said = one_line(mptctl(*words, "--run-root", runs, "--name", "x"), 5)
-    assert any(name in said for name in ("argparse.Namespace", "pathlib", "numpy"))
+    assert any(name in said for name in ("types.SimpleNamespace", "pathlib", "numpy"))
     assert "one of ours" not in one_line(mptctl("evaluate", tmp_path / "x.pt", "new", "--run-root", runs), 5)
 
 

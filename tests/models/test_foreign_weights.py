@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import nn
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_model
 from mptctl.models.importing import prepare_import
+from mptctl.models.state_dict import read_state_dict
 from mptctl.names import Channels
 from mptctl.recipe import load_recipe
 
@@ -101,6 +103,14 @@ def test_a_model_that_takes_bgr_answers_as_before_to_rgb(tmp_path: Path) -> None
         mine = taken(model, tmp_path, channels="bgr")(images)
         torch.testing.assert_close(mine, model(images.flip(1)), rtol=1e-4, atol=1e-5)
         assert not torch.allclose(mine, model(images), atol=1e-2), "the case shows nothing"
+
+
+def test_a_checkpoint_of_timms_training_is_taken_with_its_arguments(tmp_path: Path) -> None:
+    """`timm.utils.CheckpointSaver` keeps the arguments of the command line beside the weights."""
+    state = {"conv1.weight": torch.ones(2)}
+    content = {"epoch": 3, "arch": "resnet18", "state_dict": state, "args": argparse.Namespace(lr=0.1)}
+    torch.save(content, tmp_path / "last.pth.tar")
+    assert read_state_dict(tmp_path / "last.pth.tar").keys() == state.keys()
 
 
 def hidden_layer(model: torchvision.models.ResNet) -> None:
