@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.characters import CLASS_NAMES, TRAIN_PER_CLASS, draw_characters
-from mptctl.data.split import CHARACTERS_VAL_FRACTION
+from mptctl.data.holding_out import CHARACTERS_VAL_FRACTION
 from mptctl.errors import GateFailed
 from mptctl.evaluation.bias.choice import Budget, choose_bias
 from mptctl.evaluation.bias.validation_samples import ValidationSamples

@@ -39,6 +39,7 @@ class Duplicates(Model):
     pictures: int = Field(description="pictures in them")
     across_parts: int = Field(description="sets with pictures in several parts")
     across_labels: int = Field(description="sets with pictures of several classes")
+    kept_out: int = Field(0, description="copies that are kept out")
     listed: list[list[DuplicatePicture]] = Field(description="the sets across parts or labels")
 
 

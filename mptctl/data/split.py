@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
 from mptctl.data.group_column import read_groups
-from mptctl.data.holding_out import hold_out, hold_out_by_groups, refuse_empty_classes
-from mptctl.data.image_folder import list_pictures, parts_of
-from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
+from mptctl.data.holding_out import hold_out, hold_out_by_groups, part_held_out, refuse_empty_classes
+from mptctl.data.image_folder import list_pictures
+from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
@@ -40,9 +40,6 @@ from mptctl.recipe import differences
 
 # Below the run root: decoded and drawn pictures, and what teachers said.
 CACHE_NAME = "cache"
-# Part of each class's training pictures that is held out where nobody says how much. The demo holds out more:
-# on a tenth of its pictures the flips of one update can hardly be told from those of another.
-VAL_FRACTION, CHARACTERS_VAL_FRACTION = 0.1, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +159,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         class_fraction=class_fraction,
         order=order,
         seed=seed,
-        val_fraction=_part_held_out(source, root, val_fraction),
+        val_fraction=part_held_out(source, root, val_fraction),
         group=group,
     )
     if group is not None and metadata is None:
@@ -199,26 +196,6 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     )
     save_split(split)
     return split
-
-
-def _part_held_out(source: Source, root: Path | None, asked: float | None) -> float:
-    """The part of each class's training pictures that is held out, as asked or by default.
-
-    Raises:
-        UsageError: out of range, or the source has a validation part of its own.
-    """
-    has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
-    if has_own and asked:
-        raise UsageError(
-            f"--val-fraction {asked:g}: {root} has val/ and test/, so val/ is the validation part; "
-            "leave it out"
-        )
-    if asked is None:
-        by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
-        return 0.0 if has_own else by_default
-    if not 0.0 <= asked < 1.0:
-        raise UsageError(f"--val-fraction {asked}: must be at least 0 and below 1")
-    return asked
 
 
 def _load_same(run_root: Path, request: SplitRequest) -> Split:
@@ -314,6 +291,8 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
         if on_duplicates == "quarantine":
             parts, copies = keep_out_copies(identical, manifest, parts)
             quarantined = [*quarantined, *copies]
+            if duplicates is not None:
+                duplicates = duplicates.model_copy(update={"kept_out": len(copies)})
     manifest = replace(manifest, parts=parts)
     refuse_empty_classes(manifest)
     return split_of(

@@ -177,10 +177,10 @@ def _identical(found: Duplicates | None) -> list[str]:
     if not found.listed:
         return [f"{said}, none across parts or labels"]
     sets = "set" if found.across_parts == 1 else "sets"
-    return [
-        f"warning: {said}: {found.across_parts:,} {sets} across parts, {found.across_labels:,} across "
-        "labels; --on-duplicates quarantine keeps training copies out"
-    ]
+    said += f": {found.across_parts:,} {sets} across parts, {found.across_labels:,} across labels"
+    if found.kept_out:
+        return [f"{said}; {found.kept_out:,} copies are kept out"]
+    return [f"warning: {said}; --on-duplicates quarantine keeps training copies out"]
 
 
 def _held_out_nothing(split: Split) -> list[str]:

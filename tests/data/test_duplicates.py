@@ -136,6 +136,9 @@ def test_training_copies_are_kept_out(own_folder: Path, tmp_path: Path, mptctl: 
     ]
     assert done.stderr.count("kept out: ") == 3
     assert "twin.jpg: identical to val/class1/000.jpg" in done.stderr
+    said = " ".join(done.stdout.split())
+    assert "1 set across parts, 1 across labels; 3 copies are kept out" in said
+    assert "that cannot be used" not in said
 
 
 def test_without_twins_nothing_is_said_and_the_split_is_what_it_was(folder: Path, tmp_path: Path) -> None:

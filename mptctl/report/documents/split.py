@@ -9,6 +9,8 @@ from mptctl.report.media.document import Cell, Column, Document, Note, Table, no
 
 # Classes that are named one by one, and rows of the table of classes in a terminal: so many of each end.
 SHOWN_CLASSES = 5
+# Imbalance from which on classes are shown one by one.
+UNEVEN = 1.05
 
 
 def split_document(summary: SplitSummary) -> Document:
@@ -25,7 +27,7 @@ def split_document(summary: SplitSummary) -> Document:
         [part, f"{counts.old:,}", f"{counts.new:,}", f"{counts.all:,}"]
         for part, counts in summary.parts.items()
     ]
-    out = len(summary.quarantined)
+    out = len(summary.quarantined) - (summary.duplicates.kept_out if summary.duplicates else 0)
     after = [f"kept out: {out:,} {'picture' if out == 1 else 'pictures'} that cannot be used"] if out else []
     titles = ("pictures", "old classes", "new classes", "all")
     sentences = [*_classes_sentence(summary), *_sizes_sentence(summary)]
@@ -33,7 +35,7 @@ def split_document(summary: SplitSummary) -> Document:
         [
             *(Note(text, whole=True) for text in said),
             Table([Column(title) for title in titles], rows),
-            *([class_table(summary, SHOWN_CLASSES)] if summary.imbalance > 1 else []),
+            *([class_table(summary, SHOWN_CLASSES)] if summary.imbalance >= UNEVEN else []),
             *notes([*sentences, *after, *summary.notes]),
             Note(f"fingerprint {summary.fingerprint}", whole=True),
         ]
@@ -73,10 +75,8 @@ def _classes_sentence(summary: SplitSummary) -> list[str]:
         return []
     if summary.imbalance == 1:
         return [f"each class has {counts[0]:,} training pictures"]
-    return [
-        f"a class has {min(counts):,} to {max(counts):,} training pictures, the largest "
-        f"{summary.imbalance:.3g} times the smallest"
-    ]
+    times = f", the largest {summary.imbalance:.3g} times the smallest" if summary.imbalance >= UNEVEN else ""
+    return [f"a class has {min(counts):,} to {max(counts):,} training pictures{times}"]
 
 
 def _sizes_sentence(summary: SplitSummary) -> list[str]:
