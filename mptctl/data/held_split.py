@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from mptctl.data.moved import move
 from mptctl.data.split import Split, load_split
@@ -54,18 +55,36 @@ def find_split(run_root: Path, folders: Iterable[Path]) -> Split:
     """
     if os.path.exists(run_root / SPLIT_NAME):
         return load_split(run_root)
-    held = {folder: load_split(folder) for folder in dict.fromkeys(folders) if holds_split(folder)}
+    asked = list(dict.fromkeys(folders))
+    held = {folder: load_split(folder) for folder in asked if holds_split(folder)}
     if len({split.fingerprint for split in held.values()}) > 1:
         raise UsageError(
             f"{', '.join(map(str, held))}: hold different splits, and {run_root} none; name the --run-root "
             "of the split that they are to be used with"
         )
     if not held:
-        return load_split(run_root)
+        refuse_no_split(run_root, asked)
     # Of runs before and after a move, one that knows where the pictures are.
     roots = {folder: split.manifest.root for folder, split in held.items()}
     here = [folder for folder, root in roots.items() if root is None or os.path.isdir(root)]
     return replace(held[(here or list(held))[0]], run_root=run_root)
+
+
+def refuse_no_split(run_root: Path, folders: Iterable[Path]) -> NoReturn:
+    """Raise UsageError: a run root has no split, and no run holds one.
+
+    Args:
+        run_root: where there is none.
+        folders: of the runs; one of an earlier version holds a split without its manifest.
+    """
+    early = next((folder for folder in folders if os.path.isfile(folder / SPLIT_NAME)), None)
+    or_else = ""
+    if early is not None:
+        or_else = (
+            f", or copy split.json and manifest*.npz from the run root of {early}, which an earlier version "
+            "trained"
+        )
+    raise UsageError(f"no {SPLIT_NAME} in {run_root}; run mptctl split SOURCE first{or_else}")
 
 
 def relocate(split: Split, data_root: Path | None) -> Split:

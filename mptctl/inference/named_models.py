@@ -323,7 +323,7 @@ def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     Raises:
         UsageError, DataError: there is none, or it is damaged.
     """
-    from mptctl.data.held_split import holds_split
+    from mptctl.data.held_split import holds_split, refuse_no_split
     from mptctl.data.split import load_split
     from mptctl.data.split_file import SPLIT_NAME
 
@@ -339,9 +339,10 @@ def _refuse_without_split(names: Sequence[str], run_root: Path) -> None:
     roots = {Path(os.path.realpath(run_root)), *if_run_folders, *if_checkpoints}
     with_split = [root for root in roots if os.path.exists(root / SPLIT_NAME)]
     below = {Path(os.path.realpath(run_root / name)) for name in names}
-    if not with_split and not any(map(holds_split, below | set(named))):
-        load_split(run_root)
-    elif len(with_split) == 1:
+    folders = [*below, *named]
+    if not with_split and not any(map(holds_split, folders)):
+        refuse_no_split(run_root, folders)
+    if len(with_split) == 1:
         load_split(with_split[0])
 
 
