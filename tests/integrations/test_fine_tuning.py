@@ -56,9 +56,7 @@ def test_a_convnext_of_timm_is_fine_tuned_killed_gone_on_with_exported_and_gated
     names.write_text("\n".join(load_split(root).classes.names[:5]))
     recipe.write_text(RECIPE.replace("WEIGHTS", str(weights)))
     flags = ("--run-root", str(root))
-    sized = [
-        f"--set={key}" for key in ("data.image_size=32", "model.embedding_dim=null", "runtime.device=cpu")
-    ]
+    sized = [f"--set={key}" for key in ("data.image_size=32", "runtime.device=cpu")]
     out = mptctl("import", weights, "--arch", "timm:convnext_atto", "--class-names", names, *flags, *sized)
     assert out.returncode == 0, out.stderr
     train = ("train-baseline", "no-treatment", *flags, "--recipe", str(recipe), "--seed", "4")
