@@ -1,4 +1,4 @@
-"""`mptctl pack`: a smaller copy of an image folder with the same ids."""
+"""`mptctl pack`: a copy of pictures of any source with the same ids, smaller or in shards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def pack(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="Folder with train/ and val/ (or test/), one folder per class in each."
+            metavar="SOURCE",
+            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), a folder that datasets saved; "
+            "also at s3://, gs://, https://.",
         ),
     ],
     out: Annotated[
@@ -65,15 +67,18 @@ def pack(
 
         mptctl pack ~/imagenet ~/imagenet-256 --short-side 256
 
-        mptctl pack ~/imagenet ~/imagenet-320 --short-side 320 --to shards --json
+        mptctl pack 'food101/*.parquet' ~/food101
+
+        mptctl pack s3://bucket/train ~/train --to shards
     """
     from mptctl.data.image_folder import BadPictures
     from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
     from mptctl.data.packing.records import PackRequest
+    from mptctl.data.packing.remote import is_remote
     from mptctl.report.media.progress_bars import progress_bars
 
     request = PackRequest(
-        source=str(Path(source).expanduser().resolve()),
+        source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
         kind=kind,
         columns=dict(each.split("=", 1) for each in column or ()),
         to=to,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import threading
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from mptctl.data.image_folder import BadPictures
 from mptctl.data.manifest import STANDARD
 from mptctl.data.packing.copy_form import Copy, Prepared
 from mptctl.data.packing.folder_copy import FolderCopy
-from mptctl.data.packing.places import PLACES, recognise
+from mptctl.data.packing.places import PLACES, TABLE_FILES, recognise
 from mptctl.data.packing.records import (
     How,
     PackedFile,
@@ -31,6 +32,7 @@ from mptctl.data.packing.records import (
     write_files,
     write_packed,
 )
+from mptctl.data.packing.remote import Store, is_remote, list_remote, objects_digest
 from mptctl.data.packing.shard_copy import ShardCopy
 from mptctl.data.packing.source import PackSource, Reading
 from mptctl.data.picture_structure import START_OF_JPEG
@@ -47,6 +49,8 @@ from mptctl.names import Progress, tell_nobody
 QUALITY, CHROMA = 95, "4:2:0"
 # Of the other formats WebP alone is mostly lossy (RFC 9649, section 2.4).
 START_OF_WEBP = b"RIFF"
+# Folder within a copy where the files of tables in a store lie while they are packed.
+FETCHED = ".fetched"
 # Advice after a kill, a full disk or a bad picture.
 AGAIN = "give the same command again: it goes on"
 
@@ -81,9 +85,7 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
     begin = time.monotonic()
     out = out.expanduser().resolve()
     _refuse_folders(request, out)
-    kind = request.kind or recognise(request.source)
-    source = PLACES[kind].open(request.source, request.columns)
-    request = request.model_copy(update={"kind": kind, "digest": source.digest})
+    source, request = _open(request, out, progress)
     copy: Copy = ShardCopy(out, source) if request.to == "shards" else FolderCopy(out, source)
     with locked_folder(out):
         refuse_other(out, request)
@@ -101,6 +103,8 @@ def pack_pictures(request: PackRequest, out: Path, *, progress: Progress = tell_
         write_files(out, files.values())
         packed = count_files(request, files.values(), complete=not bad)
         write_packed(out, packed)
+        if not bad:
+            shutil.rmtree(out / FETCHED, ignore_errors=True)
     if bad:
         raise BadPictures(
             [f"{source.where(item.row)}: {item.problem}" for item in bad],
@@ -182,6 +186,26 @@ class _Packing:
         return prepared
 
 
+def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
+    """List the source, and say what it is; files of tables in a store are fetched first."""
+    if not is_remote(request.source):
+        kind = request.kind or recognise(request.source)
+        source = PLACES[kind].open(request.source, request.columns)
+        return source, request.model_copy(update={"kind": kind, "digest": source.digest})
+    store = Store(request.source)
+    objects = store.list_objects()
+    tables = [each for each in objects if each.path.endswith(TABLE_FILES)]
+    if not tables:
+        return list_remote(store, objects), request.model_copy(update={"kind": "imagefolder"})
+    request = request.model_copy(update={"kind": "", "digest": objects_digest(tables)})
+    with locked_folder(out):
+        refuse_other(out, request)
+        write_packed(out, count_files(request, (), complete=False))
+        store.fetch(tables, out / FETCHED, progress)
+    place = str(out / FETCHED)
+    return PLACES[recognise(place)].open(place, request.columns), request
+
+
 def _unchanged(source: PackSource, copy: Copy, before: Mapping[str, PackedFile]) -> dict[str, PackedFile]:
     """The lines whose picture is there, and whose original is what it was."""
     same: dict[str, PackedFile] = {}
@@ -236,7 +260,8 @@ def _memory_file() -> BinaryIO:
 
 def _refuse_folders(request: PackRequest, out: Path) -> None:
     source = Path(request.source)
-    if source == out or source in out.parents or out in source.parents:
+    overlaps = source == out or source in out.parents or out in source.parents
+    if overlaps and not is_remote(request.source):
         raise UsageError(f"{out}: one folder lies in the other ({source}); name one outside")
     if os.path.lexists(out) and not out.is_dir():
         raise UsageError(f"{out}: is not a folder; name one")

@@ -14,6 +14,9 @@ from mptctl.data.packing.parquet_files import list_parquet
 from mptctl.data.packing.source import PackSource
 from mptctl.errors import DataError
 
+# Ends of the names of files that a table is made of.
+TABLE_FILES = (".parquet", ".arrow", "state.json", "dataset_info.json", "dataset_dict.json")
+
 
 class Place(NamedTuple):
     """A kind of source.
