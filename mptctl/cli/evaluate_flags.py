@@ -185,6 +185,24 @@ class OutputFlags:
             rich_help_panel=OUTPUT,
         ),
     ] = None
+    tag: Annotated[
+        str | None,
+        typer.Option(
+            "--tag",
+            metavar="TEXT",
+            help="Name of the release in --append-history. (default: the git commit of this folder)",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
+    flips: Annotated[
+        Path | None,
+        typer.Option(
+            "--flips",
+            metavar="FILE.csv",
+            help="Write every negative flip, also those that must not be, as a CSV table.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
     save_predictions: Annotated[
         Path | None,
         typer.Option(

@@ -9,7 +9,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.flag_records import with_flags
 from mptctl.cli.training_flags import TrainingFlags, UpdateFlags, prints_run
-from mptctl.names import Distance
+from mptctl.names import Distance, Init
 
 
 @prints_run
@@ -33,6 +33,17 @@ def train_mpt(
         opt.max_nfr("Largest NFR, in place of --k: k is adjusted in training so that NFR stays within it."),
     ] = None,
     confidence: Annotated[float | None, opt.confidence()] = None,
+    no_ref: Annotated[
+        bool,
+        typer.Option("--no-ref", help="Distil from the old model alone; no reference is trained before."),
+    ] = False,
+    init: Annotated[
+        Init | None,
+        typer.Option(
+            "--init",
+            help="Begin with fresh weights, the old model's, or the reference's. (default: the recipe's)",
+        ),
+    ] = None,
     noise_floor: opt.NoiseFloor = None,
     *,
     update: UpdateFlags,
@@ -41,7 +52,8 @@ def train_mpt(
     """Train the update with margin preserving training.
 
     Minimises cross-entropy with a bias k on the new classes' logits, and focal distillation from the old
-    model and the reference. Writes the run folder `mpt-kl` or `mpt-lm`.
+    model and the reference. Writes the run folder `mpt-kl` or `mpt-lm`; with `--no-ref`, `mpt-kl-noref` or
+    `mpt-lm-noref`.
 
     With `--max-nfr` no k is needed: k is adjusted after each epoch of the third quarter of the run, by the
     flips of the validation part. Then `adjust` shifts the new classes' logits as far as the budget still
@@ -56,8 +68,11 @@ def train_mpt(
 
         mptctl train-mpt --max-nfr 2
 
+        mptctl train-mpt --no-ref --init old --k 1.5
+
         mptctl train-mpt --recipe runs/tune/best.yaml
     """
-    from mptctl.cli.runners.train import BudgetOrK, train_mpt_update
+    from mptctl.cli.runners.train import BudgetOrK, MptVariant, train_mpt_update
 
-    train_mpt_update(flags, update, distance, BudgetOrK(k, max_nfr, confidence, noise_floor))
+    variant = MptVariant(distance, with_ref=not no_ref, init=init)
+    train_mpt_update(flags, update, variant, BudgetOrK(k, max_nfr, confidence, noise_floor))

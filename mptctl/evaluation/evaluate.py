@@ -20,7 +20,7 @@ from mptctl.evaluation.flips import (
 )
 from mptctl.evaluation.gate.check import evaluate_both
 from mptctl.evaluation.gate.gate_file import GateFile
-from mptctl.evaluation.gate.rules import evaluate_gate, today_in_utc
+from mptctl.evaluation.gate.rules import GateVerdict, evaluate_gate, today_in_utc
 from mptctl.evaluation.limits import Limits, small_limits
 from mptctl.evaluation.noise_floor import noise_floor_of, refuse_other_classes
 from mptctl.evaluation.pairing.class_map import ClassMap
@@ -41,7 +41,6 @@ from mptctl.evaluation.slices.derived_columns import DerivedColumns
 from mptctl.evaluation.slices.ranking import SliceRequest, rank
 from mptctl.evaluation.slices.source import SliceSource
 from mptctl.evaluation.statistics import er_increase, error_difference, exact_interval, mcnemar, nfr
-from mptctl.evaluation.verdict import Gate
 from mptctl.evaluation.weights import find_weights, weighted_rates
 
 
@@ -150,7 +149,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
     slices = _slices(answers, request, request.slicing.by)
     ranked, small = rank(slices, request.slicing, counts)
 
-    def verdict(source: SliceSource) -> tuple[Gate, frozenset[str]]:
+    def verdict(source: SliceSource) -> GateVerdict:
         return evaluate_gate(
             source,
             request.rules,
@@ -160,8 +159,9 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
             unfinished=request.unfinished,
         )
 
-    gate, waived = verdict(slices)
-    both = evaluate_both(answers, silent, gate, lambda narrow: verdict(_slices(narrow, request, ()))[0])
+    judged = verdict(slices)
+    gate = judged.gate
+    both = evaluate_both(answers, silent, gate, lambda narrow: verdict(_slices(narrow, request, ())).gate)
     causes = _causes(answers, request)
     pairs, more_pairs = flips_by_pair(answers)
     return FlipReport(
@@ -199,7 +199,7 @@ def _report(answers: PairedAnswers, request: ComparisonRequest, silent: frozense
         weighted=None if request.weight is None else weighted_rates(answers, request.weight),
         causes=None if causes is None else causes.shares,
         narrow=None if both is None else both.reading,
-        worst_flips=_listed_flips(answers, request, slices, waived, causes),
+        worst_flips=_listed_flips(answers, request, slices, judged, causes),
         warnings=[*request.warnings, *([] if both is None else [both.warning])],
     )
 
@@ -228,14 +228,14 @@ def _listed_flips(
     answers: PairedAnswers,
     request: ComparisonRequest,
     slices: SliceSource,
-    waived: frozenset[str],
+    judged: GateVerdict,
     causes: FoundCauses | None,
 ) -> list[FlippedSample]:
-    """The worst flips, each with its cause, its values in the columns of --by, and whether it is waived."""
+    """The worst flips, each with its cause, its values in the columns of --by, and the gate file's word."""
     flips = worst_flips(answers, request.worst)
     columns = list(dict.fromkeys(column for key in request.slicing.by for column in key))
     values = slices.values([flip.id for flip in flips], columns)
-    if not values and not waived and causes is None:
+    if not values and not judged.waived and not judged.must_keep and causes is None:
         return flips
     of_flip = {} if causes is None else causes.by_id
     return [
@@ -243,7 +243,8 @@ def _listed_flips(
             update={
                 "cause": of_flip.get(flip.id),
                 "by": values.get(flip.id, {}),
-                "waived": flip.id in waived,
+                "waived": flip.id in judged.waived,
+                "must_keep": flip.id in judged.must_keep,
             }
         )
         for flip in flips

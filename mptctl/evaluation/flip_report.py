@@ -269,6 +269,7 @@ class FlippedSample(Model):
     cause: Cause | None = Field(default=None, description="as in `causes`")
     by: dict[str, str] = Field(default={}, description="with --by: its value in each of these columns")
     waived: bool = Field(default=False, description="a waiver of the gate file covers it")
+    must_keep: bool = Field(default=False, description="of the samples that the gate file says must be kept")
 
 
 class FlipReport(Model):

@@ -154,9 +154,8 @@ def versions() -> dict[str, str]:
 
 
 @cache
-def git_commit() -> str | None:
-    """Commit of the checkout that this code is from, with ``-dirty`` where files differ; None outside one."""
-    folder = Path(__file__).parent
+def git_commit(folder: Path = Path(__file__).parent) -> str | None:
+    """Commit of a folder, by default this code's, with ``-dirty`` where files differ; None outside one."""
     try:
         out = subprocess.run(
             ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],

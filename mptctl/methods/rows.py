@@ -56,9 +56,10 @@ def distance_of(name: MethodName) -> Distance | None:
     return ROWS[name].distance
 
 
-def mpt_method(distance: Distance) -> MethodName:
-    """The name of the method of the paper, with its bias and both teachers, that has a distance."""
-    return next(name for name, row in ROWS.items() if row == MethodRow(distance, _BOTH, bias=True))
+def mpt_method(distance: Distance, with_ref: bool = True) -> MethodName:
+    """The name of the method of the paper, with its bias, that has a distance; also without a reference."""
+    wanted = MethodRow(distance, _BOTH if with_ref else _OLD, bias=True)
+    return next(name for name, row in ROWS.items() if row == wanted)
 
 
 def start_epoch(recipe: MethodRecipe) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli.conftest import IDS, LABELS, NEW, OLD, Call
-from tests.common import command, environment
+from tests.common import CommandLine, command, environment
 
 
 def test_where_both_streams_go_to_one_place_the_verdict_is_said_once_and_last(call: Call) -> None:
@@ -80,3 +81,56 @@ def test_letters_and_digits_as_labels_bring_no_warning(call: Call) -> None:
             )
         said = json.loads(call("old.npz", "new.npz", "--json").out)["warnings"]
         assert any("of its labels are numbers" in warning for warning in said) is warned
+
+
+def test_all_flips_are_written_as_a_table_with_what_must_not_flip(
+    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids, labels = np.array([f"p{i}" for i in range(50)]), np.array(["=x", "y"] * 25)
+    np.savez("old.npz", id=ids, label=labels, pred=labels, classes=["=x", "y"])
+    np.savez(
+        "new.npz",
+        id=ids,
+        label=labels,
+        pred=np.where(np.arange(50) < 30, "z", labels),
+        classes=["=x", "y", "z"],
+    )
+    Path("gate.yaml").write_text("limits: {max_nfr: 70}\nmust_keep: {ids: [p4, p40]}\n")
+    for _ in range(2):  # an earlier table is replaced
+        done = mptctl("evaluate", "old.npz", "new.npz", "--gate", "gate.yaml", "--flips", "flips.csv")
+        assert done.returncode == 3
+        assert "wrote flips.csv" in done.stderr
+    with open("flips.csv", encoding="utf-8", newline="") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    assert rows.keys() == {f"p{i}" for i in range(30)}
+    assert [name for name, row in rows.items() if row["must_keep"] == "true"] == ["p4"]
+    assert (rows["p0"]["label"], rows["p0"]["new"]) == ("'=x", "z")  # no formula of a spreadsheet
+    # What failed stands before what was kept.
+    assert done.stdout.index("must be kept flipped") < done.stdout.index(
+        "NFR 60.00 %", done.stdout.index("must be")
+    )
+    refused = mptctl("evaluate", "old.npz", "new.npz", "--flips", "flips.txt")
+    assert (refused.returncode, "ends in .csv" in refused.stderr) == (2, True)
+
+
+def test_a_release_has_a_tag(mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ids, labels = np.arange(50), np.array(["x", "y"] * 25)
+    np.savez("old.npz", id=ids, label=labels, pred=labels)
+    known = {"id": ids, "label": labels, "classes": ["x", "y", "z"]}
+    for flips, words in ((3, ("--tag", "2026-11")), (5, ())):
+        np.savez("new.npz", **known, pred=np.where(ids < flips, "z", labels))
+        assert mptctl("evaluate", "old.npz", "new.npz", "--append-history", "h.jsonl", *words).returncode == 0
+        if flips == 3:  # from here on the folder is a checkout with a commit
+            for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b commit -qm one"):
+                subprocess.run(["git", *command.split()], check=True)
+    first, second = json.loads(mptctl("history", "h.jsonl", "--json").stdout)["releases"]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert first["tag"] == "2026-11"
+    assert second["tag"].startswith(commit)
+    assert "2026-11" in mptctl("history", "h.jsonl").stdout
+    alone = mptctl("evaluate", "old.npz", "new.npz", "--tag", "x")
+    assert (alone.returncode, "--append-history" in alone.stderr) == (2, True)

@@ -246,3 +246,18 @@ def test_a_stopped_run_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> Non
     words = ["/usr/bin/mptctl", "train-mpt", "--name", "my run", "--overwrite"]
     monkeypatch.setattr(sys, "argv", words)
     assert shlex.split(resume_command()) == ["mptctl", "train-mpt", "--name", "my run", "--resume"]
+
+
+@pytest.mark.parametrize("distance", ["kl", "lm"])
+def test_an_update_without_a_reference_may_begin_with_the_old_model(distance: str, recipe: Any) -> None:
+    found = recipe("train-mpt", "--no-ref", "--init", "old", "--distance", distance)
+    assert found["method"]["name"] == f"mpt-{distance}-noref"
+    assert found["method"]["init"] == "old"
+
+
+@pytest.mark.parametrize("other", [("--ref", "ref"), ("--init", "ref")])
+def test_no_reference_and_a_reference_contradict_each_other(
+    other: tuple[str, str], mptctl: CommandLine, digits_root: Path
+) -> None:
+    refused = mptctl("train-mpt", "--run-root", digits_root, "--no-ref", *other)
+    assert (refused.returncode, "--no-ref: leaves out" in refused.stderr) == (2, True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mpt_kernels.reference import lm_distance
 from mpt_kernels.types import LossSettings
-from mptctl.cli.runners.train import method_with
+from mptctl.cli.runners.train import MptVariant
 from mptctl.errors import UsageError
 from mptctl.methods import build_method
 from mptctl.methods.autograd import AutogradMethod
@@ -312,6 +312,8 @@ def test_by_autograd_a_method_has_the_gradient_of_the_fused_one() -> None:
 def test_a_recipe_with_a_distance_needs_no_flag_for_it(tmp_path: Path) -> None:
     (tmp_path / "best.yaml").write_text("method:\n  name: mpt-lm\n")
     tuned = load_recipe(str(tmp_path / "best.yaml"))
-    assert method_with(None, tuned) == "mpt-lm"
-    assert method_with("kl", tuned) == "mpt-kl"
-    assert method_with(None, load_recipe("digits")) == method_with(None, Recipe()) == "mpt-kl"
+    assert MptVariant(None).method(tuned) == "mpt-lm"
+    assert MptVariant("kl").method(tuned) == "mpt-kl"
+    for recipe in (load_recipe("digits"), Recipe(), None):
+        assert MptVariant(None).method(recipe) == "mpt-kl"
+    assert MptVariant("lm", with_ref=False).method() == "mpt-lm-noref"

@@ -25,11 +25,21 @@ from mptctl.evaluation.gate.history import append_release, read_history, release
 from mptctl.evaluation.gate.rules import today_in_utc
 from mptctl.evaluation.limits import LIMITS, Limits
 from mptctl.evaluation.reading.answers import SAVED
+from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS
 from mptctl.evaluation.reading.workspace import parse_size, workspace
 from mptctl.evaluation.slices.ranking import SliceRequest
-from mptctl.files.output_kinds import APPENDED, HTML, JUNIT, MARKDOWN, figure_kind
+from mptctl.files.output_kinds import (
+    APPENDED,
+    HTML,
+    JUNIT,
+    MARKDOWN,
+    OutputKind,
+    figure_kind,
+    has_header,
+)
 from mptctl.inference.named_models import NamedModels, load_updates
 from mptctl.inference.picture_sizes import lazy_picture_sizes
+from mptctl.machine.facts import git_commit
 from mptctl.machine.signals import StopRequest, interruptible
 from mptctl.names import LOGGED_FLIPS, Session, TrackerName
 from mptctl.report.documents.class_names import for_people
@@ -38,6 +48,8 @@ from mptctl.report.documents.flips_files import PREDICTIONS, FlipFiles
 from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import Gathering
 from mptctl.report.trackers.tracker import require_trackers
+
+FLIP_TABLE = OutputKind("table of flips", lambda path: has_header(path, FLIP_COLUMNS), (".csv",))
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,8 @@ class Request:
     @property
     def most_flips(self) -> int:
         """Flipped samples that any of the outputs lists at most."""
+        if self.files.flips is not None:
+            return sys.maxsize
         logged = LOGGED_FLIPS if self.trackers else 0
         on_page = MOST_FLIPS if self.files.page is not None else 0
         return max(self.flags.output.gallery, logged, on_page)
@@ -128,12 +142,15 @@ def _read_request(flags: EvaluateFlags, models: list[str]) -> Request:
     """
     output, compared = flags.output, flags.compared
     trackers = require_trackers(output.log)
+    if output.tag is not None and output.append_history is None:
+        raise UsageError(f"--tag {output.tag}: names a release in --append-history FILE.jsonl; give both")
     files = FlipFiles(
         page=output.report,
         figures=output.figures,
         markdown=None if output.markdown in (None, "-") else Path(str(output.markdown)),
         predictions=output.save_predictions,
         junit=output.junit,
+        flips=output.flips,
         history=output.append_history,
     )
     _check_outputs(flags, files, models)
@@ -163,6 +180,7 @@ def _check_outputs(flags: EvaluateFlags, files: FlipFiles, models: list[str]) ->
         outputs.folder("--figures", files.figures, figure_files(), figure_kind)
     outputs.file("--markdown", files.markdown, MARKDOWN)
     outputs.file("--junit", files.junit, JUNIT)
+    outputs.file("--flips", files.flips, FLIP_TABLE)
     outputs.file("--append-history", files.history, APPENDED)
     outputs.folder("--save-predictions", files.predictions, PREDICTIONS, lambda path: SAVED)
     inputs = [*read_for_models(models, flags.run_root), *files_of(flags.compared)]
@@ -238,7 +256,8 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
     for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        place = append_release(files.history, release_of(shown, request.today))
+        tag = git_commit(Path()) if flags.output.tag is None else flags.output.tag
+        place = append_release(files.history, release_of(shown, request.today, tag))
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
     return shown

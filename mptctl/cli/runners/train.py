@@ -19,7 +19,7 @@ from mptctl.machine.facts import rank
 from mptctl.methods.rows import ROWS, distance_of, mpt_method
 from mptctl.models.ownership import refuse_own_inputs, run_folder
 from mptctl.models.run_folder import RunDir, find_checkpoint, find_references
-from mptctl.names import Distance, MethodName, Role, Session, TrackerName
+from mptctl.names import Distance, Init, MethodName, Role, Session, TrackerName
 from mptctl.recipe import DEFAULT_PRESET, Recipe, change_recipe, load_recipe, not_said, validate_method
 from mptctl.release.adjust_report import AdjustRequest
 from mptctl.report.media.numbers import duration
@@ -127,6 +127,24 @@ class BudgetOrK:
 
 
 @dataclass(frozen=True)
+class MptVariant:
+    """The flags by which an MPT update differs from the paper's: distance, teachers, first weights.
+
+    A distance or an init of None is the recipe's.
+    """
+
+    distance: Distance | None
+    with_ref: bool = True
+    init: Init | None = None
+
+    def method(self, recipe: Recipe | None = None) -> MethodName:
+        """The method of that distance, or of the recipe's own, so that `tune`'s needs no flag; or kl."""
+        return mpt_method(
+            self.distance or (recipe and distance_of(recipe.method.name)) or "kl", self.with_ref
+        )
+
+
+@dataclass(frozen=True)
 class Training:
     """A training as its verb asks for it.
 
@@ -169,17 +187,19 @@ def train_reference(flags: TrainingFlags, log: list[TrackerName] | None) -> None
     _run(read_inputs(flags, training.name), training)
 
 
-def train_mpt_update(
-    flags: TrainingFlags, update: UpdateFlags, distance: Distance | None, bias: BudgetOrK
-) -> None:
-    """Train the update with margin preserving training; a distance of None is the recipe's."""
-    inputs = read_inputs(flags, method_with(distance), teachers=[update.old, *(update.ref or [DEFAULT_REF])])
-    method = method_with(distance, inputs.recipe)
+def train_mpt_update(flags: TrainingFlags, update: UpdateFlags, variant: MptVariant, bias: BudgetOrK) -> None:
+    """Train the update with margin preserving training."""
+    if not variant.with_ref and (update.ref or variant.init == "ref"):
+        raise UsageError("--no-ref: leaves out what --ref or --init ref names; give one of them")
+    refs = (update.ref or [DEFAULT_REF]) if variant.with_ref else []
+    inputs = read_inputs(flags, variant.method(), teachers=[update.old, *refs])
+    method = variant.method(inputs.recipe)
     if bias.max_nfr is not None and bias.k is not None:
         raise UsageError("--max-nfr and --k: the budget moves k; give one of them")
     budget = inputs.recipe.method.max_nfr if bias.max_nfr is None else bias.max_nfr
     refuse_without_budget(budget, bias.confidence)
-    given = {"method.max_nfr": bias.max_nfr, "method.confidence": bias.confidence}
+    given: dict[str, Any] = {"method.max_nfr": bias.max_nfr, "method.confidence": bias.confidence}
+    given["method.init"] = variant.init
     keys = {key: value for key, value in given.items() if value is not None}
     _run(
         inputs,
@@ -187,7 +207,7 @@ def train_mpt_update(
             name=method,
             keys=method_keys(method, bias.k, update.cache_teachers) | keys,
             old=update.old,
-            refs=update.ref or [DEFAULT_REF],
+            refs=refs,
             noise_floor=bias.noise_floor,
             log=update.log,
         ),
@@ -212,14 +232,6 @@ def train_rival(flags: TrainingFlags, update: UpdateFlags, method: str, k: float
             log=update.log,
         ),
     )
-
-
-def method_with(distance: Distance | None, recipe: Recipe | None = None) -> MethodName:
-    """The method with a distance: that of the flag, or of the recipe's own method, or kl.
-
-    So a recipe that was tuned needs no flag.
-    """
-    return mpt_method(distance or (recipe and distance_of(recipe.method.name)) or "kl")
 
 
 def method_keys(method: str, k: float | None = None, cache_teachers: bool = False) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from mptctl.cli.messages import next_command
 from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.budget import budget_of_flags, refuse_without_budget, warn_of_chance
-from mptctl.cli.runners.train import Inputs, describe, method_keys, method_with, read_inputs
+from mptctl.cli.runners.train import Inputs, MptVariant, describe, method_keys, read_inputs
 from mptctl.cli.show import show
 from mptctl.cli.training_flags import TrainingFlags
 from mptctl.cli.tune_flags import TuneFlags
@@ -51,7 +51,7 @@ def tune_k(flags: TrainingFlags, tuning: TuneFlags) -> None:
     inputs = read_inputs(flags, teachers=[tuning.old, *refs])
     run_folder(flags.run_root, flags.name or "tune")
     _check_outputs(flags, [tuning.old, *refs])
-    keys = method_keys(method_with(None, inputs.recipe))
+    keys = method_keys(MptVariant(None).method(inputs.recipe))
     recipe = inputs.with_keys(keys | {"runtime.cache_teachers": tuning.cache_teachers})
     if flags.print_recipe:
         typer.echo(recipe.to_yaml(), nl=False)

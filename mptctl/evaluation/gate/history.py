@@ -27,6 +27,7 @@ class Release(Model):
     date: datetime.date = Field(description="the day on which it was added")
     old: str = Field(description="the model in production")
     new: str = Field(description="its replacement")
+    tag: str | None = Field(default=None, description="as --tag gave it, or the git commit")
     n: int = Field(ge=0, description="test samples")
     n_old: int = Field(ge=1, description="test samples of the old classes")
     counts: Counts = Field(description="the flip table")
@@ -49,8 +50,8 @@ class History(Model):
     releases: list[Release] = Field(description="in the order in which they were added")
 
 
-def release_of(report: FlipReport, today: datetime.date) -> Release:
-    """A comparison as a line of a history."""
+def release_of(report: FlipReport, today: datetime.date, tag: str | None = None) -> Release:
+    """A comparison as a line of a history, with a tag that says which release it is."""
     gate = report.gate
     verdict: Verdict = "passed" if gate.passed else "undecided" if gate.answer == "undecided" else "failed"
     parts = {"n", "counts", "per_class", "pairs", "gate"}
@@ -59,6 +60,7 @@ def release_of(report: FlipReport, today: datetime.date) -> Release:
         date=today,
         old=report.old.name,
         new=report.new.name,
+        tag=tag,
         n=report.n,
         n_old=report.n_old,
         counts=report.counts,

@@ -21,6 +21,20 @@ def today_in_utc() -> date:
     return datetime.now(UTC).date()
 
 
+class GateVerdict(NamedTuple):
+    """The verdict on a comparison.
+
+    Attributes:
+        gate: the verdict.
+        waived: ids of the flips that are waived.
+        must_keep: ids of the flips of samples that must be kept, waived or not.
+    """
+
+    gate: Gate
+    waived: frozenset[str]
+    must_keep: frozenset[str]
+
+
 def evaluate_gate(
     source: SliceSource,
     rules: GateFile,
@@ -29,8 +43,8 @@ def evaluate_gate(
     *,
     identical: bool,
     unfinished: Sequence[str],
-) -> tuple[Gate, frozenset[str]]:
-    """The verdict on a comparison, and the ids of the flips that are waived.
+) -> GateVerdict:
+    """The verdict on a comparison, and the flips that are waived or must not be.
 
     A waived flip does not count among the flips of any limit nor for `must_keep`. It stays a sample, a right
     answer of OLD and an error of NEW, because the new model is wrong there whoever agreed to it; so it counts
@@ -54,8 +68,11 @@ def evaluate_gate(
             _slice_at(source, by)
     held = _hold_waivers(source, rules.waivers, today)
     waived, checks = held.flips, held.checks
+    must_keep: frozenset[str] = frozenset()
     if keep.ids or keep.by is not None:
-        checks = [*checks, _kept(source, rules, waived)]
+        must_keep = frozenset(source.flips_among(keep.ids) if keep.ids else ())
+        must_keep |= source.flips_in([keep.by])[0] if keep.by is not None else frozenset()
+        checks = [*checks, _kept(source, rules, must_keep, waived)]
     inside = source.flips_in([rule.by for rule in rules.slices]) if waived else [waived] * len(rules.slices)
     level = {"confidence": limits.confidence, "undecided": limits.undecided}
     gate = check_gate(
@@ -76,7 +93,7 @@ def evaluate_gate(
         rules=checks,
         waivers=held.rows,
     )
-    return gate, waived
+    return GateVerdict(gate, waived, must_keep)
 
 
 class HeldWaivers(NamedTuple):
@@ -173,12 +190,9 @@ def _exceeded(row: WaiverRow) -> GateCheck:
     )
 
 
-def _kept(source: SliceSource, rules: GateFile, waived: frozenset[str]) -> GateCheck:
+def _kept(source: SliceSource, rules: GateFile, flips: frozenset[str], waived: frozenset[str]) -> GateCheck:
     """The check that nothing flips of what must be kept; it fails, too, where OLD gets none of that right."""
     keep = rules.must_keep
-    flips = set(source.flips_among(keep.ids)) if keep.ids else set[str]()
-    if keep.by is not None:
-        flips |= source.flips_in([keep.by])[0]
     left = sorted(flips - waived)
     samples, right = source.count(keep.ids, keep.by)
     if left:

@@ -71,7 +71,7 @@ def side_columns(path: Path, columns: Sequence[str]) -> SideColumns:
     """Ids and further columns as DuckDB reads them; those of a list of flips without `as_cell`."""
     header = headers(path)
     cells = [f"c{header.index(column)}" for column in ("id", *columns)]
-    if header == [*FLIP_COLUMNS]:
+    if header[: len(FLIP_COLUMNS)] == [*FLIP_COLUMNS]:
         cells = [from_cell_sql(cell) for cell in cells]
     return SideColumns(_in_sql(path, len(header)), cells)
 

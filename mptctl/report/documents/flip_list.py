@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from typing import Any
 
 from mptctl.evaluation.flip_report import FlippedSample, FlipReport
+from mptctl.evaluation.reading.spreadsheet_cells import FLIP_COLUMNS, as_cell
 from mptctl.evaluation.slices.source import slice_name
 
 # Flips that a page lists, each with its own link: ten times as many would open more slowly than in two
@@ -52,6 +55,21 @@ def flip_list(report: FlipReport, flips: Sequence[FlippedSample]) -> dict[str, A
         ],
         "waived": [place for place, flip in enumerate(flips) if flip.waived],
     }
+
+
+def flips_csv(flips: Sequence[FlippedSample]) -> str:
+    """A table of flips, a line each, with what the gate file says and the columns of --by; n/a is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    by = list(dict.fromkeys(column for flip in flips for column in flip.by))
+    writer.writerow([*FLIP_COLUMNS, "waived", "must_keep", *map(as_cell, by)])
+    for flip in flips:
+        names = map(as_cell, (flip.id, flip.label, flip.label, flip.answer))
+        found = (flip.old_confidence, flip.new_confidence, flip.cause)
+        said = (str(each).lower() for each in (flip.waived, flip.must_keep))
+        values = (as_cell(flip.by.get(column, "")) for column in by)
+        writer.writerow([*names, str(flip.new_class).lower(), *found, *said, *values])
+    return out.getvalue()
 
 
 def order_sentence(flips: Sequence[FlippedSample]) -> str:

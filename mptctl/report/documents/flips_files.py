@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mptctl.files import FilesTogether
 from mptctl.files.output_kinds import JUNIT_MARK, MARKDOWN_MARK
 from mptctl.report.documents.class_names import flips_for_people, for_people
+from mptctl.report.documents.flip_list import MOST_FLIPS, flips_csv
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,7 @@ class FlipFiles:
         markdown: Markdown for a pull request.
         predictions: a folder for `old.npz` and `new.npz`.
         junit: JUnit XML of the gate.
+        flips: CSV of every negative flip.
         history: a file that the comparison is added to; `write` leaves it to the caller.
     """
 
@@ -43,6 +45,7 @@ class FlipFiles:
     markdown: Path | None = None
     predictions: Path | None = None
     junit: Path | None = None
+    flips: Path | None = None
     history: Path | None = None
 
     def write(
@@ -51,7 +54,7 @@ class FlipFiles:
         models: Mapping[str, Predictions],
         data_root: Path | None,
         split: Split | None,
-        flips: Sequence[FlippedSample] | None = None,
+        listed: Sequence[FlippedSample] | None = None,
         sources: Gathering | None = None,
     ) -> list[Path]:
         """Write what was asked for, all of it or nothing.
@@ -61,7 +64,7 @@ class FlipFiles:
             models: the predictions behind it, by role.
             data_root, split: where the page finds pictures of flipped samples, the first of them that is
                 there.
-            flips: those that the page lists, beginning with the report's own; default: these alone.
+            listed: the flips that page and CSV list, beginning with the report's own; default: these alone.
             sources: what the page was made from.
 
         Returns:
@@ -70,8 +73,10 @@ class FlipFiles:
         Raises:
             StorageError: a file cannot be written.
         """
-        if flips is not None and report.class_labels:
-            flips = flips_for_people(flips, report.class_labels)
+        listed = report.worst_flips if listed is None else listed
+        on_page = listed[:MOST_FLIPS]
+        if report.class_labels:
+            on_page = flips_for_people(on_page, report.class_labels)
         report = for_people(report)
         written: list[Path] = []
         with FilesTogether() as files:
@@ -85,7 +90,7 @@ class FlipFiles:
                 from mptctl.report.documents.flips_page import render_html
 
                 origin = None if sources is None else sources.finish()
-                page = render_html(report, _picture_reader(data_root, split), flips, origin)
+                page = render_html(report, _picture_reader(data_root, split), on_page, origin)
                 written.append(_write_text(files, self.page, page))
             if self.figures is not None:
                 from mptctl.report.figures.flips import save_figures
@@ -97,6 +102,8 @@ class FlipFiles:
                 from mptctl.report.documents.ci import render_junit
 
                 written.append(_write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit(report)}"))
+            if self.flips is not None:
+                written.append(_write_text(files, self.flips, flips_csv(listed)))
         return written
 
 

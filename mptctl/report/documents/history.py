@@ -21,16 +21,20 @@ COLUMNS = (
     Column("error", spare=2),
     Column("gate"),
 )
+TAG = Column("tag", words=True, spare=6)
 
 
 def print_history(releases: list[Release], console: Console) -> None:
     """Print what was released, oldest first; its line has as many blocks as fit and can be printed."""
     line = sparkline([release.nfr for release in releases][-max(10, console.width - 24) :], console.encoding)
     low, high = (choose(release.nfr for release in releases) for choose in (min, max))
+    tagged = any(release.tag for release in releases)
+    columns = (*COLUMNS[:2], *((TAG,) if tagged else ()), *COLUMNS[2:])
     rows: list[Row] = [
         [
             release.date.isoformat(),
             shown(release.new),
+            *([shown(release.tag or "")] if tagged else []),
             f"{release.counts.negative_flips:,} / {release.n_old:,}",
             percent(release.nfr),
             format_interval(release.nfr_ci95, 1),
@@ -40,7 +44,7 @@ def print_history(releases: list[Release], console: Console) -> None:
         ]
         for release in releases
     ]
-    print_parts([Note(f"NFR {line} {percent(low)} to {percent(high)}"), Table(COLUMNS, rows)], console)
+    print_parts([Note(f"NFR {line} {percent(low)} to {percent(high)}"), Table(columns, rows)], console)
 
 
 def sparkline(values: list[float], encoding: str) -> str:

@@ -200,14 +200,15 @@ def _weighted_sentences(report: FlipReport) -> list[str]:
 
 
 def check_sentences(checks: list[GateCheck]) -> list[str]:
-    """Every limit in a sentence; of very many those that did not pass first, and how many more there are."""
-    if len(checks) <= CHECKS:
-        return [f"{check.message}." for check in checks]
+    """Every limit in a sentence, those that did not pass first; of very many also how many more there are."""
     ordered = sorted(checks, key=lambda check: check.passed)
     more = ordered[CHECKS:]
+    sentences = [f"{check.message}." for check in ordered[:CHECKS]]
+    if not more:
+        return sentences
     failed = sum(not check.passed for check in more)
     return [
-        *(f"{check.message}." for check in ordered[:CHECKS]),
+        *sentences,
         f"{len(more):,} more limits, of which {failed:,} did not pass; all of them are in the JSON.",
     ]
 
