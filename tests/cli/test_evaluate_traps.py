@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import numpy as np
@@ -134,3 +135,24 @@ def test_a_release_has_a_tag(mptctl: CommandLine, tmp_path: Path, monkeypatch: p
     assert "2026-11" in mptctl("history", "h.jsonl").stdout
     alone = mptctl("evaluate", "old.npz", "new.npz", "--tag", "x")
     assert (alone.returncode, "--append-history" in alone.stderr) == (2, True)
+
+
+def test_what_keeps_models_from_being_compared_stands_in_markdown_and_junit(
+    mptctl: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("old.npz", id=[1, 2], label=["x", "y"], pred=["x", "y"])
+    np.savez("new.npz", id=[1, 1], label=["x", "y"], pred=["x", "y"])
+    words = ("evaluate", "old.npz", "new.npz", "--max-nfr", "2", "--markdown", "c.md", "--junit", "j.xml")
+    for _ in range(2):  # an earlier one is replaced
+        done = mptctl(*words)
+        assert done.returncode == 4
+        message = done.stderr.removeprefix("mptctl: ").strip()
+        [error] = ElementTree.parse("j.xml").getroot().iter("error")
+        assert error.get("message") == message
+        page = Path("c.md").read_text(encoding="utf-8")
+        assert "Not compared" in page
+        assert "new.npz" in page
+    np.savez("new.npz", id=[1, 2], label=["x", "y"], pred=["x", "x"])
+    assert mptctl(*words).returncode == 3
+    assert not list(ElementTree.parse("j.xml").getroot().iter("error"))

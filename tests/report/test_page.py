@@ -21,7 +21,7 @@ TEMPLATES = Path(page.__file__).parent / "templates"
 def test_every_page_takes_head_and_style_from_one_template() -> None:
     parts = ("base.html.j2", "figures.html.j2", "table.html.j2")
     pages = [path for path in TEMPLATES.iterdir() if path.name not in parts]
-    assert {path.name for path in pages} == {"page.html.j2", "document.html.j2"}
+    assert {path.name for path in pages} == {"page.html.j2", "document.html.j2", "split.html.j2"}
     for path in pages:
         text = path.read_text()
         assert text.startswith('{% extends "base.html.j2" %}'), path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -17,7 +17,7 @@ from mptctl.cli.outputs import Outputs, read_for_models
 from mptctl.cli.runners.comparison import Question, files_of, read_question
 from mptctl.cli.show import show_document
 from mptctl.cli.streams import outputs_are_one, write_commands
-from mptctl.errors import GateFailed, Stopped, UsageError, some
+from mptctl.errors import GateFailed, MptctlError, Stopped, StorageError, UsageError, some
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
 from mptctl.evaluation.flip_report import FlipReport, FlipReports
 from mptctl.evaluation.gate.gate_file import GateFile, read_gate_file
@@ -49,6 +49,8 @@ from mptctl.report.media.progress_bars import showing_progress
 from mptctl.report.media.provenance import Gathering
 from mptctl.report.trackers.tracker import require_trackers
 
+# Exit codes of data, models, numbers and storage that cannot be used.
+NOT_COMPARED = range(4, 8)
 FLIP_TABLE = OutputKind("table of flips", lambda path: has_header(path, FLIP_COLUMNS), (".csv",))
 
 
@@ -107,6 +109,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
     reports: dict[str, FlipReport] = {}
     try:
         with (
+            _told_in_files(request.files),
             interruptible(stop),
             showing_progress(Session(flags.run_root, flags.device, data_root=flags.data_root)) as session,
             workspace(memory, session.progress if watched else None),
@@ -300,6 +303,18 @@ def _conclude_updates(reports: Mapping[str, FlipReport], as_json: bool) -> None:
     with _said_once(on_screen=not as_json):
         if failed:
             raise GateFailed(some(failed, len(failed), "; "))
+
+
+@contextmanager
+def _told_in_files(files: FlipFiles) -> Iterator[None]:
+    """Write an error that keeps the models from being compared into Markdown and JUnit too."""
+    try:
+        yield
+    except MptctlError as error:
+        if error.exit_code in NOT_COMPARED:
+            with suppress(StorageError):  # the error itself is said in any case
+                files.write_error(str(error))
+        raise
 
 
 @contextmanager

@@ -59,27 +59,35 @@ def _escaped(text: str, more: str = "") -> str:
 
 def render_junit(report: FlipReport) -> str:
     """One test suite; a limit that did not pass is a failure, of type fail or undecided."""
-    checks = report.gate.checks
-    failures = sum(not check.passed for check in checks)
-    suite = ElementTree.Element(
-        "testsuite",
-        name="mptctl gate",
-        tests=str(len(checks)),
-        failures=str(failures),
-        errors="0",
-        skipped="0",
-        time="0",
-    )
-    for check in checks:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname="mptctl.gate", name=_text(check.name), time="0"
-        )
+    cases = []
+    for check in report.gate.checks:
+        case = _case(check.name)
         if check.passed:
             ElementTree.SubElement(case, "system-out").text = _text(check.message)
         else:
             ElementTree.SubElement(case, "failure", type=check.answer, message=_text(check.message))
-    root = ElementTree.Element("testsuites", tests=str(len(checks)), failures=str(failures))
-    root.append(suite)
+        cases.append(case)
+    return _suite(cases, failures=sum(not check.passed for check in report.gate.checks), errors=0)
+
+
+def render_junit_error(message: str) -> str:
+    """One test suite whose one test is an error: the models could not be compared."""
+    case = _case("evaluate")
+    ElementTree.SubElement(case, "error", type="error", message=_text(message))
+    return _suite([case], failures=0, errors=1)
+
+
+def _case(name: str) -> ElementTree.Element:
+    return ElementTree.Element("testcase", classname="mptctl.gate", name=_text(name), time="0")
+
+
+def _suite(cases: list[ElementTree.Element], *, failures: int, errors: int) -> str:
+    counts = {"tests": str(len(cases)), "failures": str(failures)}
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(
+        root, "testsuite", {"name": TITLE, **counts, "errors": str(errors), "skipped": "0", "time": "0"}
+    )
+    suite.extend(cases)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 

@@ -48,6 +48,22 @@ class FlipFiles:
     flips: Path | None = None
     history: Path | None = None
 
+    def write_error(self, message: str) -> None:
+        """Write what kept the models from being compared into Markdown and JUnit, for who looks there alone.
+
+        Raises:
+            StorageError: a file cannot be written; then none is.
+        """
+        with FilesTogether() as files:
+            if self.markdown is not None:
+                from mptctl.report.documents.flips_markdown import render_markdown_error
+
+                _write_text(files, self.markdown, f"{MARKDOWN_MARK}\n{render_markdown_error(message)}")
+            if self.junit is not None:
+                from mptctl.report.documents.ci import render_junit_error
+
+                _write_text(files, self.junit, f"{JUNIT_MARK}\n{render_junit_error(message)}")
+
     def write(
         self,
         report: FlipReport,

@@ -23,6 +23,11 @@ MOST_BYTES = 60_000
 MARKS = {"passed": "✅", "failed": "❌", "undecided": "⚠️", "ungated": "ℹ️"}
 
 
+def render_markdown_error(message: str) -> str:
+    """The page where the models could not be compared."""
+    return f"### {MARKS['failed']} Not compared\n\n{escape(message, shorten=False)}\n"
+
+
 def render_markdown(report: FlipReport) -> str:
     """Verdict, rates, errors, and folded lists; what is too long for a comment is left out, and said."""
     sentences = [*verdict(report).sentences, *(f"Note: {warning}." for warning in report.warnings)]
