@@ -118,7 +118,7 @@ class Copy(ABC):
 
     @abstractmethod
     def next_place(self) -> list[str]:
-        """Arguments with which `mptctl split` takes the copy."""
+        """Arguments with which `mptctl split` takes the copy; none where it does not."""
 
     @abstractmethod
     def _name(self, row: int) -> str:

@@ -92,12 +92,8 @@ class FolderCopy(Copy):
         """As `Copy.give_up`: whatever is there is whole."""
 
     def next_place(self) -> list[str]:
-        """As `Copy.next_place`: the table where there is one."""
-        if (self.out / TABLE_NAME).exists():
-            return [str(self.out / TABLE_NAME)]
-        if any(self.source.parts):
-            return ["imagefolder", "--data-root", str(self.out)]
-        return [str(self.out), "--test-fraction", "0.2"]
+        """As `Copy.next_place`: the folder, where it has parts."""
+        return ["imagefolder", "--data-root", str(self.out)] if any(self.source.parts) else []
 
     def _name(self, row: int) -> str:
         name = self.source.class_names[self.source.labels[row]]
