@@ -13,7 +13,7 @@ from mptctl.data.classes import label_map
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.split import load_split
 from mptctl.data.split_file import SPLIT_NAME
-from mptctl.errors import DataError
+from mptctl.errors import DataError, NonFiniteError
 from mptctl.evaluation.rates import Rate
 from mptctl.evaluation.statistics import rate
 from mptctl.inference.picture_check import BATCH, Samples, find_better_way
@@ -84,6 +84,8 @@ def look_at_imported(
     plan = LoadPlan(split, data, "val", BATCH, seed=0, train=False, device=device, num_classes=num_classes)
     try:
         found = compute_outputs({"model": checkpoint}, split, session, part="val", num_classes=num_classes)
+        if np.isnan(found["model"]).any():
+            raise NonFiniteError(f"{checkpoint.path}: not written: its logits are NaN; name sound weights")
         samples = Samples(plan, rows[known], columns[known])
         better = find_better_way(load_onto(checkpoint, device).eval(), samples, progress)
     except DataError as problem:

@@ -43,6 +43,21 @@ def test_a_model_becomes_a_run_folder_and_is_looked_at(
     assert "--resume" not in again.stderr  # it has no such flag
 
 
+def test_a_model_that_cannot_be_measured_leaves_no_run(
+    mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
+) -> None:
+    weights, classes = foreign
+    state = torch.load(weights, weights_only=True)
+    state["fc.bias"][1] = float("nan")
+    torch.save(state, weights)
+    make_split("digits", run_root=tmp_path / "runs")
+    flags = flags_of(classes, tmp_path)
+    out = mptctl("import", weights, *flags, "--set", "data.image_size=32", "--set", "runtime.device=cpu")
+    assert (out.returncode, out.stdout) == (6, ""), out.stderr
+    assert "its logits are NaN" in out.stderr
+    assert not (tmp_path / "runs" / "mine").exists()
+
+
 def test_a_module_of_lightning_is_taken_with_its_prefix(
     mptctl: CommandLine, foreign: tuple[Path, Path], tmp_path: Path
 ) -> None:
