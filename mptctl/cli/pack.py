@@ -11,7 +11,7 @@ import typer
 from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.messages import next_command
-from mptctl.errors import Stopped, StorageError, visible
+from mptctl.errors import Stopped, StorageError, UsageError, visible
 from mptctl.names import PackForm
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def pack(
     request = PackRequest(
         source=source if is_remote(source) else str(Path(source).expanduser().resolve()),
         kind=kind,
-        columns=dict(each.split("=", 1) for each in column or ()),
+        columns=_named_columns(column or []),
         to=to,
         short_side=short_side,
         quality=QUALITY,
@@ -105,6 +105,19 @@ def pack(
         return
     for line in _describe(report):
         typer.echo(visible(line))
+
+
+def _named_columns(words: list[str]) -> dict[str, str]:
+    """``ROLE=NAME``, as often as it is given, by role."""
+    from mptctl.data.packing.columns import ROLES
+
+    named = {}
+    for word in words:
+        role, _, name = word.partition("=")
+        if role not in ROLES or not name:
+            raise UsageError(f"--column {word}: write ROLE=NAME, of the roles {', '.join(ROLES)}")
+        named[role] = name
+    return named
 
 
 def _describe(report: PackReport) -> list[str]:

@@ -50,6 +50,10 @@ def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path
         (("{folder}", "{tmp}/small", "--to", "zip"), 2, "--to"),
         (("{tmp}", "{tmp}/small", "--short-side", "9"), 2, "lies in the other"),
         (("{tmp}/nowhere", "{tmp}/small", "--short-side", "9"), 4, "nowhere"),
+        (("{folder}", "{tmp}/small", "--source", "parket"), 2, "did you mean parquet"),
+        (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "is no arrow"),
+        (("{folder}", "{tmp}/small", "--column", "label"), 2, "write ROLE=NAME"),
+        (("{folder}", "{tmp}/small", "--column", "rank=x"), 2, "write ROLE=NAME"),
         (("{folder}/train", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),
     ],
 )

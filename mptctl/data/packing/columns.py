@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from mptctl.errors import DataError, UsageError, did_you_mean, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Parts that a column of a table can have: `--column label=fine_label`.
+# What a column of a table can be: `--column label=fine_label`.
 Role = Literal["image", "label", "split", "id"]
+ROLES: tuple[str, ...] = get_args(Role)
 # What Hugging Face calls the kinds of column that are looked for by kind.
 _FEATURES: dict[str, str] = {"image": "Image", "label": "ClassLabel"}
 # Arrow's types of encoded pictures; null where every row names a file.

@@ -45,8 +45,6 @@ class FolderSource(PackSource):
 
 def list_folder(root: Path) -> FolderSource:
     """List the pictures of an image folder; errors as `list_pictures`."""
-    if not root.is_dir():
-        raise DataError(f"{root}: not a folder; name the one with train/ and val/")
     listed = list_pictures(root, needs_test=False)
     return FolderSource(
         class_names=listed.class_names,

@@ -189,7 +189,7 @@ class _Packing:
 def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSource, PackRequest]:
     """List the source, and say what it is; files of tables in a store are fetched first."""
     if not is_remote(request.source):
-        kind = request.kind or recognise(request.source)
+        kind = recognise(request.source, request.kind)
         source = PLACES[kind].open(request.source, request.columns)
         return source, request.model_copy(update={"kind": kind, "digest": source.digest})
     store = Store(request.source)

@@ -12,7 +12,7 @@ from mptctl.data.packing.arrow_folder import is_arrow_folder, list_arrow
 from mptctl.data.packing.folder_source import list_folder
 from mptctl.data.packing.parquet_files import list_parquet
 from mptctl.data.packing.source import PackSource
-from mptctl.errors import DataError
+from mptctl.errors import DataError, UsageError, did_you_mean
 
 # Ends of the names of files that a table is made of.
 TABLE_FILES = (".parquet", ".arrow", "state.json", "dataset_info.json", "dataset_dict.json")
@@ -48,13 +48,27 @@ PLACES = {
 }
 
 
-def recognise(place: str) -> str:
+def recognise(place: str, kind: str = "") -> str:
     """The name of the source that a place is.
 
+    Args:
+        place: a folder, a file or a pattern.
+        kind: what it is said to be; "" where that is to be found out.
+
     Raises:
+        UsageError: it is said to be none of the sources.
         DataError: it is none.
     """
+    if kind and kind not in PLACES:
+        raise UsageError(f"--source {kind}: unknown; use {', '.join(PLACES)}{did_you_mean(kind, PLACES)}")
+    if kind and not PLACES[kind].is_one(place):
+        raise DataError(f"{place}: is no {kind}; name another place, or leave out --source")
+    if kind:
+        return kind
     for name, row in PLACES.items():
         if row.is_one(place):
             return name
-    raise DataError(f"{place}: not a folder; name the one with train/ and val/")
+    raise DataError(
+        f"{place}: nothing that is read lies there; name a folder with train/ and val/, Parquet files, or a "
+        "folder that datasets saved"
+    )

@@ -17,7 +17,7 @@ from mptctl.data.packing.source import CHUNK, PART_WORDS, Original, PackSource, 
 from mptctl.data.picture_kinds import is_read
 from mptctl.errors import DataError, one_line, some
 from mptctl.files import replacing
-from mptctl.machine.facts import require_extra
+from mptctl.machine.facts import has_package, require_extra
 from mptctl.names import Progress
 
 _PROTOCOLS = {"s3": "s3fs", "gs": "gcsfs", "https": "aiohttp", "http": "aiohttp"}
@@ -62,6 +62,8 @@ class Store:
         self.place = place
         protocol = place.partition("://")[0]
         module = _PROTOCOLS[protocol]
+        if protocol == "gs" and not has_package(module):
+            raise UsageError(f"{place}: needs gcsfs, which is not installed; pip install gcsfs")
         require_extra(module, "remote", place)
         import fsspec
 
