@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from mptctl.data.packing.source import CHUNK, PART_WORDS, Original, PackSource, Reading, Stamp
 from mptctl.data.picture_kinds import is_read
-from mptctl.errors import DataError, one_line, some
+from mptctl.errors import DataError, UsageError, one_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package, require_extra
 from mptctl.names import Progress
