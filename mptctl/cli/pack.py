@@ -24,7 +24,7 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), or a folder that "
+            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, or a folder that "
             "datasets saved; also at s3://, gs://, https://.",
         ),
     ],
@@ -52,7 +52,7 @@ def pack(
         typer.Option(
             "--column",
             metavar="ROLE=NAME",
-            help="Column that is the image, label, split or id; repeatable.",
+            help="Column that is the image, label, split or id, of shards the key of the label in .json; repeatable.",
         ),
     ] = None,
     as_json: opt.Json = False,
@@ -68,6 +68,8 @@ def pack(
         mptctl pack ~/imagenet ~/imagenet-256 --short-side 256
 
         mptctl pack 'food101/*.parquet' ~/food101
+
+        mptctl pack 'shards/{000..127}.tar' ~/pictures
 
         mptctl pack s3://bucket/train ~/train --to shards
     """

@@ -121,6 +121,22 @@ def test_webdataset_reads_the_shards(pictures: Path, tmp_path: Path) -> None:
     assert seen == len(whole(pictures))
 
 
+def test_shards_of_webdatasets_writer_become_the_folder(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    for part in ("train", "test"):
+        paths, labels = columns_of(pictures, part)
+        pattern = str(tmp_path / "shards" / f"{part}-%04d.tar")
+        with webdataset.ShardWriter(pattern, maxcount=5, verbose=0) as writer:
+            for path, label in zip(paths, labels, strict=True):
+                key = path.relative_to(pictures).with_suffix("").as_posix()
+                writer.write({"__key__": key, "jpg": path.read_bytes(), "json": {"label": label}})
+    pack(tmp_path / "shards", tmp_path / "out")
+    copied = {name: content for name, content in whole(tmp_path / "out").items() if name.count("/") == 2}
+    assert len(copied) == 56
+    for name, content in whole(pictures).items():
+        assert copied[str(Path(name).with_suffix(".jpg"))] == content
+
+
 def test_dali_reads_the_shards_by_their_index(pictures: Path, tmp_path: Path) -> None:
     dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed")
     pack(pictures, tmp_path / "out", "shards")

@@ -195,7 +195,7 @@ def _open(request: PackRequest, out: Path, progress: Progress) -> tuple[PackSour
     store = Store(request.source)
     objects = store.list_objects()
     tables = [each for each in objects if each.path.endswith(TABLE_FILES)]
-    if not tables:
+    if all(each.path.endswith("classes.txt") for each in tables):
         return list_remote(store, objects), request.model_copy(update={"kind": "imagefolder"})
     request = request.model_copy(update={"kind": "", "digest": objects_digest(tables)})
     with locked_folder(out):

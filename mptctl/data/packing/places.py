@@ -11,11 +11,21 @@ from typing import NamedTuple
 from mptctl.data.packing.arrow_folder import is_arrow_folder, list_arrow
 from mptctl.data.packing.folder_source import list_folder
 from mptctl.data.packing.parquet_files import list_parquet
+from mptctl.data.packing.remote import expand_braces
 from mptctl.data.packing.source import PackSource
+from mptctl.data.packing.tar_source import list_tars
 from mptctl.errors import DataError, UsageError, did_you_mean
 
-# Ends of the names of files that a table is made of.
-TABLE_FILES = (".parquet", ".arrow", "state.json", "dataset_info.json", "dataset_dict.json")
+# Ends of the names of files that hold many pictures, or belong to such.
+TABLE_FILES = (
+    ".tar",
+    "classes.txt",
+    ".parquet",
+    ".arrow",
+    "state.json",
+    "dataset_info.json",
+    "dataset_dict.json",
+)
 
 
 class Place(NamedTuple):
@@ -30,10 +40,11 @@ class Place(NamedTuple):
     open: Callable[[str, Mapping[str, str]], PackSource]
 
 
-def parquet_paths(place: str) -> list[Path]:
-    """Parquet files that a pattern names, or those in a folder, at any depth."""
-    pattern = f"{glob.escape(place)}/**/*.parquet" if os.path.isdir(place) else place
-    return [Path(path) for path in sorted(glob.glob(pattern, recursive=True)) if path.endswith(".parquet")]
+def files_of(place: str, suffix: str) -> list[Path]:
+    """Files of a suffix that a pattern with braces or ``*`` names, or those in a folder, at any depth."""
+    patterns = [f"{glob.escape(place)}/**/*{suffix}"] if os.path.isdir(place) else expand_braces(place)
+    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern, recursive=True))]
+    return [Path(path) for path in paths if path.endswith(suffix)]
 
 
 PLACES = {
@@ -41,8 +52,12 @@ PLACES = {
         lambda place: is_arrow_folder(Path(place)), lambda place, named: list_arrow(Path(place), named)
     ),
     "parquet": Place(
-        lambda place: bool(parquet_paths(place)),
-        lambda place, named: list_parquet(parquet_paths(place), named),
+        lambda place: bool(files_of(place, ".parquet")),
+        lambda place, named: list_parquet(files_of(place, ".parquet"), named),
+    ),
+    "webdataset": Place(
+        lambda place: bool(files_of(place, ".tar")),
+        lambda place, named: list_tars(files_of(place, ".tar"), named),
     ),
     "imagefolder": Place(os.path.isdir, lambda place, named: list_folder(Path(place))),
 }

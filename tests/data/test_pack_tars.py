@@ -1,0 +1,74 @@
+"""Tar shards as a source of `pack`: what it wrote itself, what others lay out, and damaged ones."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.image_folder import BadPictures
+from mptctl.data.packing import shard_writer
+from mptctl.errors import DataError
+from tests.data.test_pack import pack_folder, whole
+from tests.data.test_pack_tables import pack
+
+
+def write_tar(path: Path, members: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def test_shards_become_the_folder_that_they_were_made_of(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_writer, "SHARD_BYTES", 40_000)
+    pack_folder(folder, tmp_path / "shards", to="shards")
+    for place in (tmp_path / "shards", f"{tmp_path}/shards/{{train,val}}-*.tar"):
+        out = tmp_path / f"out{len(str(place))}"
+        assert pack(place, out).pictures == 56
+        assert {name: content for name, content in whole(out).items() if name.endswith(".jpg")} == whole(
+            folder
+        )
+        assert pack(place, out).found == 56
+
+
+def test_img2datasets_layout_has_labels_in_its_json_and_captions_in_its_txt(
+    folder: Path, tmp_path: Path
+) -> None:
+    paths = sorted(folder.glob("train/*/*.jpg"))
+    members = {}
+    for i, path in enumerate(paths):
+        members[f"{i:09d}.jpg"] = path.read_bytes()
+        members[f"{i:09d}.txt"] = f"caption {i}".encode()
+        members[f"{i:09d}.json"] = json.dumps({"kind": path.parent.name, "key": f"{i:09d}"}).encode()
+    write_tar(tmp_path / "00000.tar", members)
+    with pytest.raises(BadPictures, match="--column label=KEY"):
+        pack(tmp_path / "00000.tar", tmp_path / "out")
+    pack(tmp_path / "00000.tar", tmp_path / "out", columns={"label": "kind"})
+    for i, path in enumerate(paths):
+        assert (tmp_path / "out" / path.parent.name / f"{i:09d}.jpg").read_bytes() == path.read_bytes()
+
+
+def test_what_is_wrong_with_shards_is_named(folder: Path, tmp_path: Path) -> None:
+    paths = sorted(folder.glob("train/*/*.jpg"))[:6]
+    members = {}
+    for i, path in enumerate(paths):
+        members |= {f"{i}.jpg": path.read_bytes(), f"{i}.cls": str(i % 2).encode()}
+    del members["3.cls"]
+    write_tar(tmp_path / "a.tar", members)
+    with pytest.raises(BadPictures, match=r"a\.tar: offset \d+: 3\.jpg: label '' is none"):
+        pack(tmp_path / "a.tar", tmp_path / "out")
+    content = (tmp_path / "a.tar").read_bytes()
+    (tmp_path / "a.tar").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=r"a\.tar: .*(cut off|damaged)"):
+        pack(tmp_path / "a.tar", tmp_path / "out")
+    (tmp_path / "a.tar").write_bytes(b"no tar" * 200)
+    with pytest.raises(DataError, match=r"a\.tar: damaged"):
+        pack(tmp_path / "a.tar", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
