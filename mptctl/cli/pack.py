@@ -24,8 +24,8 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, or a folder that "
-            "datasets saved; also at s3://, gs://, https://.",
+            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, or a folder "
+            "that datasets saved; also at s3://, gs://, https://.",
         ),
     ],
     out: Annotated[
@@ -52,7 +52,7 @@ def pack(
         typer.Option(
             "--column",
             metavar="ROLE=NAME",
-            help="Column that is the image, label, split or id, of shards the key of the label in .json; repeatable.",
+            help="Column that is the image, label, split or id; of shards the label's key in .json. Repeatable.",
         ),
     ] = None,
     as_json: opt.Json = False,

@@ -56,8 +56,8 @@ class TarSource(PackSource):
 def list_tars(paths: Sequence[Path], named: Mapping[str, str]) -> TarSource:
     """List the pictures of shards with their labels; no picture is read.
 
-    The label is in ``.cls``, else in ``.json`` under ``label`` or the key that is named. A number stands for a
-    line of ``classes.txt`` beside the shards, where that is.
+    The label is in ``.cls``, else in ``.json`` under ``label`` or the key that is named. A number stands for
+    a line of ``classes.txt`` beside the shards, where that is.
 
     Args:
         paths: of the shards.
