@@ -52,7 +52,7 @@ def pack(
         typer.Option(
             "--column",
             metavar="ROLE=NAME",
-            help="Column that is the image, label, split or id; of shards the label's key in .json. Repeatable.",
+            help="Column that is image, label, split or id; of shards the label's key in .json. Repeatable.",
         ),
     ] = None,
     as_json: opt.Json = False,
