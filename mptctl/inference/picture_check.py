@@ -32,7 +32,7 @@ NORMALISATIONS = (
 # Sides of the centre crop over those of the resized picture: the whole, and torchvision's.
 CROPS = (1.0, 0.875)
 # Chosen: a wrong normalisation shows on a few pictures; a wrong interpolation may want many.
-MOST_PICTURES, BATCH, SECONDS = 1000, 50, 60.0
+MOST_PICTURES, BATCH, SECONDS = 5000, 50, 60.0
 # Level of the intervals of a round, over all ways that are tried in it.
 LEVEL = 0.95
 # Several things can be wrong at once; most are found one after the other.
