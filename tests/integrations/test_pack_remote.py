@@ -194,3 +194,12 @@ def test_a_web_server_gives_what_braces_name(pictures: Path, tmp_path: Path) -> 
     assert pictures_in(tmp_path / "out") == whole(pictures)
     assert gone.returncode == 4
     assert "more-0.parquet" in gone.stderr
+
+
+def test_a_table_of_addresses_is_fetched(server: str, bucket: str, pictures: Path, tmp_path: Path) -> None:
+    names = sorted(whole(pictures))
+    rows = [f"s3://{bucket}/data/{name},{name.split('/')[1]},{name.split('/')[0]}" for name in names]
+    (tmp_path / "a.csv").write_text("\n".join(["path,label,split", *rows]))
+    done = pack(server, tmp_path / "a.csv", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert sorted(pictures_in(tmp_path / "out").values()) == sorted(whole(pictures).values())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # What a column of a table can be: `--column label=fine_label`.
 Role = Literal["image", "label", "split", "id"]
-ROLES: tuple[str, ...] = get_args(Role)
+ROLES: tuple[str, ...] = (*get_args(Role), "path")
 # What Hugging Face calls the kinds of column that are looked for by kind.
 _FEATURES: dict[str, str] = {"image": "Image", "label": "ClassLabel"}
 # Arrow's types of encoded pictures; null where every row names a file.

@@ -13,6 +13,7 @@ from mptctl.data.packing.folder_source import list_folder
 from mptctl.data.packing.parquet_files import list_parquet
 from mptctl.data.packing.remote import expand_braces
 from mptctl.data.packing.source import PackSource
+from mptctl.data.packing.table_source import list_table
 from mptctl.data.packing.tar_source import list_tars
 from mptctl.errors import DataError, UsageError, did_you_mean
 
@@ -58,6 +59,10 @@ PLACES = {
     "webdataset": Place(
         lambda place: bool(files_of(place, ".tar")),
         lambda place, named: list_tars(files_of(place, ".tar"), named),
+    ),
+    "table": Place(
+        lambda place: place.endswith(".csv") and os.path.isfile(place),
+        lambda place, named: list_table(Path(place), named),
     ),
     "imagefolder": Place(os.path.isdir, lambda place, named: list_folder(Path(place))),
 }

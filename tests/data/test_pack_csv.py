@@ -1,0 +1,61 @@
+"""A table of paths as a source of `pack`: labels, parts, ids and further columns, and rows that are bad."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from mptctl.data.image_folder import BadPictures
+from mptctl.errors import DataError
+from tests.data.test_pack import whole
+from tests.data.test_pack_tables import pack
+
+
+def write_table(table_path: Path, folder: Path, **changes: str) -> None:
+    """A row for each picture of a folder; ``changes`` are cells of the first one."""
+    with table_path.open("w", newline="") as file:
+        table = csv.DictWriter(file, ["path", "kind", "split", "camera"])
+        table.writeheader()
+        for i, picture in enumerate(sorted(folder.rglob("*.jpg"))):
+            part, kind, _ = picture.relative_to(folder).parts
+            row = {"path": str(picture), "kind": kind, "split": part, "camera": f"c{i % 3}"}
+            table.writerow(row | (changes if i == 0 else {}))
+
+
+def test_a_table_becomes_the_folder_that_it_names(folder: Path, tmp_path: Path) -> None:
+    write_table(tmp_path / "a.csv", folder)
+    report = pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})
+    assert (report.pictures, report.classes) == (56, 4)
+    with open(tmp_path / "out" / "pictures.csv") as file:
+        rows = {row["id"]: row for row in csv.DictReader(file)}
+    for name, content in whole(folder).items():
+        row = rows[str(folder / name)]
+        assert (tmp_path / "out" / row["path"]).read_bytes() == content
+        assert [row["split"], row["label"]] == name.split("/")[:2]
+        assert row["camera"] in ("c0", "c1", "c2")
+    assert pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"}).found == 56
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": ""}, "row 1: .*label is empty"),
+        ({"path": ""}, "row 1: .*path is empty"),
+        ({"split": "rest"}, "row 1: .*not train, val or test"),
+        ({"kind": "Class0"}, "by case or blanks alone"),
+    ],
+)
+def test_bad_rows_are_named_and_nothing_is_written(
+    folder: Path, tmp_path: Path, changes: dict[str, str], said: str
+) -> None:
+    write_table(tmp_path / "a.csv", folder, **changes)
+    with pytest.raises(BadPictures, match=said):
+        pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})
+    with pytest.raises(DataError, match="no column label"):
+        pack(tmp_path / "a.csv", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    write_table(tmp_path / "a.csv", folder, path="nowhere.jpg")
+    with pytest.raises(BadPictures, match=r"row 1: nowhere\.jpg: cannot be read"):
+        pack(tmp_path / "a.csv", tmp_path / "out", columns={"label": "kind"})
