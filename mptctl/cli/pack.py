@@ -24,8 +24,8 @@ def pack(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, a .csv of paths, or a folder "
-            "that datasets saved; also at s3://, gs://, https://.",
+            help="Folders of classes, Parquet files with pictures ('DIR/*.parquet'), tar shards, a .csv of "
+            "paths, or a folder that datasets saved; also at s3://, gs://, https://.",
         ),
     ],
     out: Annotated[
@@ -52,7 +52,7 @@ def pack(
         typer.Option(
             "--column",
             metavar="ROLE=NAME",
-            help="Column that is image, path, label, split or id; of shards the label's key in .json. Repeatable.",
+            help="Column that is image, path, label, split or id; of shards the label's key. Repeatable.",
         ),
     ] = None,
     as_json: opt.Json = False,
