@@ -8,7 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, get_args
 
-Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
+Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder", "table", "webdataset"]
+# Kinds of places that pictures lie in; those of the last two are packed first.
+PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
 Part = Literal["train", "val", "test"]
 LoaderName = Literal["auto", "resident", "dali", "threaded"]
 Distance = Literal["kl", "lm"]

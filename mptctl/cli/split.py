@@ -12,18 +12,18 @@ from mptctl.cli import options as opt
 from mptctl.cli.json_models import prints
 from mptctl.cli.show import show
 from mptctl.errors import UsageError, visible
-from mptctl.names import OnBad, OnDuplicates, Order, Source, Verify
+from mptctl.names import OnBad, OnDuplicates, Order, PlaceKind, Verify
 
 
 @prints({"--json": "mptctl.data.split_summary:SplitSummary"})
 def split(
     source: Annotated[
-        Source,
+        str,
         typer.Argument(
             metavar="SOURCE",
-            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or "
-            "imagefolder (train/ and val/ with one folder per class; with test/ too, val/ is the validation "
-            "part).",
+            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a place: a "
+            "folder of class folders, in train/ and val/ or without parts (with test/ too, val/ is the "
+            "validation part); a table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar').",
         ),
     ],
     data_root: opt.DataRoot = None,
@@ -55,6 +55,34 @@ def split(
             help="Seed of random order, validation part and drawing.",
         ),
     ] = 0,
+    kind: Annotated[
+        PlaceKind | None,
+        typer.Option("--source", help="Kind of the place, where it is not recognised.", show_default=False),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="ROLE=NAME",
+            help="Column of a table that is its path, label, split, id or group. Repeatable.",
+        ),
+    ] = None,
+    label_key: Annotated[
+        str | None,
+        typer.Option(
+            "--label-key",
+            metavar="KEY",
+            help="Key of the label in the .json of shards, or .txt. (default: .cls, or label)",
+        ),
+    ] = None,
+    test_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--test-fraction",
+            metavar="PART",
+            help="Part of each class to hold out as the test part, of a place that has none.",
+        ),
+    ] = None,
     val_fraction: Annotated[
         float | None,
         typer.Option(
@@ -127,14 +155,20 @@ def split(
 
         mptctl split cifar100 --data-root ~/data
 
-        mptctl split imagefolder --data-root ~/imagenet --on-bad quarantine
+        mptctl split ~/imagenet --on-bad quarantine
+
+        mptctl split photos.csv --column label=class_name --test-fraction 0.2
+
+        mptctl split 'shards/{000..127}.tar'
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.data.class_labels import label_classes, read_class_labels
     from mptctl.data.image_folder import BadPictures
+    from mptctl.data.places import find_place
     from mptctl.data.split import load_split, make_split
     from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import identical_pictures, summarise
+    from mptctl.data.table import ROLES
     from mptctl.files import read_names
     from mptctl.files.output_kinds import HTML
     from mptctl.models.lock import held_below
@@ -150,15 +184,24 @@ def split(
     outputs.check(
         [each for each in (old_classes, class_labels, metadata) if each is not None], prints=as_json
     )
+    if wrong := [each for each in column or () if each.partition("=")[0] not in ROLES or "=" not in each]:
+        raise UsageError(f"--column {wrong[0]}: must be ROLE=NAME, ROLE one of {', '.join(ROLES)}")
+    found = find_place(source, data_root, kind)
+    if found.said and not as_json:
+        typer.echo(f"{source}: {found.said}", err=True)
     kept = (run_root / SPLIT_NAME).exists() and not overwrite
     was = load_split(run_root).file.request.data_root if kept and data_root is not None else None
     old_names = None if old_classes is None else read_names(old_classes, "--old-classes")
     try:
         with progress_bars() as progress:
             made = make_split(
-                source,
+                found.source,
                 run_root=run_root,
-                data_root=data_root,
+                data_root=found.root,
+                place=found.place,
+                columns=dict(each.split("=", 1) for each in column or ()),
+                label_key=label_key,
+                test_fraction=test_fraction,
                 old_fraction=old_fraction,
                 old_names=old_names,
                 order=order,
@@ -189,7 +232,7 @@ def split(
         typer.echo(f"kept out: {visible(problem)}", err=True)
     for line in identical_pictures(summary.duplicates):
         typer.echo(visible(line), err=True)
-    if source == "imagefolder" and made.manifest.root is not None:
+    if found.source == "imagefolder" and made.manifest.root is not None:
         from mptctl.data.image_folder import parts_of
         from mptctl.data.picture_kinds import passed_over_in_classes
 

@@ -219,6 +219,7 @@ def _piece(manifest: Manifest, row: int) -> bytes:
     except OSError as error:
         raise DataError(f"{manifest.where(row)}: gone since it was checked ({error.strerror})") from error
     try:
-        return os.pread(file, _PIECE, max(0, (size - _PIECE) // 2))
+        begin = int(manifest.starts[row]) if manifest.shards else 0
+        return os.pread(file, min(size, _PIECE), begin + max(0, (size - _PIECE) // 2))
     finally:
         os.close(file)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mptctl.data.image_folder import parts_of
-from mptctl.data.manifest import BAD, PART_CODES, TRAIN, VAL, Manifest
-from mptctl.data.plan import VALIDATION_FIELD, random_keys
+from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
+from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest
 from mptctl.errors import DataError, UsageError, some
 from mptctl.names import OnBad, Source
@@ -23,17 +24,22 @@ VAL_FRACTION, CHARACTERS_VAL_FRACTION = 0.1, 0.2
 _PASSES = 4
 
 
-def part_held_out(source: Source, root: Path | None, asked: float | None) -> float:
+def part_held_out(source: Source, root: Path | None, asked: float | None, *, has_own: bool = False) -> float:
     """The part of each class's training pictures that is held out, as asked or by default.
+
+    Args:
+        source: of the pictures.
+        root: the folder of one in folders.
+        asked: by a person; None: nobody.
+        has_own: a table or shards have a validation part.
 
     Raises:
         UsageError: out of range, or the source has a validation part of its own.
     """
-    has_own = source == "imagefolder" and root is not None and VAL in parts_of(root).values()
+    has_own |= source == "imagefolder" and root is not None and VAL in parts_of(root).values()
     if has_own and asked:
         raise UsageError(
-            f"--val-fraction {asked:g}: {root} has val/ and test/, so val/ is the validation part; "
-            "leave it out"
+            f"--val-fraction {asked:g}: {root} has a validation part and a test part; leave it out"
         )
     if asked is None:
         by_default = CHARACTERS_VAL_FRACTION if source == "characters" else VAL_FRACTION
@@ -43,30 +49,61 @@ def part_held_out(source: Source, root: Path | None, asked: float | None) -> flo
     return asked
 
 
-def hold_out(manifest: Manifest, val_fraction: float, seed: int) -> NDArray[np.uint8]:
-    """Move a part of each class's training rows to the validation part.
+def hold_out(
+    manifest: Manifest, fraction: float, seed: int, part: int = VAL, field: int = VALIDATION_FIELD
+) -> NDArray[np.uint8]:
+    """Move a part of each class's training rows to the validation part, or to the test part.
 
     The choice depends on the seed and each row's index alone, so that a bad file that is kept out changes at
     most one other row.
 
     Args:
         manifest: with parts TRAIN, TEST and BAD, and perhaps VAL, which stays.
-        val_fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
-        seed: of the draw.
+        fraction: part of each class's training rows, from 0 to below 1; rounded to the nearest row.
+        seed, field: of the draw.
+        part: to which they go.
 
     Returns:
         (M,) part of each row.
     """
     parts = manifest.parts.copy()
     rows = np.flatnonzero(parts == TRAIN)
-    keys = random_keys(seed, 0, rows, VALIDATION_FIELD)
+    keys = random_keys(seed, 0, rows, field)
     ordered = rows[np.lexsort((keys, manifest.labels[rows]))]
     labels = manifest.labels[ordered]
     starts = np.searchsorted(labels, labels)
     sizes = np.bincount(labels, minlength=len(manifest.class_names))[labels]
-    held = np.floor(sizes * val_fraction + 0.5)
-    parts[ordered[np.arange(len(ordered)) - starts < held]] = VAL
+    held = np.floor(sizes * fraction + 0.5)
+    parts[ordered[np.arange(len(ordered)) - starts < held]] = part
     return parts
+
+
+def with_test_part(
+    manifest: Manifest, fraction: float | None, seed: int, groups: NDArray[np.str_] | None
+) -> Manifest:
+    """Hold a test part out of a source that has none, by whole groups where there are some.
+
+    Raises:
+        UsageError: a fraction out of range, or the source has a test part. DataError: it has none, and none is
+            to be held out.
+    """
+    has_test = bool((manifest.parts == TEST).any())
+    if fraction is None:
+        if not has_test and not manifest.is_array:
+            raise DataError(
+                f"{manifest.root}: has no test part; hold one out with --test-fraction 0.2, or name one"
+            )
+        return manifest
+    if has_test:
+        raise UsageError(f"--test-fraction {fraction:g}: {manifest.root} has a test part; leave it out")
+    if not 0.0 < fraction < 1.0:
+        raise UsageError(f"--test-fraction {fraction}: must be above 0 and below 1")
+    if groups is None:
+        return replace(manifest, parts=hold_out(manifest, fraction, seed, TEST, TEST_FIELD))
+    parts = manifest.parts.copy()
+    rows = np.flatnonzero(parts == TRAIN)
+    parts[rows[hold_out_groups(manifest.labels[rows], groups[rows], fraction, seed, TEST_FIELD)]] = TEST
+    return replace(manifest, parts=parts)
 
 
 def refuse_empty_classes(manifest: Manifest) -> None:

@@ -15,6 +15,8 @@ from mptctl.data.verify import check_files
 from mptctl.errors import DataError, some
 from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
+# Names under which other programs keep their validation part.
+VALIDATION = ("val", "validation", "valid", "dev", "eval")
 # The layout that messages say they expected.
 EXPECTED = "train/ and val/, or train/ and test/, or all three, with one folder of pictures per class"
 
@@ -104,12 +106,15 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
     Raises:
         DataError: another layout than expected.
     """
-    names = class_folders(root / "train")
+    folders = parts_of(root)
+    first = next(iter(folders))
+    names = class_folders(root / first)
     if not names:
         raise DataError(f"{root}: holds no class folder below train/; expected {EXPECTED}")
-    folders = parts_of(root)
     if needs_test and TEST not in folders.values():
-        raise DataError(f"{root}: holds no val/ or test/; expected {EXPECTED}")
+        raise DataError(
+            f"{root}: holds no val/ or test/; expected {EXPECTED}; or hold a part out with --test-fraction 0.2"
+        )
     for folder in folders:
         strangers = sorted(set(class_folders(root / folder)) - set(names))
         if strangers:
@@ -123,12 +128,12 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
     for part, code in folders.items():
         for label, name in enumerate(names):
             files = picture_files(root / part / name)
-            if part == "train" and not files:
+            if part == first and not files:
                 raise DataError(
                     f"{root / part / name}: holds no picture ({', '.join(EXTENSIONS)}); "
                     "add some or remove the folder"
                 )
-            paths += [f"{part}/{name}/{file}" for file in files]
+            paths += [f"{part}/{name}/{file}" if part else f"{name}/{file}" for file in files]
             labels += [label] * len(files)
             codes += [code] * len(files)
         if needs_test and code not in codes:
@@ -139,13 +144,19 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
 def parts_of(root: Path) -> dict[str, int]:
     """The part that each folder of an image folder is, training first and the test last.
 
-    ``val/`` is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class
+    A folder without parts is all training part. ``val/``, or as other programs call it ``validation``, ``valid``,
+    ``dev`` or ``eval``, is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class
     folders too, it is the test part, and ``val/``, if there is one, the validation part.
     """
+    if not class_folders(root / "train") and class_folders(root):
+        return {"": TRAIN}
     folders = {"train": TRAIN}
     has_test = bool(class_folders(root / "test"))
-    if (root / "val").is_dir():
-        folders["val"] = VAL if has_test else TEST
+    held_out = [name for name in VALIDATION if (root / name).is_dir()]
+    if len(held_out) > 1:
+        raise DataError(f"{root}: holds {' and '.join(held_out)}, which are all validation parts; keep one")
+    if held_out:
+        folders[held_out[0]] = VAL if has_test else TEST
     if has_test:
         folders["test"] = TEST
     return folders

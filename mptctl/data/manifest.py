@@ -34,17 +34,22 @@ class Manifest:
     """Every picture of a source. Rows of the source's training part come first, then those of its test part.
 
     Attributes:
-        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        source: its name, as `mptctl.names.Source` lists them.
         root: data folder; None for the embedded sources.
         class_names: in the source's own order.
         labels: (M,) int32 index into ``class_names``.
         parts: (M,) uint8: TRAIN, VAL, TEST, or BAD for a picture that is kept out.
         heights, widths: (M,) int32, in pixels.
         kinds: (M,) uint8: STANDARD, NONSTANDARD or ARRAY.
-        path_bytes, path_offsets: paths below ``root``, end to end, and where each begins, (M + 1,) int64;
-            empty where the source is one array.
-        sizes, mtimes: (M,) int64 bytes and nanoseconds of each file when it was checked; likewise.
+        path_bytes, path_offsets: paths below ``root``, or names within a shard, end to end, and where each
+            begins, (M + 1,) int64; empty where the source is one array.
+        sizes: (M,) int64 bytes of each picture when it was checked; likewise.
+        mtimes: nanoseconds of each file then, (M,) int64, or of each shard, (S,).
         content: digest of the source's array; empty for files.
+        id_bytes, id_offsets: as the paths, where ids are no paths.
+        shards: paths below ``root`` of the tar files that pictures lie in; none where they are files.
+        shard_sizes: (S,) int64 bytes of each shard when it was checked.
+        shard_rows, starts: (M,) int32 the shard of each picture, and (M,) int64 where it begins there.
     """
 
     source: str
@@ -60,6 +65,12 @@ class Manifest:
     sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     mtimes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     content: str = ""
+    id_bytes: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    id_offsets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    shards: tuple[str, ...] = ()
+    shard_sizes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    shard_rows: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    starts: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -75,7 +86,8 @@ class Manifest:
         digest = hashlib.blake2b(digest_size=16)
         head = [MANIFEST_VERSION, self.source, list(self.class_names), self.content, len(self)]
         digest.update(json.dumps(head).encode())
-        for column in (self.labels, self.parts, self.kinds, self.path_bytes, self.path_offsets, self.sizes):
+        columns = (self.labels, self.parts, self.kinds, self.path_bytes, self.path_offsets, self.sizes)
+        for column in (*columns, self.id_bytes, self.id_offsets):
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
@@ -83,22 +95,24 @@ class Manifest:
     def digest(self) -> str:
         """Digest of every column, those that the fingerprint leaves out too; its beginning names the file."""
         digest = hashlib.blake2b(self.fingerprint.encode(), digest_size=16)
-        for column in (self.heights, self.widths, self.mtimes):
+        digest.update("".join(self.shards).encode())
+        columns = (self.heights, self.widths, self.mtimes, self.shard_sizes, self.shard_rows, self.starts)
+        for column in columns:
             digest.update(np.ascontiguousarray(column).data)
         return digest.hexdigest()
 
     def relative_path(self, index: int) -> str:
-        """Path of one picture below the root, with ``/`` between folders."""
-        start, stop = self.path_offsets[index], self.path_offsets[index + 1]
-        return os.fsdecode(self.path_bytes[start:stop].tobytes())
+        """Path of one picture below the root, with ``/`` between folders, or its name within its shard."""
+        return _packed_name(self.path_bytes, self.path_offsets, index)
 
     def file(self, index: int) -> str:
-        """Full path of one picture."""
-        return os.path.join(str(self.root), self.relative_path(index))
+        """Full path of the file that one picture is, or lies in."""
+        name = self.shards[self.shard_rows[index]] if self.shards else self.relative_path(index)
+        return os.path.join(str(self.root), name)
 
     def where(self, index: int) -> str:
         """The place of one picture's bytes, for messages."""
-        return self.file(index)
+        return f"{self.file(index)}: {self.relative_path(index)}" if self.shards else self.file(index)
 
     def read(self, index: int) -> bytes:
         """Encoded bytes of one picture.
@@ -107,8 +121,10 @@ class Manifest:
             DataError: they are gone, or cannot be read.
         """
         try:
-            with open(self.file(index), "rb") as stream:
-                return stream.read()
+            with open(self.file(index), "rb", buffering=0) as stream:
+                if not self.shards:
+                    return stream.read()
+                return os.pread(stream.fileno(), int(self.sizes[index]), int(self.starts[index]))
         except OSError as error:
             raise DataError(
                 f"{self.where(index)}: gone since split ({error.strerror}); "
@@ -122,8 +138,12 @@ class Manifest:
             indices: (n,) rows of the manifest.
 
         Returns:
-            (n,) paths below the data root, or ``train/00042``, ``test/00042`` for rows of an array.
+            (n,) paths below the data root, names within shards, ids of a table that has some, or
+            ``train/00042``, ``test/00042`` for rows of an array.
         """
+        if len(self.id_offsets):
+            names = [_packed_name(self.id_bytes, self.id_offsets, i) for i in indices.tolist()]
+            return np.array(names, dtype=np.str_)
         if not self.is_array:
             return np.array([self.relative_path(i) for i in indices.tolist()], dtype=np.str_)
         first_test = int(np.count_nonzero(self.parts != TEST))
@@ -143,8 +163,9 @@ class Manifest:
         """
         if self.is_array:
             return
-        for i in indices.tolist():
-            path = self.file(i)
+        sizes = self.shard_sizes if self.shards else self.sizes
+        for i in (np.unique(self.shard_rows[indices]) if self.shards else indices).tolist():
+            path = os.path.join(str(self.root), self.shards[i] if self.shards else self.relative_path(i))
             try:
                 now = os.stat(path)
             except OSError as error:
@@ -152,7 +173,7 @@ class Manifest:
                     f"{path}: gone since split ({error.strerror}); restore it, name the folder that pictures "
                     "have moved to with --data-root, or run split --overwrite"
                 ) from error
-            if now.st_size != self.sizes[i] or now.st_mtime_ns != self.mtimes[i]:
+            if now.st_size != sizes[i] or now.st_mtime_ns != self.mtimes[i]:
                 raise DataError(
                     f"{path}: changed since split; restore it, or run split --overwrite to check it again"
                 )
@@ -163,16 +184,21 @@ class Manifest:
         Raises:
             StorageError: the file cannot be written.
         """
-        names = _COLUMNS if self.is_array else (*_COLUMNS, *_FILE_COLUMNS)
-        columns = {name: getattr(self, name) for name in names}
+        columns = {name: getattr(self, name) for name in (*_COLUMNS, *_FURTHER_COLUMNS)}
+        columns = {name: column for name, column in columns.items() if name in _COLUMNS or len(column)}
         head: dict[str, object] = {"version": MANIFEST_VERSION, "source": self.source}
         head |= {"class_names": list(self.class_names), "content": self.content}
+        if self.shards:
+            head["shards"] = list(self.shards)
         with replacing(path) as stream:
             np.savez(stream, head=np.frombuffer(json.dumps(head).encode(), dtype=np.uint8), **columns)
 
 
 _COLUMNS = ("labels", "parts", "heights", "widths", "kinds")
-_FILE_COLUMNS = ("path_bytes", "path_offsets", "sizes", "mtimes")
+_FURTHER_COLUMNS = (
+    *("path_bytes", "path_offsets", "sizes", "mtimes"),
+    *("id_bytes", "id_offsets", "shard_sizes", "shard_rows", "starts"),
+)
 
 
 def load_manifest(path: Path, root: Path | None) -> Manifest:
@@ -191,7 +217,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
             _refuse_other_methods(stream)
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             head: dict[str, Any] = json.loads(archive["head"].tobytes())
-            columns = {name: archive[name] for name in (*_COLUMNS, *_FILE_COLUMNS) if name in archive}
+            columns = {name: archive[name] for name in (*_COLUMNS, *_FURTHER_COLUMNS) if name in archive}
         if odd := [name for name, column in columns.items() if column.dtype.kind not in "iu"]:
             raise DataError(f"{path}: its {odd[0]} are no integers; {advice}")
         if head["version"] != MANIFEST_VERSION:
@@ -201,6 +227,7 @@ def load_manifest(path: Path, root: Path | None) -> Manifest:
             root=root,
             class_names=tuple(head["class_names"]),
             content=head["content"],
+            shards=tuple(head.get("shards", ())),
             **columns,
         )
         _refuse_unknown_labels(manifest, path)
@@ -241,6 +268,11 @@ def _refuse_unknown_labels(manifest: Manifest, path: Path) -> None:
 def content_digest(pictures: NDArray[np.uint8]) -> str:
     """Digest of a source's array of pictures, of any shape, by which a later change is found."""
     return hashlib.blake2b(np.ascontiguousarray(pictures).data, digest_size=16).hexdigest()
+
+
+def _packed_name(packed: NDArray[np.uint8], offsets: NDArray[np.int64], index: int) -> str:
+    """One of the names that `pack_paths` laid end to end."""
+    return os.fsdecode(packed[offsets[index] : offsets[index + 1]].tobytes())
 
 
 def pack_paths(paths: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.manifest import BAD, Manifest
+from mptctl.data.manifest import BAD, Manifest, pack_paths
 from mptctl.errors import DataError, some
 
 # Pictures that are decoded where a folder is said to hold those of a split.
@@ -33,25 +33,26 @@ def move(manifest: Manifest, root: Path) -> Manifest:
 
 
 def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
-    """The times of change of a manifest's files; DataError where one is gone or has another size."""
+    """The times of change of a manifest's files or shards; DataError where one is gone or has another size."""
     times, wrong = manifest.mtimes.copy(), []
-    used = np.flatnonzero(manifest.parts != BAD).tolist()
+    if manifest.shards:
+        path_bytes, path_offsets = pack_paths(manifest.shards)
+        used, sizes = list(range(len(manifest.shards))), manifest.shard_sizes.tolist()
+    else:
+        path_bytes, path_offsets = manifest.path_bytes, manifest.path_offsets
+        used, sizes = np.flatnonzero(manifest.parts != BAD).tolist(), manifest.sizes.tolist()
     # Not `relative_path`, which takes longer than the look at the file.
-    names, offsets, sizes = (
-        manifest.path_bytes.tobytes(),
-        manifest.path_offsets.tolist(),
-        manifest.sizes.tolist(),
-    )
+    names, offsets = path_bytes.tobytes(), path_offsets.tolist()
     folder = os.open(str(manifest.root), os.O_RDONLY)
     try:
         for row in used:
             try:
                 found = os.stat(names[offsets[row] : offsets[row + 1]], dir_fd=folder)
             except OSError as error:
-                wrong.append(f"{manifest.relative_path(row)}: {error.strerror}")
+                wrong.append(f"{_name(names, offsets, row)}: {error.strerror}")
                 continue
             if found.st_size != sizes[row]:
-                wrong.append(f"{manifest.relative_path(row)}: {found.st_size} bytes, not {sizes[row]}")
+                wrong.append(f"{_name(names, offsets, row)}: {found.st_size} bytes, not {sizes[row]}")
             times[row] = found.st_mtime_ns
     finally:
         os.close(folder)
@@ -61,6 +62,10 @@ def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
             f"({some(wrong, separator='; ')}); name the folder that holds them, or run split on this one"
         )
     return times
+
+
+def _name(names: bytes, offsets: list[int], row: int) -> str:
+    return os.fsdecode(names[offsets[row] : offsets[row + 1]])
 
 
 def _decode_some(manifest: Manifest) -> None:

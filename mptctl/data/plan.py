@@ -24,7 +24,7 @@ _MIX_2 = 0x94D049BB133111EB
 # The use of a random number. Each sample has one number of each field in each epoch.
 _ORDER, _FLIP, _TOP, _LEFT, _TRIES = 0, 1, 2, 3, 16
 _REPEATS, _ROUNDING, _PAIRS = 40, 41, 48
-VALIDATION_FIELD = 8  # used by split to draw the validation part
+VALIDATION_FIELD, TEST_FIELD = 8, 9  # used by split to draw the validation part, and a test part
 
 # torchvision's RandomResizedCrop also draws ten times before it takes the largest centred window.
 _CROP_TRIES = 10

@@ -48,7 +48,7 @@ class SourceSize(NamedTuple):
 CIFAR_SIZES = {"cifar10": SourceSize(10, 50_000, 10_000), "cifar100": SourceSize(100, 50_000, 10_000)}
 
 
-def read_source(
+def read_source(  # noqa: PLR0913  # one for each flag of `split`
     source: Source,
     root: Path | None,
     *,
@@ -58,8 +58,9 @@ def read_source(
     progress: Progress = tell_nobody,
     seed: int = 0,
     cache_dir: Path | None = None,
+    needs_test: bool = True,
 ) -> tuple[Manifest, list[str]]:
-    """List a source's pictures and check them.
+    """List a source's pictures and check them; tables and shards are listed by `scan_table`, `scan_shards`.
 
     Args:
         source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
@@ -70,6 +71,7 @@ def read_source(
         progress: told how many files are checked.
         seed: of the characters; nothing else here is drawn.
         cache_dir: where the characters are kept for `array_of`; None: nowhere.
+        needs_test: a folder of classes must have a test part.
 
     Returns:
         The manifest, with parts TRAIN, TEST, BAD, and VAL where the source has one, and one line for each
@@ -100,7 +102,7 @@ def read_source(
     if source in _CIFAR:
         names = tuple(_open_cifar(source, root, train=False).classes)
         return _array_manifest(source, root, names, *read_cifar(source, root)), []
-    return scan_folder(root, verify=verify, on_bad=on_bad, progress=progress)
+    return scan_folder(root, verify=verify, on_bad=on_bad, needs_test=needs_test, progress=progress)
 
 
 def count_source(source: Source, root: Path | None) -> SourceSize:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,9 +14,16 @@ from numpy.typing import NDArray
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
 from mptctl.data.group_column import read_groups
-from mptctl.data.holding_out import hold_out, hold_out_by_groups, part_held_out, refuse_empty_classes
+from mptctl.data.holding_out import (
+    hold_out,
+    hold_out_by_groups,
+    part_held_out,
+    refuse_empty_classes,
+    with_test_part,
+)
 from mptctl.data.image_folder import list_pictures
-from mptctl.data.manifest import PART_CODES, Manifest, load_manifest
+from mptctl.data.listed_source import scan_shards, scan_table
+from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
 from mptctl.data.split_file import (
@@ -117,6 +124,10 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     val_fraction: float | None = None,
     group: str | None = None,
     metadata: Path | None = None,
+    place: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    label_key: str | None = None,
+    test_fraction: float | None = None,
     verify: Verify = "header",
     on_bad: OnBad = "fail",
     on_duplicates: OnDuplicates = "keep",
@@ -137,7 +148,10 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
         val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default:
             0.1, of characters 0.2, and 0 where the source has a validation part of its own.
-        group, metadata: column of a file whose groups lie in one part each; see `read_groups`.
+        group, metadata: column of a file whose groups lie in one part each; see `read_groups`. Of a table or
+            shards, a column of their own.
+        place, columns, label_key: the table or the shards; see `scan_table` and `scan_shards`.
+        test_fraction: part of each class that becomes the test part, of a source that has none.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
@@ -151,6 +165,15 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
             written.
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
+    listed = None
+    if place is not None and root is not None:
+        if source == "table":
+            listed = scan_table(
+                Path(place), root, columns or {}, verify=verify, on_bad=on_bad, progress=progress
+            )
+        else:
+            listed = scan_shards(place, root, label_key, verify=verify, on_bad=on_bad, progress=progress)
+    has_own = listed is not None and bool((listed.manifest.parts == VAL).any())
     request = SplitRequest(
         source=source,
         data_root=None if root is None else str(root),
@@ -159,24 +182,39 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         class_fraction=class_fraction,
         order=order,
         seed=seed,
-        val_fraction=part_held_out(source, root, val_fraction),
+        val_fraction=part_held_out(source, root, val_fraction, has_own=has_own),
+        place=place,
+        columns=dict(columns or {}),
+        label_key=label_key,
+        test_fraction=test_fraction,
         group=group,
     )
-    if group is not None and metadata is None:
+    own_groups = None if listed is None or group is None else listed.further.get(group)
+    if group is not None and metadata is None and own_groups is None:
         raise UsageError(f"--group {group}: name the file that has this column with --metadata FILE")
     if (run_root / SPLIT_NAME).exists() and not overwrite:
         return _load_same(run_root, request)
     refuse_foreign_split(run_root / SPLIT_NAME)
-    manifest, quarantined = read_source(
-        source,
-        root,
-        verify=verify,
-        on_bad=on_bad,
-        download=download,
-        progress=progress,
-        seed=seed,
-        cache_dir=run_root / CACHE_NAME,
-    )
+    if listed is not None:
+        manifest, quarantined = listed.manifest, listed.problems
+    else:
+        manifest, quarantined = read_source(
+            source,
+            root,
+            verify=verify,
+            on_bad=on_bad,
+            download=download,
+            progress=progress,
+            seed=seed,
+            cache_dir=run_root / CACHE_NAME,
+            needs_test=test_fraction is None,
+        )
+    groups = None
+    if group is not None and metadata is not None:
+        groups = read_groups(metadata, group, manifest)
+    elif own_groups is not None:
+        groups = np.array(["" if each is None else str(each) for each in own_groups])
+    manifest = with_test_part(manifest, test_fraction, seed, groups)
     array = None
     if manifest.is_array and source not in EMBEDDED:
         array = load_array(manifest, seed=seed, cache_dir=run_root / CACHE_NAME)
@@ -191,7 +229,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         quarantined=quarantined,
         identical=identical,
         on_duplicates=on_duplicates,
-        groups=None if group is None or metadata is None else read_groups(metadata, group, manifest),
+        groups=groups,
         on_bad=on_bad,
     )
     save_split(split)

@@ -64,6 +64,14 @@ class SplitRequest(Model):
     order: Order = Field(description="order of the classes before they are divided")
     seed: int = Field(description="seed of the random order and of the validation part")
     val_fraction: float = Field(description="part of each class's training pictures that is held out")
+    place: str | None = Field(None, description="the table, or the pattern of shards; null for others")
+    columns: dict[str, str] = Field(
+        {}, description="columns of a table by their roles, as --column named them"
+    )
+    label_key: str | None = Field(None, description="where a shard's labels are, as --label-key named it")
+    test_fraction: float | None = Field(
+        None, description="part of each class that is the test part; null where the source has one"
+    )
     group: str | None = Field(
         None, description="column whose groups lie in one part each; null without groups"
     )

@@ -134,7 +134,7 @@ def _sizes(split: Split) -> PictureSizes:
 
 def _folders(split: Split) -> list[str]:
     """Say which folder of an image folder became which part, by the paths of its pictures."""
-    if split.manifest.is_array:
+    if split.file.source != "imagefolder" or split.file.request.test_fraction is not None:
         return []
     words: dict[Part, str] = {"train": "for training", "val": "for validation", "test": "for the test"}
     found: list[str] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -150,24 +150,41 @@ def check_files(
     threads: int = 0,
     progress: Progress = tell_nobody,
 ) -> CheckedFiles:
-    """Look at many files in parallel.
+    """Look at many files below a folder in parallel; arguments, results and errors as of `check_pictures`."""
+    return check_pictures(
+        len(paths),
+        lambda row: look_at(os.path.join(root, paths[row]), verify),
+        verify=verify,
+        threads=threads,
+        progress=progress,
+    )
+
+
+def check_pictures(
+    total: int,
+    look: Callable[[int], CheckedFile],
+    *,
+    verify: Verify = "header",
+    threads: int = 0,
+    progress: Progress = tell_nobody,
+) -> CheckedFiles:
+    """Look at many pictures in parallel.
 
     Args:
-        root: data folder.
-        paths: files below it.
+        total: how many there are.
+        look: looks at one of them, as `look_at` and `look_into` do.
         verify: as in `check_file`.
         threads: how many look at once; 0 takes the number of usable cores.
         progress: told how many files are done.
 
     Returns:
-        One row a file, and all problems: no exception for a bad file.
+        One row a picture, and all problems: no exception for a bad one.
 
     Raises:
         UsageError: both decoders of ``decode`` would be one.
     """
     if verify == "decode" and (problem := jpeg_decoder().problem):
         raise UsageError(f"--verify decode: compares Pillow with torchcodec, and {problem}; {INSTALL}")
-    total = len(paths)
     columns = np.zeros((5, total), dtype=np.int64)
     problems: list[tuple[int, str]] = []
     starts = range(0, total, _CHUNK)
@@ -176,7 +193,7 @@ def check_files(
         bad = []
         for row in range(start, min(start + _CHUNK, total)):
             try:
-                found = look_at(os.path.join(root, paths[row]), verify)
+                found = look(row)
                 columns[:, row] = (found.height, found.width, found.kind, found.size, found.mtime)
             except DataError as error:
                 bad.append((row, str(error)))

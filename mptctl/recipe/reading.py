@@ -28,6 +28,8 @@ DEFAULT_PRESET: dict[Source, str] = {
     "cifar10": "cifar10",
     "cifar100": "cifar100",
     "imagefolder": "imagenet",
+    "table": "imagenet",
+    "webdataset": "imagenet",
 }
 # The command that lists presets and studies.
 LISTS = "mptctl recipes"

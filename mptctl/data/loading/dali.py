@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -18,7 +19,7 @@ from mptctl.data.loading.dali_pipeline import build_pipeline, can_decode, shape_
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.pictures import decode_row
-from mptctl.data.verify import check_file
+from mptctl.data.verify import look_into, without_warnings
 from mptctl.errors import DataError, first_line, some
 from mptctl.files import replacing
 from mptctl.machine.facts import has_package
@@ -109,13 +110,17 @@ class DaliLoader(Loader):
         job = next(self._jobs)
         manifest = self.plan.split.manifest
         manifest.check_unchanged(job.index)
-        paths = [
-            np.frombuffer(os.fsencode(self._substitutes.get(i) or manifest.file(i)), dtype=np.uint8)
-            for i in job.index.tolist()
-        ]
-        inputs = {"path": paths} | self._shape.inputs(job)
+        files = [np.frombuffer(self._file_or_bytes(i), dtype=np.uint8) for i in job.index.tolist()]
+        inputs = {"file": files} | self._shape.inputs(job)
         self._in_flight.append(job)
         return [inputs[name] for name in self._shape.names]
+
+    def _file_or_bytes(self, row: int) -> bytes:
+        """The name of the file that DALI reads for a row; of a picture in a shard, its bytes."""
+        substitute, manifest = self._substitutes.get(row), self.plan.split.manifest
+        if not manifest.shards:
+            return os.fsencode(substitute or manifest.file(row))
+        return manifest.read(row) if substitute is None else Path(substitute).read_bytes()
 
     def _run_pipeline(self, pipeline: Any) -> Any:
         try:
@@ -132,21 +137,23 @@ class DaliLoader(Loader):
     def _error_with_file(self, error: Exception) -> DataError:
         """The error of a failed batch that names the file in work which is to blame."""
         manifest, problems = self.plan.split.manifest, []
-        paths = [manifest.file(i) for job in self._in_flight for i in job.index.tolist()]
-        for path in paths:
+        rows = [i for job in self._in_flight for i in job.index.tolist()]
+        for row in rows:
             try:
-                check_file(path, "decode")
+                data = manifest.read(row)
+                with without_warnings():
+                    look_into(io.BytesIO(data), manifest.relative_path(row), "decode", len(data))
             except DataError as problem:
-                problems.append(f"{path}: {problem}")
+                problems.append(f"{manifest.where(row)}: {problem}")
         if problems:
             return DataError(
                 f"{some(problems, separator='; ')}; repair or remove them, and run split --overwrite"
             )
-        for path in paths:
-            if not can_decode(self.plan, path):
+        for row in rows:
+            if not can_decode(self.plan, manifest.read(row)):
                 return DataError(
-                    f"{path}: Pillow can decode it and DALI cannot; save it anew and run split --overwrite, "
-                    "or set data.loader=threaded"
+                    f"{manifest.where(row)}: Pillow can decode it and DALI cannot; save it anew and run split "
+                    "--overwrite, or set data.loader=threaded"
                 )
         return DataError(f"DALI failed ({first_line(error)[:160]}); try data.loader=threaded")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +17,7 @@ from mptctl.machine.facts import usable_cores
 # The facts that DALI can be told about each picture; `Shape.names` says which of them a pipeline is told.
 _INPUTS = {
     # name: (DALI's type, dimensions of one sample)
-    "path": ("UINT8", 1),
+    "file": ("UINT8", 1),  # its name, or the bytes of a picture in a shard
     "anchor": ("INT32", 1),  # top and left of the part that is decoded
     "shape": ("INT32", 1),  # its height and width
     "canvas": ("INT32", 1),  # top and left of a canvas around the picture, see `pad_for_resize`
@@ -78,7 +77,7 @@ class Shape(ABC):
 class StoredCrops(Shape):
     """Training crops of the picture as stored, resized afterwards; only the crop is decoded."""
 
-    names = ("path", "anchor", "shape", "target", "flip")
+    names = ("file", "anchor", "shape", "target", "flip")
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
         """The window of each picture."""
@@ -113,7 +112,7 @@ class CentreCrops(Shape):
     def __init__(self, plan: LoadPlan) -> None:
         super().__init__(plan)
         self._has_window = plan.train and plan.data.augment == "pad-crop"
-        self.names = ("path", "target", "crop", "flip", *(("window",) if self._has_window else ()))
+        self.names = ("file", "target", "crop", "flip", *(("window",) if self._has_window else ()))
 
     def inputs(self, job: BatchJob) -> dict[str, Any]:
         """The size that each picture is resized to, and where it is cropped."""
@@ -220,8 +219,10 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
             ndim=[_INPUTS[name][1] for name in shape.names],
         )
         given = dict(zip(shape.names, nodes, strict=True))
-        # A mapped file that shrinks while it is read kills the process; a file that is read does not.
-        encoded = fn.io.file.read(given["path"], dont_use_mmap=True)
+        encoded = given["file"]
+        if not plan.split.manifest.shards:
+            # A mapped file that shrinks while it is read kills the process; a file that is read does not.
+            encoded = fn.io.file.read(encoded, dont_use_mmap=True)
         if plan.transforms:  # which come before normalisation
             normalised: dict[str, Any] = {"dtype": types.UINT8}
         else:
@@ -241,20 +242,19 @@ def build_pipeline(plan: LoadPlan, shape: Shape, source: Callable[[], list[Any]]
     return pipeline
 
 
-def can_decode(plan: LoadPlan, path: str) -> bool:
-    """Tell whether DALI decodes one file by itself; for naming the file on which a batch failed.
+def can_decode(plan: LoadPlan, data: bytes) -> bool:
+    """Tell whether DALI decodes one picture by itself; for naming the one on which a batch failed.
 
     Args:
         plan: device and settings.
-        path: of the file.
+        data: its file.
     """
     from nvidia.dali import Pipeline, fn
 
     device = (plan.device.index or 0) if plan.device.type == "cuda" else None
     pipeline = Pipeline(batch_size=1, num_threads=1, device_id=device, prefetch_queue_depth=1)
     with pipeline:
-        name = np.frombuffer(os.fsencode(path), dtype=np.uint8)
-        encoded = fn.io.file.read(fn.external_source(source=lambda: [name]), dont_use_mmap=True)
+        encoded = fn.external_source(source=lambda: [np.frombuffer(data, dtype=np.uint8)])
         pipeline.set_outputs(fn.decoders.image(encoded, **decoder_settings(plan)))
     pipeline.build()
     try:

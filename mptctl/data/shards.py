@@ -1,0 +1,238 @@
+"""Tar shards: which files a pattern names, and the pictures in them with their labels (webdataset's form)."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mptctl.data.labelled_rows import PART_WORDS, LabelledRows
+from mptctl.data.picture_kinds import EXTENSIONS
+from mptctl.data.tar_members import Damage, Member, indexed_members, members
+from mptctl.errors import DataError, some
+from mptctl.names import Progress, tell_nobody
+
+# The text beside a picture, which is a label only where that is said: img2dataset keeps captions so.
+TEXT_KEY = ".txt"
+_DEFAULT_KEY, _CLASS, _JSON = "label", ".cls", ".json"
+_SUFFIXES = frozenset(suffix[1:] for suffix in EXTENSIONS)
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_WORD = re.compile("[a-z]+")
+
+
+@dataclass
+class Shards:
+    """The pictures of tar shards, in the order of the shards.
+
+    Attributes:
+        rows: ids, labels and parts.
+        shards: paths below the root.
+        sizes, mtimes: of the shards.
+        shard_rows, starts, lengths: by row, the shard and place of a picture.
+        further: by name, what else the .json files say, one value a row; None where one says nothing.
+    """
+
+    rows: LabelledRows
+    shards: list[str]
+    sizes: list[int] = field(default_factory=list)
+    mtimes: list[int] = field(default_factory=list)
+    shard_rows: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    further: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def names_shards(place: str) -> bool:
+    """True where a place names tar files: by its ending, or as a folder of them without class folders."""
+    return place.endswith(".tar") or bool(_in_folder(place))
+
+
+def shard_root(place: str) -> Path:
+    """The folder that all files of a pattern lie below."""
+    if os.path.isdir(place):
+        return Path(place).resolve()
+    fixed = re.split(r"[{*?\[]", place, maxsplit=1)[0]
+    return Path(os.path.dirname(fixed) or ".").resolve()
+
+
+def find_shards(place: str) -> list[Path]:
+    """The files that a place names: a tar file, a pattern with braces or ``*``, or those of a folder.
+
+    Raises:
+        DataError: one that the braces name is not there, or none is.
+    """
+    names = _in_folder(place) if os.path.isdir(place) else list(_expand(place))
+    found: list[str] = []
+    for name in names:
+        matched = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
+        found += matched
+    if missing := [name for name in found if not os.path.isfile(name)]:
+        raise DataError(
+            f"{place}: {len(missing):,} of {len(found):,} shards are not there: {some(missing)}; "
+            "correct the pattern, or fetch them"
+        )
+    if not found:
+        raise DataError(f"{place}: names no tar file; correct the pattern")
+    return [Path(name).resolve() for name in dict.fromkeys(found)]
+
+
+def part_of_shard(path: str) -> str:
+    """The word for a part in a shard's path, such as ``train-000.tar`` or ``val/000.tar``; "" for none."""
+    words = [word for word in _WORD.findall(path.lower()) if word in PART_WORDS]
+    return words[-1] if words else ""
+
+
+def read_shards(place: str, root: Path, label_key: str | None, progress: Progress = tell_nobody) -> Shards:
+    """List the pictures of shards with their labels; of a picture no byte is read.
+
+    A picture belongs with the members beside it whose names are the same up to the first dot. Its label is in
+    ``.cls``, else in ``.json`` under ``label``. ``.idx`` files beside shards save reading every header.
+
+    Args:
+        place: as for `find_shards`.
+        root: folder that the shards are below.
+        label_key: key of the label in each ``.json``, or `TEXT_KEY`; None for the default.
+        progress: told how many shards are done.
+
+    Raises:
+        DataError: shards of which some say what part they are, and others do not.
+    """
+    paths = find_shards(place)
+    names = [os.path.relpath(path, root) for path in paths]
+    parts = [part_of_shard(name) for name in names]
+    if any(parts) and not all(parts):
+        without = [name for name, part in zip(names, parts, strict=True) if not part]
+        raise DataError(
+            f"{place}: some shards say in their names which part they are, and others do not ({some(without)}); "
+            f"write {', '.join(PART_WORDS)} into all names, or into none"
+        )
+    places: list[str] = []
+    rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=True)
+    shards = Shards(rows, names)
+    for number, path in enumerate(paths):
+        try:
+            _read_shard(path, number, shards, places, label_key)
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+        if any(parts):
+            rows.parts += [parts[number]] * (len(rows.ids) - len(rows.parts))
+        progress("listing shards", number + 1, len(paths))
+    return shards
+
+
+def _read_shard(path: Path, number: int, shards: Shards, places: list[str], label_key: str | None) -> None:
+    """Add the pictures of one shard, and a row without a picture for what is wrong with it as a whole."""
+
+    def add(name: str, label: str, start: int, size: int, problem: str | None) -> None:
+        row = len(shards.rows.ids)
+        shards.rows.ids.append(name)
+        shards.rows.labels.append(label)
+        shards.shard_rows.append(number)
+        shards.starts.append(start)
+        shards.lengths.append(size)
+        places.append(f"{path}: offset {start:,}: {name}")
+        if problem is not None:
+            shards.rows.problems[row] = problem
+
+    with open(path, "rb", buffering=0) as file:
+        descriptor, stat = file.fileno(), os.fstat(file.fileno())
+        shards.sizes.append(stat.st_size)
+        shards.mtimes.append(stat.st_mtime_ns)
+        damage: Damage | None = None
+        samples: dict[str, dict[str, Member]] = {}
+        try:
+            for member in _members(path, descriptor, stat):
+                key, suffix = _key_and_suffix(member.name)
+                samples.setdefault(key, {})[suffix] = member
+        except Damage as error:
+            damage = error
+        for sample in samples.values():
+            picture = next((s for s in sample if s.rpartition(".")[2] in _SUFFIXES), None)
+            if picture is None:
+                first = next(iter(sample.values()))
+                add(first.name, "", first.start, 0, "has no picture beside it")
+                continue
+            fields = _fields(descriptor, sample)
+            label, problem = _label(descriptor, sample, fields, label_key)
+            place = sample[picture]
+            for name in {*shards.further, *fields} - {label_key or _DEFAULT_KEY}:
+                column = shards.further.setdefault(name, [])
+                column += [None] * (len(shards.rows.ids) - len(column)) + [fields.get(name)]
+            add(place.name, label, place.start, place.size, problem)
+        if damage is not None:
+            add(f"{shards.shards[number]}@{damage.offset}", "", damage.offset, 0, damage.problem)
+
+
+def _key_and_suffix(name: str) -> tuple[str, str]:
+    """What the members of one picture share, all up to the first dot of the file's name; and the rest."""
+    folder, slash, file = name.rpartition("/")
+    stem, _, suffix = file.partition(".")
+    return folder + slash + stem, f".{suffix.lower()}"
+
+
+def _content(descriptor: int, member: Member) -> bytes:
+    return os.pread(descriptor, member.size, member.start) if member.content is None else member.content
+
+
+def _fields(descriptor: int, sample: Mapping[str, Member]) -> dict[str, Any]:
+    """The text and numbers in the .json of a picture; empty without one, or where it is no object."""
+    if _JSON not in sample:
+        return {}
+    try:
+        found = json.loads(_content(descriptor, sample[_JSON]))
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
+
+
+def _label(
+    descriptor: int, sample: Mapping[str, Member], fields: Mapping[str, Any], label_key: str | None
+) -> tuple[str, str | None]:
+    """The label of a picture, and what is wrong with it."""
+    text = TEXT_KEY if label_key == TEXT_KEY else _CLASS if label_key is None else ""
+    if text in sample:
+        try:
+            return _content(descriptor, sample[text]).decode().strip(), None
+        except UnicodeDecodeError:
+            return "", f"its {text} is not UTF-8"
+    if label_key != TEXT_KEY and (label_key or _DEFAULT_KEY) in fields:
+        return str(fields[label_key or _DEFAULT_KEY]).strip(), None
+    wanted = f"{_CLASS} and no {_DEFAULT_KEY} in a {_JSON}" if label_key is None else label_key
+    return "", f"has no label beside it: no {wanted}"
+
+
+def _members(path: Path, descriptor: int, stat: os.stat_result) -> Iterable[Member]:
+    """The members of a shard, by the index beside it where that fits."""
+    try:
+        index = path.with_suffix(".idx").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return members(descriptor, stat.st_size)
+    found = indexed_members(descriptor, stat.st_size, index)
+    return members(descriptor, stat.st_size) if found is None else found
+
+
+def _in_folder(place: str) -> list[str]:
+    """The tar files in a folder."""
+    return sorted(glob.glob(os.path.join(glob.escape(place), "*.tar"))) if os.path.isdir(place) else []
+
+
+def _expand(place: str) -> Iterator[str]:
+    """The names that braces stand for: ``{a,b}``, and ``{000..127}`` with as many digits as its first number."""
+    braces = _BRACES.search(place)
+    if braces is None:
+        yield place
+        return
+    counted = _RANGE.fullmatch(braces[1])
+    words = braces[1].split(",")
+    if counted is not None:
+        words = [f"{i:0{len(counted[1])}}" for i in range(int(counted[1]), int(counted[2]) + 1)]
+    for word in words:
+        yield from _expand(place[: braces.start()] + word + place[braces.end() :])
