@@ -84,8 +84,8 @@ def with_test_part(
     """Hold a test part out of a source that has none, by whole groups where there are some.
 
     Raises:
-        UsageError: a fraction out of range, or the source has a test part. DataError: it has none, and none is
-            to be held out.
+        UsageError: a fraction out of range, or the source has a test part. DataError: it has none, and none
+            is to be held out.
     """
     has_test = bool((manifest.parts == TEST).any())
     if fraction is None:

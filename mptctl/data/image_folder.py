@@ -113,7 +113,7 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
         raise DataError(f"{root}: holds no class folder below train/; expected {EXPECTED}")
     if needs_test and TEST not in folders.values():
         raise DataError(
-            f"{root}: holds no val/ or test/; expected {EXPECTED}; or hold a part out with --test-fraction 0.2"
+            f"{root}: holds no val/ or test/; expected {EXPECTED}; or hold one out with --test-fraction 0.2"
         )
     for folder in folders:
         strangers = sorted(set(class_folders(root / folder)) - set(names))
@@ -144,9 +144,9 @@ def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:
 def parts_of(root: Path) -> dict[str, int]:
     """The part that each folder of an image folder is, training first and the test last.
 
-    A folder without parts is all training part. ``val/``, or as other programs call it ``validation``, ``valid``,
-    ``dev`` or ``eval``, is the test part, as with ImageNet, whose ``test/`` has no labels; where ``test/`` has class
-    folders too, it is the test part, and ``val/``, if there is one, the validation part.
+    A folder without parts is all training part. ``val/``, or as other programs call it ``validation``,
+    ``valid``, ``dev`` or ``eval``, is the test part, as with ImageNet, whose ``test/`` has no labels; where
+    ``test/`` has class folders too, it is the test part, and ``val/``, if there is one, the validation part.
     """
     if not class_folders(root / "train") and class_folders(root):
         return {"": TRAIN}

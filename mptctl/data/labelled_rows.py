@@ -162,7 +162,8 @@ def _refuse_spellings(rows: LabelledRows) -> None:
         if label in better and row not in rows.problems:
             kept = better[label]
             rows.problems[row] = (
-                f"label {label!r} differs by case or blanks alone from {kept!r}, which {counts[kept]:,} rows have"
+                f"label {label!r} differs by case or blanks alone from {kept!r}, which {counts[kept]:,} rows "
+                "have"
             )
 
 
@@ -191,7 +192,7 @@ def _refuse_twice(rows: LabelledRows, codes: Sequence[int]) -> None:
 def _classes(
     counts: Mapping[str, int], known: Sequence[str] | None
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Class names, and the place of each label among them; of a label that is none of the known ones, none."""
+    """Class names, and the place of each label among them; a label that is none of the known has none."""
     numbers = {label: int(label) for label in counts if label.isdecimal() and str(int(label)) == label}
     are_numbers = len(numbers) == len(counts)
     if known is None:

@@ -33,7 +33,7 @@ def move(manifest: Manifest, root: Path) -> Manifest:
 
 
 def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
-    """The times of change of a manifest's files or shards; DataError where one is gone or has another size."""
+    """The times of change of a manifest's files or shards; DataError where one is gone or of another size."""
     times, wrong = manifest.mtimes.copy(), []
     if manifest.shards:
         path_bytes, path_offsets = pack_paths(manifest.shards)

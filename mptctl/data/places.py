@@ -63,8 +63,8 @@ def find_place(given: str, data_root: Path | None, kind: PlaceKind | None = None
         )
     if kind in ("parquet", "arrow"):
         raise DataError(
-            f"{given}: holds pictures inside {kind.capitalize()} files; pack them first: mptctl pack {given} OUT "
-            "--to shards"
+            f"{given}: holds pictures inside {kind.capitalize()} files; pack them first: mptctl pack {given} "
+            "OUT --to shards"
         )
     if kind == "webdataset":
         where = shard_root(place) if root is None else root

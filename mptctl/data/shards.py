@@ -109,8 +109,8 @@ def read_shards(place: str, root: Path, label_key: str | None, progress: Progres
     if any(parts) and not all(parts):
         without = [name for name, part in zip(names, parts, strict=True) if not part]
         raise DataError(
-            f"{place}: some shards say in their names which part they are, and others do not ({some(without)}); "
-            f"write {', '.join(PART_WORDS)} into all names, or into none"
+            f"{place}: some shards say in their names which part they are, and others do not "
+            f"({some(without)}); write {', '.join(PART_WORDS)} into all names, or into none"
         )
     places: list[str] = []
     rows = LabelledRows([], [], [], places.__getitem__, ids_in_parts=True)
@@ -225,7 +225,7 @@ def _in_folder(place: str) -> list[str]:
 
 
 def _expand(place: str) -> Iterator[str]:
-    """The names that braces stand for: ``{a,b}``, and ``{000..127}`` with as many digits as its first number."""
+    """The names that braces stand for: ``{a,b}``, and ``{000..127}`` with as many digits as ``000`` has."""
     braces = _BRACES.search(place)
     if braces is None:
         yield place

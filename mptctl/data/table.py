@@ -1,4 +1,4 @@
-"""Pictures as a table, in CSV or Parquet: a path and a label a row, and perhaps part, id and further columns."""
+"""Pictures as a table, in CSV or Parquet: a path and a label a row, perhaps part, id and further columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from mptctl.data.labelled_rows import LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 
-# The columns that a table has, or may have; `--column ROLE=NAME` says which is which where they have other names.
+# The columns that a table has, or may have; `--column ROLE=NAME` says which is which under other names.
 ROLES = ("path", "label", "split", "id", "group")
 _NEEDED = ("path", "label")
 
@@ -87,8 +87,8 @@ def name_roles(columns: Mapping[str, str], there: Sequence[str], what: object) -
     named = {role: columns.get(role, role) for role in ROLES if columns.get(role, role) in there}
     if missing := [role for role in _NEEDED if role not in named]:
         raise DataError(
-            f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it with "
-            f"--column {missing[0]}=NAME"
+            f"{what}: has no column called {missing[0]}; it has {some(there, 8)}; name the one that is it "
+            f"with --column {missing[0]}=NAME"
         )
     return named
 

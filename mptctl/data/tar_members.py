@@ -16,7 +16,7 @@ _BLOCK = 512
 _PIECE = 4 * _BLOCK
 # Kinds of members: files; what holds the name, or further facts, of the next one.
 _FILES, _LONG_NAME, _PAX, _GLOBAL_PAX = (b"0", b"\0", b"7"), b"L", b"x", b"g"
-# In an Adler-32 the lower half is one more than the sum of the bytes, modulo this (RFC 1950): a sum in one call.
+# In an Adler-32 the lower half is one more than the sum of the bytes, modulo this (RFC 1950).
 _ADLER_MODULUS = 65521
 _PLACE_OF_SUM = slice(148, 156)
 _PAX_RECORD = re.compile(rb"\d+ path=([^\n]*)\n")

@@ -152,8 +152,8 @@ class DaliLoader(Loader):
         for row in rows:
             if not can_decode(self.plan, manifest.read(row)):
                 return DataError(
-                    f"{manifest.where(row)}: Pillow can decode it and DALI cannot; save it anew and run split "
-                    "--overwrite, or set data.loader=threaded"
+                    f"{manifest.where(row)}: Pillow can decode it and DALI cannot; save it anew and run "
+                    "split --overwrite, or set data.loader=threaded"
                 )
         return DataError(f"DALI failed ({first_line(error)[:160]}); try data.loader=threaded")
 

@@ -42,7 +42,7 @@ def test_every_shape_is_told_what_it_asks_for(
     assert ("window" in found.names) == window
     job = next(plan.jobs(0))
     inputs = found.inputs(job)
-    assert {"path", *inputs} == set(found.names)
+    assert {"file", *inputs} == set(found.names)
     assert all(len(values) == len(job.index) for values in inputs.values())
     assert np.asarray(inputs["flip"]).any() == (part == "train")
 

@@ -1,0 +1,237 @@
+"""Folders, tables and tar shards of the same pictures: the same batches; and what is wrong with a row is named."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mptctl.data.image_folder import BadPictures
+from mptctl.data.packing.pack import QUALITY, pack_pictures
+from mptctl.data.packing.records import PackRequest
+from mptctl.data.places import find_place
+from mptctl.data.shards import read_shards
+from mptctl.data.split import Split, load_split, make_split
+from mptctl.errors import DataError, UsageError
+from mptctl.names import OnBad, PlaceKind
+from tests.common import KINDS, MakeLoader, make_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_folder(tmp_path / "photos", classes=3, train=8, val=3)
+
+
+def split_of(place: Path | str, run_root: Path, *, on_bad: OnBad = "fail", **asked: object) -> Split:
+    found = find_place(str(place), None)
+    wanted = {"val_fraction": 0.25} | asked
+    return make_split(
+        found.source, run_root=run_root, data_root=found.root, place=found.place, on_bad=on_bad, **wanted
+    )  # type: ignore[arg-type]
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def rows_of(folder: Path) -> list[dict[str, object]]:
+    """A row for each picture of a folder, in no order."""
+    paths = [path.relative_to(folder) for path in sorted(folder.glob("*/*/*.jpg"))]
+    rows = [{"path": str(p), "label": p.parts[1], "split": p.parts[0], "owner": p.stem[-1]} for p in paths]
+    random.Random(4).shuffle(rows)
+    return rows  # type: ignore[return-value]
+
+
+def write_shards(
+    folder: Path, samples: Sequence[tuple[str, Mapping[str, bytes]]], name: str = "0.tar"
+) -> Path:
+    """A shard of samples: a key, and contents by suffix."""
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(folder / name, "w") as tar:
+        for key, parts in samples:
+            for suffix, content in parts.items():
+                member = tarfile.TarInfo(f"{key}{suffix}")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return folder
+
+
+def samples_of(folder: Path, part: str) -> list[tuple[str, dict[str, bytes]]]:
+    return [
+        (
+            f"{path.parent.name}-{path.stem}",
+            {".jpg": path.read_bytes(), ".cls": path.parent.name[-1:].encode()},
+        )
+        for path in sorted(folder.glob(f"{part}/*/*.jpg"))
+    ]
+
+
+def test_folder_table_and_shards_give_the_same_batches(
+    folder: Path, tmp_path: Path, loader_of: MakeLoader
+) -> None:
+    request = PackRequest(source=str(folder), kind="", to="shards", short_side=None, quality=QUALITY)
+    pack_pictures(request, tmp_path / "shards")
+    places = {
+        "folder": folder,
+        "table": write_table(folder / "table.csv", rows_of(folder)),
+        "shards": tmp_path / "shards" / "*.tar",
+    }
+    splits = {name: split_of(place, tmp_path / f"runs-{name}") for name, place in places.items()}
+    ids = {name: split.ids(split.indices("train")).tolist() for name, split in splits.items()}
+    assert ids["folder"] == ids["table"] == ids["shards"]
+    for kind in KINDS:
+        seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for name in places:
+            split = load_split(tmp_path / f"runs-{name}")
+            batches = list(loader_of(split, kind).epoch(1))
+            seen.append((torch.cat([b.images for b in batches]), torch.cat([b.labels for b in batches])))
+        for images, labels in seen[1:]:
+            assert torch.equal(images, seen[0][0]), kind
+            assert torch.equal(labels, seen[0][1])
+    for split in splits.values():
+        assert np.array_equal(split.picture(3), splits["folder"].picture(3))
+
+
+def test_a_table_in_parquet_with_other_names_and_ids(folder: Path, tmp_path: Path) -> None:
+    import pandas as pd
+
+    rows = pd.DataFrame(rows_of(folder)).rename(columns={"label": "y", "path": "file"})
+    rows["id"] = [f"n{i}" for i in range(len(rows))]
+    rows.to_parquet(folder / "t.parquet")
+    split = split_of(folder / "t.parquet", tmp_path / "runs", columns={"label": "y", "path": "file"})
+    by_id = dict(zip(rows["id"], rows["file"], strict=True))
+    for row in split.indices("test").tolist():
+        assert split.manifest.relative_path(row) == by_id[split.ids(np.array([row]))[0]]
+    with pytest.raises(UsageError, match="has no such column"):
+        split_of(folder / "t.parquet", tmp_path / "other", columns={"label": "z"})
+
+
+def test_groups_are_a_column_of_the_table(folder: Path, tmp_path: Path) -> None:
+    rows = [{**row, "owner": f"{row['split']}-{row['owner']}"} for row in rows_of(folder)]
+    split = split_of(write_table(folder / "t.csv", rows), tmp_path / "runs", group="owner")
+    owner = {row["path"]: row["owner"] for row in rows}
+    parts = [{owner[str(i)] for i in split.ids(split.indices(part))} for part in ("train", "val", "test")]
+    assert all(parts)
+    assert not parts[0] & parts[1]
+
+
+def test_what_has_no_test_part_holds_one_out(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="--test-fraction"):
+        split_of(folder / "train", tmp_path / "a")
+    split = split_of(folder / "train", tmp_path / "a", test_fraction=0.25)
+    assert len(split.indices("test")) == 6
+    rows = [{key: row[key] for key in ("path", "label")} for row in rows_of(folder)]
+    with pytest.raises(DataError, match="--test-fraction"):
+        split_of(write_table(folder / "t.csv", rows), tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    with pytest.raises(UsageError, match="has a test part"):
+        split_of(folder, tmp_path / "c", test_fraction=0.25)
+
+
+@pytest.mark.parametrize("name", ["validation", "valid", "dev", "eval"])
+def test_other_names_of_the_validation_part(name: str, folder: Path, tmp_path: Path) -> None:
+    (folder / "val").rename(folder / name)
+    assert len(split_of(folder, tmp_path / "runs").indices("test")) == 9
+
+
+def test_every_bad_row_of_a_table_is_named_with_its_line(folder: Path, tmp_path: Path) -> None:
+    rows = rows_of(folder)
+    (folder / "train/class0/bad.jpg").write_bytes(b"no picture")
+    rows[1]["path"] = "train/class0/gone.jpg"
+    rows[2]["label"] = " "
+    rows[3]["label"] = str(rows[3]["label"]).upper()
+    rows[4]["path"] = rows[5]["path"]
+    rows[6]["split"] = "trian"
+    rows[7]["path"] = "train/class0/bad.jpg"
+    rows[8]["path"] = "../outside.jpg"
+    place = write_table(folder / "t.csv", rows)
+    with pytest.raises(BadPictures) as bad:
+        split_of(place, tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+    said = "\n".join(bad.value.problems)
+    for line, word in {
+        3: "No such file", 4: "label is empty", 5: "differs by case", 7: "is there already", 8: "part 'trian'",
+        9: "no readable header", 10: "lies outside",
+    }.items():  # fmt: skip
+        assert any(f"t.csv: line {line}:" in each and word in each for each in bad.value.problems), (
+            word,
+            said,
+        )
+    kept = split_of(place, tmp_path / "runs", on_bad="quarantine")
+    assert len(kept.file.quarantined) == 7
+
+
+def test_every_bad_sample_of_shards_is_named(folder: Path, tmp_path: Path) -> None:
+    train, val = samples_of(folder, "train"), samples_of(folder, "val")
+    del train[0][1][".cls"]
+    train[1][1][".jpg"] = b"no picture"
+    train[2] = (train[2][0], {".cls": b"0"})
+    shards = write_shards(tmp_path / "s", train, "train-0.tar")
+    write_shards(shards, val, "val-0.tar")
+    whole = (shards / "val-0.tar").read_bytes()
+    (shards / "val-0.tar").write_bytes(whole[: len(whole) // 2 // 512 * 512])
+    with pytest.raises(BadPictures) as bad:
+        split_of(f"{shards}/*.tar", tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+    for name, word in {
+        train[0][0]: "no label beside it", train[1][0]: "no readable header", train[2][0]: "no picture",
+        "val-0.tar": "cut off",
+    }.items():  # fmt: skip
+        assert any("offset" in each and name in each and word in each for each in bad.value.problems), word
+    kept = split_of(f"{shards}/*.tar", tmp_path / "runs", on_bad="quarantine")
+    assert len(kept.file.quarantined) == 4
+
+
+def test_labels_of_shards_stand_in_cls_or_json_or_where_it_is_said(folder: Path, tmp_path: Path) -> None:
+    samples = [
+        (
+            key,
+            {
+                ".jpg": parts[".jpg"],
+                ".json": json.dumps({"label": "abc"[int(parts[".cls"])], "w": 2}).encode(),
+            },
+        )
+        for key, parts in samples_of(folder, "train")
+    ]
+    shards = write_shards(tmp_path / "s", samples)
+    found = read_shards(f"{shards}/0.tar", shards, None)
+    assert set(found.rows.labels) == {"a", "b", "c"}
+    assert found.further == {"w": [2] * 24}
+    captions = [
+        (key, {".jpg": b"x", ".txt": f"a photo of {i}".encode()}) for i, (key, _) in enumerate(samples)
+    ]
+    shards = write_shards(tmp_path / "t", captions)
+    assert set(read_shards(str(shards), shards, None).rows.problems) == set(range(24))
+    with pytest.raises(DataError, match="nearly all different"):
+        split_of(f"{shards}/0.tar", tmp_path / "runs", label_key=".txt")
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("cifra10", "did you mean cifar10"),
+        ("s3://bucket/train", "mptctl pack s3://bucket/train OUT"),
+        ("{0..3}.tar", "4 of 4 shards are not there"),
+    ],
+)
+def test_what_is_no_place_is_said(place: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises((DataError, UsageError), match=message):
+        split_of(place, tmp_path / "runs")
+
+
+def test_the_kind_of_a_place_can_be_said(folder: Path) -> None:
+    kinds: dict[PlaceKind, str] = {"imagefolder": "imagefolder", "table": "table"}
+    for kind, source in kinds.items():
+        assert find_place(str(folder), None, kind).source == source
