@@ -21,8 +21,8 @@ def split(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a place: "
-            "a folder of class folders, in train/ and val/ or without parts (with test/ too, val/ is the "
+            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps "
+            "them), or a place: a folder of class folders, in train/ and val/ or without parts (with test/ too, val/ is the "
             "validation part); a table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar').",
         ),
     ],

@@ -139,7 +139,7 @@ def test_it_says_which_folder_is_which_part_and_which_classes_a_part_lacks(
     assert "warning: no test picture of class1" in lines
     refused = mptctl(*words, tmp_path / "c", "--val-fraction", "0.1")
     assert refused.returncode == 2
-    assert "has val/ and test/, so val/ is the validation part; leave it out" in refused.stderr
+    assert "has a validation part and a test part; leave it out" in refused.stderr
 
 
 def test_class_labels_are_shown_to_people_and_ids_stay_in_json(mptctl: CommandLine, tmp_path: Path) -> None:
