@@ -21,9 +21,9 @@ def split(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps "
-            "them), or a place: a folder of class folders, in train/ and val/ or without parts (with test/ too, val/ is the "
-            "validation part); a table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar').",
+            help="characters and digits (embedded), cifar10, cifar100 (as torchvision keeps them), or a "
+            "place: a folder of class folders, in train/ and val/ or without parts (with test/ too, val/ is "
+            "the validation part); a table of paths and labels (.csv, .parquet); tar shards ('DIR/*.tar').",
         ),
     ],
     data_root: opt.DataRoot = None,
