@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,11 @@ from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, Manifest
 from mptctl.errors import DataError, some
+
+
+def as_groups(cells: Sequence[object]) -> NDArray[np.str_]:
+    """(n,) names of groups of a column; "" for an empty cell."""
+    return np.array(["" if cell is None else str(cell) for cell in cells])
 
 
 def read_groups(path: Path, column: str, manifest: Manifest) -> NDArray[np.str_]:

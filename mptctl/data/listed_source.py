@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, cast
 
 import numpy as np
 
@@ -18,6 +18,14 @@ from mptctl.data.tar_members import Window
 from mptctl.data.verify import CheckedFile, CheckedFiles, check_pictures, look_at, look_into
 from mptctl.errors import DataError
 from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
+
+
+class Checks(TypedDict):
+    """How pictures are checked while they are listed: arguments of `read_source`."""
+
+    verify: Verify
+    on_bad: OnBad
+    progress: Progress
 
 
 @dataclass(frozen=True)

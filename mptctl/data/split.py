@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
-from mptctl.data.group_column import read_groups
+from mptctl.data.group_column import as_groups, read_groups
 from mptctl.data.holding_out import (
     hold_out,
     hold_out_by_groups,
@@ -22,7 +22,7 @@ from mptctl.data.holding_out import (
     with_test_part,
 )
 from mptctl.data.image_folder import list_pictures
-from mptctl.data.listed_source import scan_shards, scan_table
+from mptctl.data.listed_source import Checks, scan_shards, scan_table
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source
@@ -140,18 +140,16 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     An existing split of the same request is kept and returned.
 
     Args:
-        source: ``characters``, ``digits``, ``cifar10``, ``cifar100`` or ``imagefolder``.
+        source: its name.
         run_root: folder for ``split.json`` and its manifest.
         data_root: folder of the data.
-        old_fraction, old_names, class_fraction, order: which classes are old, and which are taken; see
-            `split_classes`.
+        old_fraction, old_names, class_fraction, order: as of `split_classes`.
         seed: seed of the random class order, of the validation part, and of how characters are drawn.
-        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; default:
-            0.1, of characters 0.2, and 0 where the source has a validation part of its own.
-        group, metadata: column of a file whose groups lie in one part each; see `read_groups`. Of a table or
-            shards, a column of their own.
-        place, columns, label_key: the table or the shards; see `scan_table` and `scan_shards`.
-        test_fraction: part of each class that becomes the test part, of a source that has none.
+        val_fraction: part of each class's training pictures that is held out, from 0 to below 1; see
+            `part_held_out`.
+        group, metadata: column of a file, or of the table or shards, whose groups lie in one part each.
+        place, columns, label_key: as of `scan_table` and `scan_shards`.
+        test_fraction: part of each class that becomes the test part, where there is none.
         verify: ``header``, or ``decode`` to decode every file as well.
         on_bad: ``fail`` on bad files, or ``quarantine`` to keep them out.
         on_duplicates: ``keep`` identical pictures, or ``quarantine`` training copies.
@@ -166,13 +164,11 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     """
     root = None if source in EMBEDDED or data_root is None else data_root.expanduser().resolve()
     listed = None
-    if place is not None and root is not None:
-        if source == "table":
-            listed = scan_table(
-                Path(place), root, columns or {}, verify=verify, on_bad=on_bad, progress=progress
-            )
-        else:
-            listed = scan_shards(place, root, label_key, verify=verify, on_bad=on_bad, progress=progress)
+    checks: Checks = {"verify": verify, "on_bad": on_bad, "progress": progress}
+    if place is not None and root is not None and source == "table":
+        listed = scan_table(Path(place), root, columns or {}, **checks)
+    elif place is not None and root is not None:
+        listed = scan_shards(place, root, label_key, **checks)
     has_own = listed is not None and bool((listed.manifest.parts == VAL).any())
     request = SplitRequest(
         source=source,
@@ -201,25 +197,20 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         manifest, quarantined = read_source(
             source,
             root,
-            verify=verify,
-            on_bad=on_bad,
             download=download,
-            progress=progress,
             seed=seed,
             cache_dir=run_root / CACHE_NAME,
             needs_test=test_fraction is None,
+            **checks,
         )
-    groups = None
+    groups = None if own_groups is None else as_groups(own_groups)
     if group is not None and metadata is not None:
         groups = read_groups(metadata, group, manifest)
-    elif own_groups is not None:
-        groups = np.array(["" if each is None else str(each) for each in own_groups])
     manifest = with_test_part(manifest, test_fraction, seed, groups)
-    array = None
-    if manifest.is_array and source not in EMBEDDED:
-        array = load_array(manifest, seed=seed, cache_dir=run_root / CACHE_NAME)
     identical = None
     if source not in EMBEDDED:
+        cache = run_root / CACHE_NAME
+        array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
         identical = find_identical(manifest, verify=verify, array=array, progress=progress)
     split = build_split(
         manifest,
@@ -237,10 +228,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
 
 
 def _load_same(run_root: Path, request: SplitRequest) -> Split:
-    """Read the split of a run root; UsageError where it is of another request.
-
-    Where its pictures have moved, and nothing else is asked otherwise, it says from now on where they are.
-    """
+    """Read the split of a run root, and where its pictures have moved; UsageError for another request."""
     existing = load_split(run_root)
     found = differences(existing.file.request, request)
     if [key for key, _, _ in found] == ["data_root"] and request.data_root is not None:
@@ -299,10 +287,9 @@ def build_split(  # noqa: PLR0913  # one for each thing that was found out about
         manifest: with parts TRAIN, TEST and BAD.
         request: what is asked for.
         run_root: the folder that the split belongs to.
-        verify: how the files were checked.
+        verify, on_duplicates: as of `make_split`.
         quarantined: one line for each file that is kept out.
         identical: as of `find_identical`; None: nobody looked.
-        on_duplicates: as of `make_split`.
         groups: (M,) name of each picture's group; None: each is one by itself.
         on_bad: what becomes of groups that the source has in several parts.
 
