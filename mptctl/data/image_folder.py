@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read
-from mptctl.data.verify import check_files
+from mptctl.data.verify import CheckedFiles, check_files
 from mptctl.errors import DataError, some
-from mptctl.names import OnBad, Progress, Verify, tell_nobody
+from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
 
 # Names under which other programs keep their validation part.
 VALIDATION = ("val", "validation", "valid", "dev", "eval")
@@ -73,17 +74,34 @@ def scan_folder(
     listed = list_pictures(root, needs_test=needs_test)
     paths = listed.paths
     checked = check_files(str(root), paths, verify=verify, progress=progress)
-    parts = np.array(listed.parts, dtype=np.uint8)
     problems = [f"{root / paths[row]}: {problem}" for row, problem in checked.problems]
     if problems and on_bad == "fail":
         raise BadPictures(problems, len(paths))
+    labels, parts = np.array(listed.labels, dtype=np.int32), np.array(listed.parts, dtype=np.uint8)
+    rows = ListedRows(listed.class_names, labels, parts)
+    return manifest_of("imagefolder", root, rows, checked, paths), problems
+
+
+class ListedRows(NamedTuple):
+    """What is known of pictures before they are looked at: class names, and label and part of each."""
+
+    class_names: tuple[str, ...]
+    labels: NDArray[np.int32]
+    parts: NDArray[np.uint8]
+
+
+def manifest_of(
+    source: Source, root: Path, rows: ListedRows, checked: CheckedFiles, names: Sequence[str]
+) -> Manifest:
+    """The manifest of pictures by paths below the root, or names within shards; bad ones are of part BAD."""
+    path_bytes, path_offsets = pack_paths(names)
+    parts = rows.parts.copy()
     parts[[row for row, _ in checked.problems]] = BAD
-    path_bytes, path_offsets = pack_paths(paths)
-    manifest = Manifest(
-        source="imagefolder",
+    return Manifest(
+        source=source,
         root=root,
-        class_names=listed.class_names,
-        labels=np.array(listed.labels, dtype=np.int32),
+        class_names=rows.class_names,
+        labels=rows.labels,
         parts=parts,
         heights=checked.heights,
         widths=checked.widths,
@@ -93,7 +111,6 @@ def scan_folder(
         sizes=checked.sizes,
         mtimes=checked.mtimes,
     )
-    return manifest, problems
 
 
 def list_pictures(root: Path, *, needs_test: bool = True) -> ListedPictures:

@@ -9,15 +9,15 @@ from typing import IO, Any, TypedDict, cast
 
 import numpy as np
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.image_folder import BadPictures, ListedRows, manifest_of
 from mptctl.data.labelled_rows import ArrangedRows, arrange, names_beside
-from mptctl.data.manifest import BAD, Manifest, pack_paths
+from mptctl.data.manifest import Manifest, pack_paths
 from mptctl.data.shards import read_shards
 from mptctl.data.table import read_table
 from mptctl.data.tar_members import Window
 from mptctl.data.verify import CheckedFile, CheckedFiles, check_pictures, look_at, look_into
 from mptctl.errors import DataError
-from mptctl.names import OnBad, Progress, Source, Verify, tell_nobody
+from mptctl.names import OnBad, Progress, Verify, tell_nobody
 
 
 class Checks(TypedDict):
@@ -72,7 +72,7 @@ def scan_table(
         return look_at(str(root / paths[row]), verify)
 
     checked = check_pictures(len(paths), _unless_bad(arranged, look), verify=verify, progress=progress)
-    manifest = _manifest("table", root, arranged, checked, paths)
+    manifest = manifest_of("table", root, _listed(arranged), checked, paths)
     if table.has_ids:
         id_bytes, id_offsets = pack_paths([table.rows.ids[row] for row in order])
         manifest = replace(manifest, id_bytes=id_bytes, id_offsets=id_offsets)
@@ -117,7 +117,7 @@ def scan_shards(
 
     checked = check_pictures(len(names), _unless_bad(arranged, look), verify=verify, progress=progress)
     manifest = replace(
-        _manifest("webdataset", root, arranged, checked, names),
+        manifest_of("webdataset", root, _listed(arranged), checked, names),
         sizes=lengths,
         mtimes=np.array(found.mtimes, dtype=np.int64),
         shards=tuple(found.shards),
@@ -143,27 +143,8 @@ def _unless_bad(arranged: ArrangedRows, look: Callable[[int], CheckedFile]) -> C
     return looked
 
 
-def _manifest(
-    source: Source, root: Path, arranged: ArrangedRows, checked: CheckedFiles, names: Sequence[str]
-) -> Manifest:
-    """The manifest of pictures by their paths below the root, or their names within shards."""
-    path_bytes, path_offsets = pack_paths(names)
-    parts = arranged.parts.copy()
-    parts[[row for row, _ in checked.problems]] = BAD
-    return Manifest(
-        source=source,
-        root=root,
-        class_names=arranged.class_names,
-        labels=arranged.labels,
-        parts=parts,
-        heights=checked.heights,
-        widths=checked.widths,
-        kinds=checked.kinds,
-        path_bytes=path_bytes,
-        path_offsets=path_offsets,
-        sizes=checked.sizes,
-        mtimes=checked.mtimes,
-    )
+def _listed(arranged: ArrangedRows) -> ListedRows:
+    return ListedRows(arranged.class_names, arranged.labels, arranged.parts)
 
 
 def _kept(

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mptctl.errors import UsageError, options_as_arguments
 from mptctl.evaluation.evaluate import ComparisonRequest, compare
+from mptctl.evaluation.pairing.class_map import read_class_map
 from mptctl.evaluation.pairing.pairs import ALL
+from mptctl.evaluation.reading.frames import column, column_names, is_frame, write_columns
 from mptctl.evaluation.reading.in_memory import InMemory
+from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
+from mptctl.files.scratch import scratch_folder
 from mptctl.names import Session
 from mptctl.report.documents.flips_object import Report as Report
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import numpy as np
+    from numpy.typing import NDArray
 
     from mptctl.evaluation.reading.predictions import Predictions
     from mptctl.inference.loaded import LoadedRun
@@ -24,6 +31,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
     *,
     old: Any,
     new: Any,
+    label: str | None = None,
+    id: str | None = None,
+    by: Sequence[str] = (),
+    metadata: Any = None,
+    class_map: str | Path | None = None,
     ids: Any = None,
     classes: Any = None,
     old_classes: Any = None,
@@ -36,10 +48,16 @@ def evaluate(  # noqa: PLR0913  # a published signature
     """Compare the model in production with its replacement on one test set, as `mptctl evaluate` does.
 
     Arrays are lists or arrays, columns and tables of numpy, torch, jax, pandas, polars or Arrow. Labels,
-    answers and class names are integers or text; 3 and "3" are one class.
+    answers and class names are integers or text; 3 and "3" are one class. Where a frame of pandas, polars or
+    Arrow comes first, `label` names its column of true classes, and text in place of an array a column.
 
     Args:
-        labels: (N,) true classes.
+        labels: (N,) true classes, or a frame.
+        label, id: columns of the frame: true classes, and names of samples.
+        by: columns that slices are made of, of the frame or of `metadata`; ``"a,b"`` crosses two.
+        metadata: further columns of the samples by id: a frame with the column `id`, or what it is called in
+            the first frame, or a file as `mptctl evaluate --metadata` takes it.
+        class_map: file of renamed classes, as `--class-map` takes it.
         old, new: (N,) answers, or (N, C) logits, of which the first maximum of a row is the answer.
         ids: (N,) what the samples are called; default: their places, from 0.
         classes: (C,) the classes that the new model can answer; where it gives logits, in the order of its
@@ -58,17 +76,26 @@ def evaluate(  # noqa: PLR0913  # a published signature
     Raises:
         DataError: arrays that cannot be read, are of unequal length, or contradict each other.
         NonFiniteError: rows of logits with NaN or plus infinity.
-        UsageError: a margin that is not between 0 and 1.
+        UsageError: a margin that is not between 0 and 1, or a column that the frame does not have.
     """
     if nfr_margin is not None and not 0 < nfr_margin < 1:
         raise UsageError(
             f"nfr_margin={nfr_margin:g}: must lie between 0 and 1; rates are fractions, 2 % is 0.02"
         )
+    frame = None
+    if label is not None:
+        frame, labels = labels, column(_frame(labels), label, "label")
+        old, new = _of_frame(frame, old, "old"), _of_frame(frame, new, "new")
+        noise_floor = _of_frame(frame, noise_floor, "noise_floor")
+        baseline = _of_frame(frame, baseline, "baseline")
+        ids = ids if id is None else column(frame, id, "id")
+    elif id is not None:
+        raise UsageError(f"id={id!r}: names a column where a frame comes first; give label='COLUMN' too")
     everything = isinstance(old_classes, str) and old_classes == ALL
     test = InMemory.of(labels, ids, classes, None if everything else old_classes)
     held_back = None if validation is None else _held_back(validation, test)
     wants_causes = causes or validation is not None
-    with options_as_arguments():
+    with options_as_arguments(), scratch_folder() as scratch:
         retrained, plain_update = None, None
         if noise_floor is not None:
             retrained = test.predictions("noise_floor", noise_floor, is_old=True)
@@ -79,6 +106,11 @@ def evaluate(  # noqa: PLR0913  # a published signature
             test.predictions("new", new),
             ComparisonRequest(
                 old_classes=ALL if everything else test.old_classes,
+                class_map=None if class_map is None else read_class_map(Path(class_map)),
+                slicing=SliceRequest(
+                    by=slice_columns(by),
+                    files=_files_of_columns(scratch, frame, metadata, test.ids, by, id or "id"),
+                ),
                 nfr_margin=nfr_margin,
                 worst=len(test.labels),  # every flip: what is shown of them is for the report to choose
                 # A function that gives None means: causes, but without a validation part.
@@ -88,6 +120,36 @@ def evaluate(  # noqa: PLR0913  # a published signature
             baseline=plain_update,
         )
     return Report(result)
+
+
+def _frame(value: Any) -> Any:
+    if not is_frame(value):
+        raise UsageError("label: names a column where a frame of pandas, polars or Arrow comes first")
+    return value
+
+
+def _of_frame(frame: Any, value: Any, argument: str) -> Any:
+    """A column of the frame where a name is given; anything else is the array itself."""
+    return column(frame, value, argument) if isinstance(value, str) else value
+
+
+def _files_of_columns(
+    scratch: Path, frame: Any, metadata: Any, ids: NDArray[np.str_], by: Sequence[str], id_name: str
+) -> list[Path]:
+    """The files that slices are read from: of the frame's own columns, and of metadata."""
+    wanted = list(dict.fromkeys(name for key in by for name in key.split(",")))
+    files: list[Path] = []
+    if frame is not None and (own := [name for name in wanted if name in column_names(frame)]):
+        files.append(scratch / "columns.parquet")
+        write_columns(files[-1], frame, own, ids, id_name)
+    if metadata is None:
+        return files
+    if not is_frame(metadata):
+        return [*files, Path(metadata)]
+    there = column_names(metadata)
+    named = id_name if id_name in there else "id"
+    write_columns(scratch / "metadata.parquet", metadata, [n for n in there if n != named], None, named)
+    return [*files, scratch / "metadata.parquet"]
 
 
 def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") -> LoadedRun:
@@ -102,8 +164,6 @@ def load(run: str | Path, run_root: str | Path = "runs", device: str = "cpu") ->
         CheckpointError: there is none, or it is damaged.
         UsageError: no such device.
     """
-    from pathlib import Path
-
     from mptctl.inference.loaded import load_run
 
     return load_run(str(run), Session(Path(run_root), device))
@@ -120,8 +180,6 @@ def runs(folder: str | Path = "runs") -> list[RunEntry]:
     Raises:
         UsageError: no such folder.
     """
-    from pathlib import Path
-
     from mptctl.models.run_list import list_runs
 
     if not Path(folder).is_dir():

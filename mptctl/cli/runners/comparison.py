@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mptctl.cli.evaluate_flags import ComparedFlags
-from mptctl.errors import UsageError
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
 from mptctl.evaluation.pairing.pairs import ALL, GivenClasses
 from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.slices.derived_columns import read_superclasses
-from mptctl.evaluation.slices.ranking import SliceRequest
+from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files import read_names
 
 
@@ -64,19 +63,6 @@ def read_question(flags: ComparedFlags) -> Question:
             superclasses=None if flags.superclasses is None else read_superclasses(flags.superclasses),
         ),
     )
-
-
-def slice_columns(by: list[str] | None) -> list[tuple[str, ...]]:
-    """The columns that --by names, or crossings of them.
-
-    Raises:
-        UsageError: an empty name, or a column that is crossed with itself.
-    """
-    keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
-    for key in keys:
-        if not all(key) or len(set(key)) < len(key):
-            raise UsageError(f"--by {','.join(key)}: name columns, each once, such as --by country,device")
-    return keys
 
 
 def _old_classes_file(flags: ComparedFlags) -> Path | None:

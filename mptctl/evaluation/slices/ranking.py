@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from mptctl.errors import UsageError
 from mptctl.evaluation.flip_report import SliceRow
 from mptctl.evaluation.rates import Counts
 from mptctl.evaluation.slices.derived_columns import PictureSizes
@@ -41,6 +42,19 @@ class SliceRequest:
     fdr: Fdr = "bh"
     superclasses: Mapping[str, str] | None = None
     pictures: Callable[[], PictureSizes] | None = None
+
+
+def slice_columns(by: Sequence[str] | None) -> list[tuple[str, ...]]:
+    """The columns that --by names, or crossings of them.
+
+    Raises:
+        UsageError: an empty name, or a column that is crossed with itself.
+    """
+    keys = [tuple(name.strip() for name in each.split(",")) for each in by or []]
+    for key in keys:
+        if not all(key) or len(set(key)) < len(key):
+            raise UsageError(f"--by {','.join(key)}: name columns, each once, such as --by country,device")
+    return keys
 
 
 def rank(source: SliceSource, request: SliceRequest, whole: Counts) -> tuple[list[SliceRow], int]:

@@ -1,0 +1,76 @@
+"""Frames of pandas, polars and Arrow: their columns by name, and as a file that slices are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mptctl.errors import UsageError, did_you_mean, some
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def is_frame(value: Any) -> bool:
+    """Tell whether a value has columns with names: a frame, and no array or single column."""
+    return hasattr(value, "column_names") or (hasattr(value, "columns") and hasattr(value, "shape"))
+
+
+def column_names(frame: Any) -> list[str]:
+    """The names of a frame's columns."""
+    return [str(name) for name in getattr(frame, "column_names", None) or list(frame.columns)]
+
+
+def column(frame: Any, name: str, argument: str) -> Any:
+    """A column of a frame.
+
+    Args:
+        frame: of pandas, polars or Arrow.
+        name: of the column.
+        argument: that named it, for messages.
+
+    Raises:
+        UsageError: the frame has no such column.
+    """
+    there = column_names(frame)
+    if name not in there:
+        raise UsageError(
+            f"{argument}={name!r}: no column of the frame, which has {some(there, 8)}"
+            f"{did_you_mean(name, there)}"
+        )
+    return frame.column(name) if hasattr(frame, "column_names") else frame[name]
+
+
+def write_columns(
+    path: Path, frame: Any, names: Sequence[str], ids: NDArray[np.str_] | None, id_name: str
+) -> None:
+    """Write columns of a frame with the ids of its rows as Parquet, which slices are read from.
+
+    Args:
+        path: of the file.
+        frame: of pandas, polars or Arrow.
+        names: of the columns.
+        ids: (N,) of the rows; None where the frame has a column of them.
+        id_name: of that column.
+
+    Raises:
+        UsageError: the frame has no such column.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns = {name: _as_arrow(column(frame, name, "by")) for name in names}
+    of_rows = _as_arrow(column(frame, id_name, "id")) if ids is None else pa.array(ids.tolist())
+    parquet.write_table(pa.table({**columns, "id": of_rows}), path)
+
+
+def _as_arrow(values: Any) -> pa.Array | pa.ChunkedArray:
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    return values.to_arrow() if hasattr(values, "to_arrow") else pa.Array.from_pandas(values)

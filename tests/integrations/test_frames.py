@@ -1,0 +1,85 @@
+"""Frames of pandas, polars and Arrow give what their columns give as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import mptctl
+from mptctl.errors import DataError, UsageError
+
+N = 400
+RANDOM = np.random.default_rng(2)
+LABELS = np.array(["cat", "dog", "fox"])[RANDOM.integers(0, 3, N)]
+OLD = np.where(RANDOM.random(N) < 0.9, LABELS, "cat")
+NEW = np.where(RANDOM.random(N) < 0.9, LABELS, "dog")
+COLUMNS = {
+    "name": [f"n{i}" for i in range(N)],
+    "y": LABELS,
+    "p_prod": OLD,
+    "p_cand": NEW,
+    "country": np.where(RANDOM.random(N) < 0.5, "de", "fr"),
+}
+
+
+def polars(columns: dict[str, Any]) -> Any:
+    return pytest.importorskip("polars", reason="polars is not installed").DataFrame(
+        {name: list(values) for name, values in columns.items()}
+    )
+
+
+FRAMES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "pandas": pd.DataFrame,
+    "arrow": lambda columns: pa.table({name: list(values) for name, values in columns.items()}),
+    "polars": polars,
+}
+
+
+@pytest.fixture(params=FRAMES)
+def frame(request: pytest.FixtureRequest) -> Any:
+    return FRAMES[request.param](COLUMNS)
+
+
+def compared(frame: Any, **asked: Any) -> Any:
+    return mptctl.evaluate(
+        frame, label="y", old="p_prod", new="p_cand", id="name", old_classes="all", **asked
+    )
+
+
+def test_a_frame_gives_what_its_arrays_give(frame: Any) -> None:
+    arrays = mptctl.evaluate(LABELS, old=OLD, new=NEW, ids=COLUMNS["name"], old_classes="all")
+    assert compared(frame).model_dump() == arrays.model_dump()
+
+
+def test_slices_are_columns_of_the_frame_or_of_metadata_in_any_order(frame: Any, request: Any) -> None:
+    own = compared(frame, by=["country"])
+    by_hand = pd.DataFrame(COLUMNS).assign(
+        flip=(OLD == LABELS) & (NEW != LABELS)).groupby("country")["flip"].mean()  # fmt: skip
+    assert {row.by["country"]: row.nfr for row in own.slices} == pytest.approx(by_hand.to_dict())
+    order = RANDOM.permutation(N)
+    other = FRAMES[request.node.callspec.params["frame"]](
+        {"name": np.array(COLUMNS["name"])[order], "land": np.asarray(COLUMNS["country"])[order]}
+    )
+    beside = compared(frame, by=["land"], metadata=other)
+    assert {row.by["land"]: row.nfr for row in beside.slices} == pytest.approx(by_hand.to_dict())
+
+
+def test_an_array_may_stand_beside_a_frame(frame: Any) -> None:
+    report = mptctl.evaluate(frame, label="y", old="p_prod", new=NEW, old_classes="all")
+    assert report.counts == compared(frame).counts
+
+
+def test_columns_that_are_not_there_are_said(frame: Any) -> None:
+    with pytest.raises(UsageError, match=r"old='p_prd': no column of the frame, .*; did you mean p_prod"):
+        mptctl.evaluate(frame, label="y", old="p_prd", new="p_cand")
+    with pytest.raises(UsageError, match="label: names a column where a frame"):
+        mptctl.evaluate(LABELS, label="y", old=OLD, new=NEW)
+    with pytest.raises(UsageError, match="give label='COLUMN' too"):
+        mptctl.evaluate(LABELS, id="name", old=OLD, new=NEW)
+    with pytest.raises((UsageError, DataError), match="city"):
+        compared(frame, by=["city"])
