@@ -57,8 +57,9 @@ def _times_of_same_sizes(manifest: Manifest) -> NDArray[np.int64]:
     finally:
         os.close(folder)
     if wrong:
+        what = "shards" if manifest.shards else "pictures"
         raise DataError(
-            f"{manifest.root}: {len(wrong):,} of {len(used):,} pictures are not those of the split "
+            f"{manifest.root}: {len(wrong):,} of {len(used):,} {what} are not those of the split "
             f"({some(wrong, separator='; ')}); name the folder that holds them, or run split on this one"
         )
     return times

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mptctl.data.classes import ClassSplit, label_map, split_classes
 from mptctl.data.duplicates import Duplicates, describe, find_identical, keep_out_copies
+from mptctl.data.further_columns import keep_columns
 from mptctl.data.group_column import as_groups, read_groups
 from mptctl.data.holding_out import (
     hold_out,
@@ -206,8 +207,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
     groups = None if own_groups is None else as_groups(own_groups)
     if group is not None and metadata is not None:
         groups = read_groups(metadata, group, manifest)
-    manifest = with_test_part(manifest, test_fraction, seed, groups)
-    identical = None
+    manifest, identical = with_test_part(manifest, test_fraction, seed, groups), None
     if source not in EMBEDDED:
         cache = run_root / CACHE_NAME
         array = load_array(manifest, seed=seed, cache_dir=cache) if manifest.is_array else None
@@ -224,6 +224,7 @@ def make_split(  # noqa: PLR0913  # one for each flag of `split`
         on_bad=on_bad,
     )
     save_split(split)
+    keep_columns(listed.further if listed else {}, split.manifest, run_root)
     return split
 
 

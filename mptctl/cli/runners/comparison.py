@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mptctl.cli.evaluate_flags import ComparedFlags
 from mptctl.evaluation.pairing.class_map import ClassMap, read_class_map
@@ -13,6 +14,9 @@ from mptctl.evaluation.reading.predictions import Predictions
 from mptctl.evaluation.slices.derived_columns import read_superclasses
 from mptctl.evaluation.slices.ranking import SliceRequest, slice_columns
 from mptctl.files import read_names
+
+if TYPE_CHECKING:
+    from mptctl.data.split import Split
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,14 @@ class Question:
         """Old classes that have another name in the new model."""
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
-    def slicing_of(self, models: Mapping[str, Predictions]) -> SliceRequest:
-        """The slices of some models; --metadata has their columns, or else the files of OLD and NEW."""
+    def slicing_of(self, models: Mapping[str, Predictions], split: Split | None) -> SliceRequest:
+        """The slices of some models: by --metadata, or else the files of OLD and NEW, or the split's columns."""
         own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
+        if split is not None:
+            from mptctl.data.further_columns import columns_path
+
+            kept = columns_path(split.run_root, split.file.manifest_fingerprint)
+            own += [kept] if kept.is_file() else []
         return replace(self.slicing, files=[*self.slicing.files, *own])
 
 

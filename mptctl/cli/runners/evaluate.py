@@ -118,7 +118,7 @@ def evaluate_updates(old: str, news: list[str], flags: EvaluateFlags) -> None:
             with_pictures = next((found for found in updates if found.split), updates[0])
             pictures = lazy_picture_sizes(with_pictures, session.progress)
             for new, found in zip(news, updates, strict=True):
-                slicing = replace(request.question.slicing_of(found.models), pictures=pictures)
+                slicing = replace(request.question.slicing_of(found.models, found.split), pictures=pictures)
                 reports[new] = _compare_and_write(request, new, found, slicing)
     except KeyboardInterrupt as error:
         raise Stopped("stopped", stop.signum or signal.SIGINT) from error

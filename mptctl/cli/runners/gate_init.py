@@ -53,7 +53,8 @@ def write_gate_file(old: str, new: str, flags: ComparedFlags, out: Path, session
                 old_classes=question.old_classes,
                 class_map=question.class_map,
                 slicing=replace(
-                    question.slicing_of(found.models), pictures=lazy_picture_sizes(found, session.progress)
+                    question.slicing_of(found.models, found.split),
+                    pictures=lazy_picture_sizes(found, session.progress),
                 ),
                 identical=found.identical,
                 unfinished=found.unfinished,

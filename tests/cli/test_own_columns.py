@@ -1,0 +1,53 @@
+"""Columns that stand beside a table's pictures: a comparison of runs finds them without --metadata."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from pyarrow import parquet
+
+from mptctl.data.split import Split, make_split
+from tests.cli.test_evaluate_runs import run_folder
+from tests.common import CommandLine
+
+
+def table_split(folder: Path, out: Path, columns: list[str], *, overwrite: bool = False) -> Split:
+    """Split a table of a folder's pictures whose further columns count the rows."""
+    with (out / "pictures.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "label", "split", *columns])
+        for number, path in enumerate(sorted(folder.rglob("*.*"))):
+            rows.writerow([path, path.parent.name, path.parent.parent.name, *[number % 2 for _ in columns]])
+    return make_split(
+        "table", run_root=out / "runs", data_root=folder, place=str(out / "pictures.csv"), overwrite=overwrite
+    )
+
+
+def test_slices_and_weights_by_a_column_of_the_table(
+    folder: Path, tmp_path: Path, mptctl: CommandLine
+) -> None:
+    split = table_split(folder, tmp_path, ["camera"])
+    run_folder(split, "old", split.classes.old, 0)
+    run_folder(split, "new", split.classes.names, 1)
+    words = ("evaluate", "old", "new", "--device", "cpu", "--run-root", tmp_path / "runs", "--min-slice", "1")
+    page = json.loads(mptctl(*words, "--by", "camera", "--json").stdout)
+    assert {row["by"]["camera"] for row in page["slices"]} == {"0", "1"}
+    assert sum(row["n"] for row in page["slices"]) == len(split.indices("test", split.classes.num_old))
+    done = mptctl(*words, "--by", "camra")
+    assert "nearest: camera" in done.stderr
+
+
+def test_columns_of_an_earlier_split_go_with_it(folder: Path, tmp_path: Path) -> None:
+    split = table_split(folder, tmp_path, ["camera", "id_of_owner"])
+    (kept,) = (tmp_path / "runs").glob("columns-*.parquet")
+    table = parquet.read_table(kept)
+    assert table.column_names == ["id", "camera", "id_of_owner"]
+    assert sorted(table["id"].to_pylist()) == sorted(
+        split.ids(split.indices("train")).tolist()
+        + split.ids(split.indices("val")).tolist()
+        + split.ids(split.indices("test")).tolist()
+    )
+    table_split(folder, tmp_path, [], overwrite=True)
+    assert list((tmp_path / "runs").glob("columns-*")) == []
