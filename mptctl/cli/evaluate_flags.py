@@ -93,8 +93,8 @@ class ComparedFlags:
         typer.Option(
             "--by",
             metavar="COLUMN",
-            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; by superclass; by "
-            "confidence of OLD; by size of a run's pictures; a,b crosses two. Repeatable.",
+            help="Flips by a column of --metadata, OLD, NEW or the split's table; by class; by superclass; "
+            "by confidence of OLD; by size of a run's pictures; a,b crosses two. Repeatable.",
         ),
     ] = None
     metadata: Annotated[

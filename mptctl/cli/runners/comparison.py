@@ -39,7 +39,7 @@ class Question:
         return frozenset() if self.class_map is None else frozenset(self.class_map.old)
 
     def slicing_of(self, models: Mapping[str, Predictions], split: Split | None) -> SliceRequest:
-        """The slices of some models: by --metadata, or else the files of OLD and NEW, or the split's columns."""
+        """The slices of some models: by --metadata, the files of OLD and NEW, or the split's columns."""
         own = [Path(models[role].name) for role in ("old", "new") if models[role].origin == "file"]
         if split is not None:
             from mptctl.data.further_columns import columns_path
