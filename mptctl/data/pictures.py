@@ -11,7 +11,7 @@ import io
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from mptctl.data.manifest import STANDARD, Manifest
@@ -43,8 +43,11 @@ def decode(data: bytes, kind: int, name: str) -> Tensor:
             return by_torchcodec(data).permute(1, 2, 0)
         return torch.from_numpy(rgb(data))
     except (RuntimeError, OSError, ValueError, SyntaxError) as error:
+        # Pillow names the object in memory that it could not identify.
+        unknown = isinstance(error, UnidentifiedImageError)
+        why = "no readable header of a picture" if unknown else first_line(error)[:120]
         raise DataError(
-            f"{name}: cannot be decoded ({first_line(error)[:120]}); run split --verify decode --overwrite"
+            f"{name}: cannot be decoded ({why}); run split --verify decode --overwrite"
         ) from error
 
 

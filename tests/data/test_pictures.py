@@ -98,3 +98,10 @@ def test_pictures_are_resized_to_the_bytes_of_torchvision_with_channels_first(si
         window = v2.functional.resize(planes[:, 3:33, 7:36].contiguous(), [32, 32], antialias=True)
         seen = augment(picture, data, one_view(3, 7, 30, 29, flip), 0)
         assert torch.equal(seen, (window.flip(-1) if flip else window).permute(1, 2, 0))
+
+
+def test_bytes_that_are_no_picture_are_named_without_their_address() -> None:
+    with pytest.raises(
+        DataError, match=r"^x\.jpg: cannot be decoded \(no readable header of a picture\); run split"
+    ):
+        decode(bytes(200), NONSTANDARD, "x.jpg")
