@@ -8,7 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, get_args
 
-Source = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder", "table", "webdataset"]
+# Sources that are named; all, with those that are recognised as a place.
+NamedSource = Literal["characters", "digits", "cifar10", "cifar100", "imagefolder"]
+Source = Literal[NamedSource, "table", "webdataset"]
 # Kinds of places that pictures lie in; those of the last two are packed first.
 PlaceKind = Literal["imagefolder", "table", "webdataset", "parquet", "arrow"]
 Part = Literal["train", "val", "test"]

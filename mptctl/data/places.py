@@ -14,9 +14,9 @@ from mptctl.data.packing.remote import is_remote
 from mptctl.data.shards import names_shards, shard_root
 from mptctl.data.table import columns_of
 from mptctl.errors import DataError, UsageError, did_you_mean
-from mptctl.names import PlaceKind, Source
+from mptctl.names import NamedSource, PlaceKind, Source
 
-NAMES = tuple(name for name in get_args(Source) if name not in ("table", "webdataset"))
+NAMES = get_args(NamedSource)
 
 
 @dataclass(frozen=True)

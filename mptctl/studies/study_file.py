@@ -16,7 +16,7 @@ from mptctl.errors import UsageError
 from mptctl.files.explained import explain, nearest
 from mptctl.files.model import Typed
 from mptctl.methods.rows import ROWS
-from mptctl.names import MethodName, Order, Role, Source
+from mptctl.names import MethodName, NamedSource, Order, Role
 from mptctl.recipe import Recipe, load_recipe
 from mptctl.recipe.reading import LISTS, preset_folder, read_mapping
 from mptctl.training.request import MOST_MEMBERS
@@ -38,7 +38,7 @@ TAKEN = (OLD, REF, ENSEMBLE, "cache")
 class StudySplit(Typed):
     """The data of a study, and their division; each seed of the study makes its own split."""
 
-    source: Source = Field(description="where the pictures come from")
+    source: NamedSource = Field(description="where the pictures come from")
     data_root: str | None = Field(None, description="folder of the data; --data-root overrides it")
     old_fraction: float = Field(0.5, gt=0, le=1, description="part of the classes that is old")
     class_fraction: float = Field(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from mptctl.data.sources import CIFAR_SIZES
 from mptctl.data.split import Split
 from mptctl.data.split_file import SPLIT_NAME, SplitFile, SplitRequest, parse_split_file
 from mptctl.errors import CheckpointError, DataError
@@ -67,9 +68,9 @@ def _divides_otherwise(theirs: SplitRequest, ours: SplitRequest) -> bool:
     One that holds out more with the same seed holds out what the other does, and more. A folder of pictures
     in another place may be an earlier state of the data, which an old model in production was trained on.
     """
-    if theirs.source != ours.source:
+    if (theirs.source, theirs.place) != (ours.source, ours.place):
         return False
-    if ours.source == "imagefolder" and theirs.data_root != ours.data_root:
+    if ours.source not in CIFAR_SIZES and theirs.data_root != ours.data_root:
         return False
     return theirs.seed != ours.seed or theirs.val_fraction < ours.val_fraction
 
