@@ -18,7 +18,7 @@ from mptctl import __version__
 from mptctl.cli.app import app, main
 from mptctl.cli.docs_page import documented, render_reference, verbs
 from mptctl.data.split import Split, make_split
-from mptctl.names import Distance, OnBad, Order, Search, Source, Verify
+from mptctl.names import Distance, OnBad, Order, PlaceKind, Search, Verify
 from tests.common import CommandLine, Done, command, environment
 
 ROOT = Path(__file__).parent.parent.parent
@@ -160,7 +160,7 @@ def test_every_verb_that_prints_json_says_in_which_form() -> None:
 @pytest.mark.parametrize(
     ("verb", "flag", "names"),
     [
-        ("split", "source", Source),
+        ("split", "kind", PlaceKind),
         ("split", "order", Order),
         ("split", "verify", Verify),
         ("split", "on_bad", OnBad),

@@ -54,7 +54,7 @@ def test_bad_pictures_are_listed(mptctl: CommandLine, own_folder: Path, tmp_path
         (("{folder}", "{tmp}/small", "--source", "arrow"), 4, "is no arrow"),
         (("{folder}", "{tmp}/small", "--column", "label"), 2, "write ROLE=NAME"),
         (("{folder}", "{tmp}/small", "--column", "rank=x"), 2, "write ROLE=NAME"),
-        (("{folder}/train", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),
+        (("{folder}/train/class0", "{tmp}/small", "--short-side", "9"), 4, "class folder below train/"),
     ],
 )
 def test_errors_are_one_line_with_the_exit_code_of_their_kind(

@@ -32,7 +32,7 @@ LINES = [
     ("train-old --set data.epochs=1 --run-root ROOT", "unknown key data.epochs; did you mean optim.epochs?"),
     ("train-old --set optim.schedule=cosin --run-root ROOT", "no such value: 'cosin'; did you mean cosine?"),
     ("train-mpt --distance xx --run-root ROOT", "--distance: no such value: 'xx'; choose from kl, lm"),
-    ("split digitz", "SOURCE: no such value: 'digitz'; did you mean digits?"),
+    ("split digitz", "nor a place; did you mean digits?"),
     ("evaluate a b --max-nfr abc", "--max-nfr 'abc': must be a valid number; mptctl evaluate --help"),
     ("evaluate a b --max-nfr 200", "--max-nfr '200': must be less than or equal to 100; mptctl evaluate --help"),
     ("evaluate a b --max-nfr -1", "--max-nfr '-1': must be greater than or equal to 0; mptctl evaluate --help"),

@@ -42,6 +42,7 @@ TABLE = (
     Written(GATED, "--junit", ("gate.xml", "gate")),
     Written(GATED, "--figures DIR", ("margins.png", "flow.svg")),
     Written(GATED, "--save-predictions DIR", ("old.npz", "new.npz")),
+    Written(GATED, "--flips", ("flips.csv",)),
     Written(GATED, "--append-history", ("releases.jsonl", "notes.txt")),
     Written("evaluate new.npz", "--report", ("page.html",)),
     Written("history history.jsonl", "--out", ("releases.png", "releases.svg")),

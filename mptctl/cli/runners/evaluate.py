@@ -259,7 +259,7 @@ def _compare_and_write(request: Request, new: str, found: NamedModels, slicing: 
     for path in files.write(shown, found.models, data_root, found.split, report.worst_flips, sources):
         typer.echo(f"wrote {path}", err=True)
     if files.history is not None:
-        tag = git_commit(Path()) if flags.output.tag is None else flags.output.tag
+        tag = git_commit(Path.cwd()) if flags.output.tag is None else flags.output.tag
         place = append_release(files.history, release_of(shown, request.today, tag))
         added = "added to" if place is None else f"not added, since it is release {place} already:"
         typer.echo(f"{added} {files.history}", err=True)
