@@ -165,7 +165,7 @@ GUARDS: dict[int, Guard] = {
         "what cannot be listed is said, there or at the end",
         (
             Patch(
-                "mptctl/data/image_folder.py",
+                "mptctl/data/listing/image_folder.py",
                 "if taken(entry))\n    except OSError as error:",
                 "if taken(entry))\n    except ZeroDivisionError as error:",
             ),

@@ -25,7 +25,7 @@ from mptctl.bench.runners import (
     our_stream,
     repeated,
 )
-from mptctl.data.image_folder import scan_folder
+from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.loading.choose import LOADERS
 from mptctl.data.loading.part import LoadPlan
 from mptctl.data.manifest import TRAIN

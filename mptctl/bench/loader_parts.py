@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from mptctl.data.augmentation.operations import operate
 from mptctl.data.manifest import TRAIN, Manifest
-from mptctl.data.operations import operate
 from mptctl.data.pictures import Normalisation, augment, decode, single_threaded
 from mptctl.data.plan import EpochPlan
 from mptctl.files import Model

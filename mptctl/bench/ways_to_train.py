@@ -23,10 +23,10 @@ from mptctl.teachers.cache import CACHE_TYPES, on_device
 from mptctl.teachers.cache_files import LogitFiles, narrow
 from mptctl.teachers.ensemble import Teacher
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.average import WeightAverage
-from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.lockstep_sharing import KnownAnswers, SharedTeachers
-from mptctl.training.optim import build_optimizer, in_memory_order
+from mptctl.training.optimizer.average import WeightAverage
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer, in_memory_order
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 

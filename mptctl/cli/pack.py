@@ -73,7 +73,7 @@ def pack(
 
         mptctl pack s3://bucket/train ~/train --to shards
     """
-    from mptctl.data.image_folder import BadPictures
+    from mptctl.data.listing.image_folder import BadPictures
     from mptctl.data.packing.pack import AGAIN, QUALITY, pack_pictures
     from mptctl.data.packing.records import PackRequest
     from mptctl.data.packing.remote import is_remote

@@ -163,12 +163,12 @@ def split(
     """
     from mptctl.cli.outputs import Outputs
     from mptctl.data.class_labels import label_classes, read_class_labels
-    from mptctl.data.image_folder import BadPictures
+    from mptctl.data.listing.image_folder import BadPictures
+    from mptctl.data.listing.table import ROLES
     from mptctl.data.places import find_place
     from mptctl.data.split import load_split, make_split
     from mptctl.data.split_file import SPLIT_NAME
     from mptctl.data.split_summary import identical_pictures, summarise
-    from mptctl.data.table import ROLES
     from mptctl.files import read_names
     from mptctl.files.output_kinds import HTML
     from mptctl.models.lock import held_below
@@ -233,7 +233,7 @@ def split(
     for line in identical_pictures(summary.duplicates):
         typer.echo(visible(line), err=True)
     if found.source == "imagefolder" and made.manifest.root is not None:
-        from mptctl.data.image_folder import parts_of
+        from mptctl.data.listing.image_folder import parts_of
         from mptctl.data.picture_kinds import passed_over_in_classes
 
         for line in passed_over_in_classes(made.manifest.root, parts_of(made.manifest.root)).lines():

@@ -12,7 +12,7 @@ import numpy as np
 
 from mptctl.data.classes import ClassSplit, label_map
 from mptctl.data.held_split import holds_split
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import TEST, Manifest, pack_paths
 from mptctl.data.picture_kinds import EXTENSIONS, is_read, is_unread_picture, walk_visible
 from mptctl.data.split import Split, load_split, split_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.image_folder import parts_of
+from mptctl.data.listing.image_folder import parts_of
 from mptctl.data.manifest import BAD, PART_CODES, TEST, TRAIN, VAL, Manifest
 from mptctl.data.plan import TEST_FIELD, VALIDATION_FIELD, random_keys
 from mptctl.data.split_file import SplitRequest

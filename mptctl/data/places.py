@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from mptctl.data.image_folder import class_folders
+from mptctl.data.listing.image_folder import class_folders
+from mptctl.data.listing.shards import names_shards, shard_root
+from mptctl.data.listing.table import columns_of
 from mptctl.data.packing.places import recognise
 from mptctl.data.packing.remote import is_remote
-from mptctl.data.shards import names_shards, shard_root
-from mptctl.data.table import columns_of
 from mptctl.errors import DataError, UsageError, did_you_mean
 from mptctl.names import NamedSource, PlaceKind, Source
 

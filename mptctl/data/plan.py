@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.drawing import FIELDS, Keys, Transforms, below, draw_transforms, uniform
-from mptctl.data.mixing import Pairs, draw_pairs
-from mptctl.data.sampling import Draws, draw_repeated
+from mptctl.data.augmentation.drawing import FIELDS, Keys, Transforms, below, draw_transforms, uniform
+from mptctl.data.augmentation.mixing import Pairs, draw_pairs
+from mptctl.data.augmentation.sampling import Draws, draw_repeated
 from mptctl.recipe import DataRecipe
 
 _WORD = (1 << 64) - 1

@@ -21,7 +21,7 @@ from mptctl.data.characters import (
     load_characters,
 )
 from mptctl.data.embedded.read import read_digits
-from mptctl.data.image_folder import EXPECTED, list_pictures, scan_folder
+from mptctl.data.listing.image_folder import EXPECTED, list_pictures, scan_folder
 from mptctl.data.manifest import ARRAY, TEST, TRAIN, Manifest, content_digest
 from mptctl.data.plan import random_keys
 from mptctl.errors import DataError, UsageError

@@ -22,8 +22,8 @@ from mptctl.data.holding_out import (
     refuse_empty_classes,
     with_test_part,
 )
-from mptctl.data.image_folder import list_pictures
-from mptctl.data.listed_source import Checks, scan_shards, scan_table
+from mptctl.data.listing.image_folder import list_pictures
+from mptctl.data.listing.listed_source import Checks, scan_shards, scan_table
 from mptctl.data.manifest import PART_CODES, VAL, Manifest, load_manifest
 from mptctl.data.moved import move
 from mptctl.data.sources import EMBEDDED, load_array, read_source

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mptctl.data.derived_splits import extend_split, unlabelled_split
-from mptctl.data.image_folder import class_folders
+from mptctl.data.listing.image_folder import class_folders
 from mptctl.data.split import Split
 from mptctl.errors import DataError, UsageError, some
 from mptctl.evaluation.rates import negative_flips

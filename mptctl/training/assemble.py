@@ -27,12 +27,12 @@ from mptctl.teachers.cache_budget import CacheBudget
 from mptctl.teachers.ensemble import Teachers
 from mptctl.teachers.other_split import judge_splits
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import expected_decline
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.lockstep_sharing import KnownAnswers, SharedLoader, SharedTeachers
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optimizer.average import WeightAverage
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.plan import RunPlan, plan_run
 from mptctl.training.request import RunRequest
 from mptctl.training.resume import resume

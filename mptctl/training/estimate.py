@@ -17,8 +17,8 @@ from mptctl.machine.device import autocast, place
 from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model, outline, set_training_mode
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 

@@ -23,7 +23,7 @@ from mptctl.models.records import NOT_VALIDATED, Validation
 from mptctl.training.ahead import TeachersAhead, has_spare_core
 from mptctl.training.metrics_logger import MetricsLogger
 from mptctl.training.observer import FitResult, Observer
-from mptctl.training.optim import learning_rate
+from mptctl.training.optimizer.optim import learning_rate
 from mptctl.training.resume import training_state
 from mptctl.training.run import Run
 from mptctl.training.step import train_step

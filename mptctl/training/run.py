@@ -17,10 +17,10 @@ from mptctl.models.records import NOT_VALIDATED, BiasPath, Validation
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import Recipe
 from mptctl.teachers.source import TeacherSource
-from mptctl.training.average import WeightAverage
 from mptctl.training.bias_control import BiasControl
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.guard import NonFiniteGuard
+from mptctl.training.optimizer.average import WeightAverage
+from mptctl.training.optimizer.guard import NonFiniteGuard
 from mptctl.training.validate import Validator
 
 

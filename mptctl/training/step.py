@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mptctl.data.loading.part import Batch
 from mptctl.machine.device import autocast
 from mptctl.names import Role
-from mptctl.training.optim import in_memory_order, set_learning_rate
+from mptctl.training.optimizer.optim import in_memory_order, set_learning_rate
 from mptctl.training.run import Student
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mptctl.data.duplicates import describe, find_identical, training_copies
-from mptctl.data.image_folder import scan_folder
+from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import BAD, TEST, TRAIN, VAL
 from mptctl.data.split import load_split, make_split
 from tests.common import CommandLine

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import NONSTANDARD
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import Packed, PackReport, PackRequest, read_files

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.errors import DataError
 from tests.data.test_pack import whole
 from tests.data.test_pack_tables import pack

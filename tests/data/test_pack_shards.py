@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing import shard_writer
 from mptctl.data.packing.records import Packed, read_files
 from mptctl.errors import UsageError

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackReport, PackRequest
 from mptctl.errors import DataError, UsageError

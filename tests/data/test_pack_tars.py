@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing import shard_writer
 from mptctl.errors import DataError
 from tests.data.test_pack import pack_folder, whole

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
+from mptctl.data.listing.shards import read_shards
 from mptctl.data.packing.pack import QUALITY, pack_pictures
 from mptctl.data.packing.records import PackRequest
 from mptctl.data.places import find_place
-from mptctl.data.shards import read_shards
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.errors import DataError, UsageError
 from mptctl.names import OnBad, PlaceKind

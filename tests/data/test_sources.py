@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from torchvision import datasets
 
 from mptctl.data.embedded import read
-from mptctl.data.image_folder import scan_folder
+from mptctl.data.listing.image_folder import scan_folder
 from mptctl.data.manifest import NONSTANDARD, TEST, TRAIN
 from mptctl.data.sources import arrange_digits, read_cifar, read_source
 from mptctl.errors import DataError, UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.split import Split, load_split, make_split
 from mptctl.data.split_summary import summarise
 from mptctl.errors import StorageError, UsageError

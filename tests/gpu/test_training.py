@@ -22,10 +22,10 @@ from mptctl.data.split import Split, make_split
 from mptctl.models.metrics_log import MetricsLine
 from mptctl.models.run_folder import RunDir
 from mptctl.recipe import DataRecipe, Recipe
-from mptctl.training.guard import NonFiniteGuard
 from mptctl.training.lockstep import train_in_lockstep
 from mptctl.training.observer import FitResult
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.request import RunRequest
 from mptctl.training.torch_settings import torch_settings
 from mptctl.training.train import train

@@ -10,7 +10,7 @@ from mptctl.errors import UsageError
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe, OptimRecipe
 from mptctl.training.dry_run import dry_run
-from mptctl.training.parameter_groups import layer_numbers, parameter_groups
+from mptctl.training.optimizer.parameter_groups import layer_numbers, parameter_groups
 from mptctl.training.request import RunRequest
 from tests.common import short_recipe
 

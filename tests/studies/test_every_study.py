@@ -16,8 +16,8 @@ from mptctl.names import Role
 from mptctl.recipe import ModelRecipe, Recipe, change_recipe
 from mptctl.studies.study_file import load_study, study_names
 from mptctl.studies.study_plan import plan_study
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 

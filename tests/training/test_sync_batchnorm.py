@@ -20,8 +20,8 @@ from mptctl.methods.table import build_method
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe, OptimRecipe
 from mptctl.training.distributed import ProcessGroup
-from mptctl.training.guard import NonFiniteGuard
-from mptctl.training.optim import build_optimizer
+from mptctl.training.optimizer.guard import NonFiniteGuard
+from mptctl.training.optimizer.optim import build_optimizer
 from mptctl.training.run import Student
 from mptctl.training.step import train_step
 from mptctl.training.sync_batchnorm import convert_sync_batchnorm

@@ -13,10 +13,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from mptctl.data.drawing import Transforms
+from mptctl.data.augmentation.drawing import Transforms
+from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.mixed import Mixing, mix_labels, mix_pictures
 from mptctl.data.loading.part import Batch, BatchJob, LoadPlan
-from mptctl.data.operations import erase, operate
 from mptctl.data.pictures import Normalisation, channels_first, single_threaded
 from mptctl.machine.facts import usable_cores
 from mptctl.machine.jpeg_decoder import jpeg_decoder

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mpt_kernels.types import LossSettings
-from mptctl.data.mixing import Pairs
+from mptctl.data.augmentation.mixing import Pairs
 
 # The label that adds nothing to a loss.
 IGNORED = LossSettings(num_old=0).ignore_index

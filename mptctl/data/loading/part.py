@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mptctl.data.drawing import Transforms
+from mptctl.data.augmentation.drawing import Transforms
+from mptctl.data.augmentation.mixing import Pairs
+from mptctl.data.augmentation.sampling import Draws
 from mptctl.data.loading.mixed import Mixing
-from mptctl.data.mixing import Pairs
 from mptctl.data.pictures import decode_row
 from mptctl.data.plan import EpochPlan, Views, worker_share
-from mptctl.data.sampling import Draws
 from mptctl.data.split import Split
 from mptctl.errors import UsageError
 from mptctl.names import Part

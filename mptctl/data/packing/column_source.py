@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.columns import PictureColumns, find_columns
 from mptctl.data.packing.source import CHUNK, PART_WORDS, Original, PackSource, Reading
 from mptctl.errors import DataError, some

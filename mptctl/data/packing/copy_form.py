@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.records import PackedFile
 from mptctl.data.packing.source import PackSource
 from mptctl.data.picture_kinds import EXTENSIONS

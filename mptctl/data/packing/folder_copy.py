@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mptctl.data.image_folder import class_folders, picture_files
+from mptctl.data.listing.image_folder import class_folders, picture_files
 from mptctl.data.packing.copy_form import (
     Copy,
     Prepared,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mptctl.data.image_folder import class_folders, list_pictures, parts_of
+from mptctl.data.listing.image_folder import class_folders, list_pictures, parts_of
 from mptctl.data.packing.source import CHUNK, Original, PackSource, Reading, Stamp
 from mptctl.data.picture_kinds import passed_over_in_classes
 from mptctl.errors import DataError

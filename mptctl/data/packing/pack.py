@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from PIL import Image
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.manifest import STANDARD
 from mptctl.data.packing.copy_form import Copy, Prepared
 from mptctl.data.packing.folder_copy import FolderCopy

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.column_source import row_problems
 from mptctl.data.packing.folder_source import read_file
 from mptctl.data.packing.remote import Store, is_remote

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mptctl.data.image_folder import BadPictures
+from mptctl.data.listing.image_folder import BadPictures
 from mptctl.data.packing.column_source import part_of_file, row_problems
 from mptctl.data.packing.copy_form import CLASSES_NAME, has_suffix
 from mptctl.data.packing.shard_writer import key_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from mptctl.data.augmentation.operations import erase, operate
 from mptctl.data.loading.base import Loader
-from mptctl.data.operations import erase, operate
 from mptctl.data.pictures import augment, channels_first
 from mptctl.data.plan import EpochPlan
 from mptctl.data.split import Split, make_split

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mptctl.data.drawing import OPERATIONS, Operations, Transforms
-from mptctl.data.pixel_functions import operation_on_cpu, torchvisions_operations
+from mptctl.data.augmentation.drawing import OPERATIONS, Operations, Transforms
+from mptctl.data.augmentation.pixel_functions import operation_on_cpu, torchvisions_operations
 
 
 def operate(pictures: Tensor, transforms: Transforms) -> Tensor:

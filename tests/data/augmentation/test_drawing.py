@@ -10,7 +10,7 @@ import pytest
 import torch
 from torchvision.transforms import v2
 
-from mptctl.data.drawing import OPERATIONS, Transforms, amounts_of
+from mptctl.data.augmentation.drawing import OPERATIONS, Transforms, amounts_of
 from mptctl.data.plan import EpochPlan
 from mptctl.recipe import DataRecipe
 

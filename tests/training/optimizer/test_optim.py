@@ -9,7 +9,7 @@ from torch import nn
 from mptctl.data.split import Split
 from mptctl.recipe import OptimRecipe, load_recipe
 from mptctl.training.dry_run import dry_run
-from mptctl.training.optim import build_optimizer, in_memory_order, learning_rate
+from mptctl.training.optimizer.optim import build_optimizer, in_memory_order, learning_rate
 from mptctl.training.request import RunRequest
 from tests.common import Train, short_recipe
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mptctl.data.labelled_rows import LabelledRows
+from mptctl.data.listing.labelled_rows import LabelledRows
 from mptctl.errors import DataError, UsageError, did_you_mean, one_line, some
 
 # The columns that a table has, or may have; `--column ROLE=NAME` says which is which under other names.

@@ -9,12 +9,12 @@ from typing import IO, Any, TypedDict, cast
 
 import numpy as np
 
-from mptctl.data.image_folder import BadPictures, ListedRows, manifest_of
-from mptctl.data.labelled_rows import ArrangedRows, arrange, names_beside
+from mptctl.data.listing.image_folder import BadPictures, ListedRows, manifest_of
+from mptctl.data.listing.labelled_rows import ArrangedRows, arrange, names_beside
+from mptctl.data.listing.shards import read_shards
+from mptctl.data.listing.table import read_table
+from mptctl.data.listing.tar_members import Window
 from mptctl.data.manifest import Manifest, pack_paths
-from mptctl.data.shards import read_shards
-from mptctl.data.table import read_table
-from mptctl.data.tar_members import Window
 from mptctl.data.verify import CheckedFile, CheckedFiles, check_pictures, look_at, look_into
 from mptctl.errors import DataError
 from mptctl.names import OnBad, Progress, Verify, tell_nobody

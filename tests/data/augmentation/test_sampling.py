@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mptctl.data.augmentation.sampling import Draws
 from mptctl.data.plan import EpochPlan, random_keys
-from mptctl.data.sampling import Draws
 from mptctl.errors import UsageError
 from mptctl.recipe import DataRecipe, load_recipe
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mptctl.training.guard import Failure, NonFiniteGuard
+from mptctl.training.optimizer.guard import Failure, NonFiniteGuard
 
 CPU = torch.device("cpu")
 NAN, INF = float("nan"), float("inf")

@@ -11,8 +11,8 @@ from torch import Tensor
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as vision
 
-from mptctl.data.drawing import OPERATIONS, Erasures, Operations, Transforms, amounts_of
-from mptctl.data.operations import erase, operate, operate_in_groups
+from mptctl.data.augmentation.drawing import OPERATIONS, Erasures, Operations, Transforms, amounts_of
+from mptctl.data.augmentation.operations import erase, operate, operate_in_groups
 from mptctl.data.plan import EpochPlan
 from mptctl.recipe import DataRecipe
 from mptctl.recipe.transforms import STEPS, RandomErasing, TrivialAugment

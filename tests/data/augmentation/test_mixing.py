@@ -8,8 +8,8 @@ import torch
 from scipy.stats import beta, kstest
 from torchvision.transforms import v2
 
+from mptctl.data.augmentation.mixing import Pairs
 from mptctl.data.loading.mixed import IGNORED, mix_labels, mix_pictures
-from mptctl.data.mixing import Pairs
 from mptctl.data.plan import EpochPlan
 from mptctl.errors import UsageError
 from mptctl.recipe import DataRecipe, load_recipe

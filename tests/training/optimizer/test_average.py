@@ -12,7 +12,7 @@ from mptctl.data.split import Split
 from mptctl.errors import CheckpointError
 from mptctl.models.checkpoint import load_checkpoint
 from mptctl.models.metrics_log import MetricsLine
-from mptctl.training.average import WeightAverage
+from mptctl.training.optimizer.average import WeightAverage
 from mptctl.training.request import RunRequest
 from mptctl.training.train import train
 from tests.common import Log, Train, assert_same_run, short_recipe, train_until_killed

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mptctl.data.labelled_rows import PART_WORDS, LabelledRows
+from mptctl.data.listing.labelled_rows import PART_WORDS, LabelledRows
+from mptctl.data.listing.tar_members import Damage, Member, indexed_members, members
 from mptctl.data.picture_kinds import EXTENSIONS
-from mptctl.data.tar_members import Damage, Member, indexed_members, members
 from mptctl.errors import DataError, some
 from mptctl.names import Progress, tell_nobody
 

@@ -9,8 +9,8 @@ from torch import nn
 from mptctl.errors import UsageError
 from mptctl.models.networks import build_model
 from mptctl.recipe import ModelRecipe, OptimRecipe
-from mptctl.training.optim import build_optimizer, set_learning_rate
-from mptctl.training.parameter_groups import layer_numbers
+from mptctl.training.optimizer.optim import build_optimizer, set_learning_rate
+from mptctl.training.optimizer.parameter_groups import layer_numbers
 
 
 def recipe(**keys: object) -> OptimRecipe:

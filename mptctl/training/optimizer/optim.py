@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mptctl.recipe import OptimRecipe
-from mptctl.training.parameter_groups import parameter_groups
+from mptctl.training.optimizer.parameter_groups import parameter_groups
 
 
 def build_optimizer(recipe: OptimRecipe, model: nn.Module, arch: str) -> torch.optim.Optimizer:

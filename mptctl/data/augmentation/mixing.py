@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.drawing import Keys, below, uniform
+from mptctl.data.augmentation.drawing import Keys, below, uniform
 from mptctl.recipe import DataRecipe
 
 # Lambda is a multiple of one over it, so that lambda and 1 - lambda are float32 numbers without rounding.

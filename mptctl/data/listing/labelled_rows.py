@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mptctl.data.image_folder import VALIDATION
+from mptctl.data.listing.image_folder import VALIDATION
 from mptctl.data.manifest import TEST, TRAIN, VAL
 from mptctl.errors import DataError, did_you_mean, some
 from mptctl.files import read_names

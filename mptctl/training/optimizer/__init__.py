@@ -1,0 +1,1 @@
+"""What moves the weights: optimizers and rates, averages of weights, and the guard of finite numbers."""
