@@ -97,7 +97,8 @@ def split(
         typer.Option(
             "--group",
             metavar="COLUMN",
-            help="Column of --metadata: pictures of one group, such as a patient, lie in one part.",
+            help="Column of table, shards or --metadata: pictures of one group, such as a patient, lie in one "
+            "part.",
         ),
     ] = None,
     metadata: Annotated[
