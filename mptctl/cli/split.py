@@ -97,8 +97,7 @@ def split(
         typer.Option(
             "--group",
             metavar="COLUMN",
-            help="Column of table, shards or --metadata: pictures of one group, such as a patient, lie in one "
-            "part.",
+            help="Column of table, shards or --metadata: one group, such as a patient, lies in one part.",
         ),
     ] = None,
     metadata: Annotated[
